@@ -1,0 +1,56 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let package = Package(
+  name: "displayfs",
+  products: [
+    .executable(name: "displayfs", targets: ["displayfs"]),
+    .library(name: "DisplayNames", targets: ["DisplayNames"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+    .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
+  ],
+  targets: [
+    .target(name: "CFuse", linkerSettings: [.linkedLibrary("fuse3")]),
+    .target(name: "DisplayNames"),
+    .target(name: "MacMetadata"),
+    .target(
+      name: "BackingTree",
+      dependencies: ["CFuse", .product(name: "SystemPackage", package: "swift-system")]),
+    .target(
+      name: "PackageStream",
+      dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
+    .target(
+      name: "View",
+      dependencies: [
+        "DisplayNames", "MacMetadata", "BackingTree", "PackageStream",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .target(
+      name: "FuseServer",
+      dependencies: [
+        "CFuse", "View",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .executableTarget(
+      name: "displayfs",
+      dependencies: [
+        "FuseServer", "View",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+    .testTarget(name: "DisplayNamesTests", dependencies: ["DisplayNames"]),
+    .testTarget(name: "MacMetadataTests", dependencies: ["MacMetadata"]),
+    .testTarget(name: "BackingTreeTests", dependencies: ["BackingTree"]),
+    .testTarget(name: "PackageStreamTests", dependencies: ["PackageStream", "BackingTree"]),
+    .testTarget(name: "ViewTests", dependencies: ["View", "DisplayNames"]),
+    .testTarget(
+      name: "MountTests",
+      dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
+  ],
+  swiftLanguageModes: [.v6]
+)

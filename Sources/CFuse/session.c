@@ -1,0 +1,1 @@
+#include "CFuse.h"
