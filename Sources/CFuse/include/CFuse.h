@@ -1,1 +1,4 @@
+// Everything C that displayfs needs and Swift cannot import by itself.
 #pragma once
+#include "syscalls.h"
+#include "session.h"

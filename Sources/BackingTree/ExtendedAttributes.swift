@@ -1,0 +1,94 @@
+import CFuse
+import Glibc
+import SystemPackage
+
+/// Extended attributes of whatever a path names; a trailing symlink is not followed.
+///
+/// There is no `getxattrat` before Linux 6.13: entries are reached through `/proc/self/fd/N/name`, whose last
+/// component the `l` calls leave alone and whose first is the daemon's own descriptor.
+public struct ExtendedAttributes: ~Copyable {
+  private var path: ContiguousArray<CChar>
+
+  /// The attributes of the entry `name` in `directory`.
+  public init(of name: UnsafePointer<CChar>, in directory: Directory) {
+    path = ContiguousArray("/proc/self/fd/\(directory.descriptor)/".utf8.map { CChar(bitPattern: $0) })
+    path.append(contentsOf: UnsafeBufferPointer(start: name, count: strlen(name) + 1))
+  }
+
+  /// The attributes of an open file, which may be an O_PATH descriptor of anything but a symlink.
+  public init(of descriptor: CInt) {
+    // The link in /proc must be followed; the trailing `/.` would need a directory, so use the magic link itself.
+    path = ContiguousArray("/proc/self/fd/\(descriptor)".utf8.map { CChar(bitPattern: $0) })
+    path.append(0)
+    follows = true
+  }
+
+  private var follows = false
+
+  /// (`lgetxattr`) - Returns: the length of the value; with an empty buffer, the length it has.
+  public func get(_ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
+    try systemCall { path.withUnsafeBufferPointer {
+      follows
+        ? getxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
+        : lgetxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
+    } }
+  }
+
+  /// The value, or nil when there is none, it cannot be read or it is longer than `limit` bytes.
+  public func value(_ name: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
+    try? [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
+      count = try get(name, into: UnsafeMutableRawBufferPointer(buffer))
+    }
+  }
+
+  /// (`llistxattr`) - Returns: the length of the list of NUL-terminated names.
+  public func list(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
+    try systemCall { path.withUnsafeBufferPointer {
+      let list = buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
+      return follows ? listxattr($0.baseAddress!, list, buffer.count) : llistxattr($0.baseAddress!, list, buffer.count)
+    } }
+  }
+
+  /// All names, in the order the file system gives them.
+  public func names() throws(Errno) -> [[UInt8]] {
+    while true {
+      let size = try list(into: UnsafeMutableRawBufferPointer(start: nil, count: 0))
+      if size == 0 { return [] }
+      var bytes = [UInt8](repeating: 0, count: size)
+      do {
+        let count = try bytes.withUnsafeMutableBytesTyped { (buffer) throws(Errno) in try list(into: buffer) }
+        return bytes[..<count].split(separator: 0).map(Array.init)
+      } catch {
+        if error != .outOfRange { throw error }
+      }
+    }
+  }
+
+  /// (`lsetxattr`)
+  public func set(_ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt) throws(Errno) {
+    try systemCall { path.withUnsafeBufferPointer {
+      follows
+        ? setxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
+        : lsetxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
+    } }
+  }
+
+  /// (`lremovexattr`)
+  public func remove(_ name: UnsafePointer<CChar>) throws(Errno) {
+    try systemCall { path.withUnsafeBufferPointer {
+      follows ? removexattr($0.baseAddress!, name) : lremovexattr($0.baseAddress!, name)
+    } }
+  }
+}
+
+extension Array where Element == UInt8 {
+  /// `withUnsafeMutableBytes` that keeps the error's type.
+  mutating func withUnsafeMutableBytesTyped<R, E: Error>(
+    _ body: (UnsafeMutableRawBufferPointer) throws(E) -> R
+  ) throws(E) -> R {
+    let result: Result<R, E> = withUnsafeMutableBytes { buffer in
+      do throws(E) { return .success(try body(buffer)) } catch { return .failure(error) }
+    }
+    return try result.get()
+  }
+}

@@ -1,0 +1,49 @@
+import Glibc
+import SystemPackage
+
+/// Reads at an offset until `buffer` is full or the file ends. (`pread`)
+///
+/// - Returns: the number of bytes read; fewer than asked for only at the end of the file.
+public func readFully(
+  _ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
+) throws(Errno) -> Int {
+  var done = 0
+  while done < buffer.count {
+    let count = try systemCall {
+      pread(descriptor, buffer.baseAddress! + done, buffer.count - done, off_t(offset) + off_t(done))
+    }
+    if count == 0 { break }
+    done += count
+  }
+  return done
+}
+
+/// Writes all of `buffer` at an offset. (`pwrite`)
+public func writeFully(
+  _ descriptor: CInt, _ buffer: UnsafeRawBufferPointer, at offset: Int64
+) throws(Errno) {
+  var done = 0
+  while done < buffer.count {
+    done += try systemCall {
+      pwrite(descriptor, buffer.baseAddress! + done, buffer.count - done, off_t(offset) + off_t(done))
+    }
+  }
+}
+
+extension Directory {
+  /// The whole content of a small regular file below this directory, reached without following any symlink.
+  ///
+  /// For tables that the view reads from the volume: anything but a regular file, a file larger than `limit` bytes
+  /// and every error give nil. It is opened without blocking, so that a FIFO put there cannot hang the mount.
+  public func smallFile(_ path: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
+    guard let file = try? openBeneath(path, O_RDONLY | O_NONBLOCK),
+      let status = try? fileStatus(file.rawValue),
+      status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit
+    else { return nil }
+    let size = Int(status.st_size)
+    let bytes = try? [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
+      count = try readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+    }
+    return bytes
+  }
+}

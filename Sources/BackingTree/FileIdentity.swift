@@ -1,0 +1,60 @@
+import Glibc
+
+/// Which file: its device and its inode number.
+public struct FileIdentity: Hashable, Sendable {
+  public let device: UInt64
+  public let inode: UInt64
+
+  public init(device: UInt64, inode: UInt64) {
+    self.device = device
+    self.inode = inode
+  }
+
+  public init(_ status: stat) { self.init(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)) }
+}
+
+/// The type bits of a mode (`S_IFMT`), as an enumeration.
+public enum FileType: UInt8, Sendable {
+  case unknown, fifo, characterDevice, directory, blockDevice, regular, symlink, socket
+
+  public init(mode: mode_t) {
+    switch mode & S_IFMT {
+    case S_IFIFO: self = .fifo
+    case S_IFCHR: self = .characterDevice
+    case S_IFDIR: self = .directory
+    case S_IFBLK: self = .blockDevice
+    case S_IFREG: self = .regular
+    case S_IFLNK: self = .symlink
+    case S_IFSOCK: self = .socket
+    default: self = .unknown
+    }
+  }
+
+  /// From `d_type` of getdents64; file systems that do not tell give `unknown`.
+  public init(direntType: UInt8) {
+    switch direntType {
+    case 1: self = .fifo
+    case 2: self = .characterDevice
+    case 4: self = .directory
+    case 6: self = .blockDevice
+    case 8: self = .regular
+    case 10: self = .symlink
+    case 12: self = .socket
+    default: self = .unknown
+    }
+  }
+
+  /// The bits for `st_mode`.
+  public var modeBits: mode_t {
+    switch self {
+    case .unknown: 0
+    case .fifo: S_IFIFO
+    case .characterDevice: S_IFCHR
+    case .directory: S_IFDIR
+    case .blockDevice: S_IFBLK
+    case .regular: S_IFREG
+    case .symlink: S_IFLNK
+    case .socket: S_IFSOCK
+    }
+  }
+}

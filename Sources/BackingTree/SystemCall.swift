@@ -1,0 +1,32 @@
+import Glibc
+import SystemPackage
+
+/// Runs one system call, again while a signal interrupts it.
+///
+/// - Throws: the call's `errno` when it returns -1.
+@inline(__always) @discardableResult
+public func systemCall<Value: FixedWidthInteger & SignedInteger>(
+  _ call: () -> Value
+) throws(Errno) -> Value {
+  while true {
+    let value = call()
+    if value != -1 { return value }
+    let code = errno
+    if code != EINTR { throw Errno(rawValue: code) }
+  }
+}
+
+extension Sequence<UInt8> {
+  /// Lends the bytes as a NUL-terminated C string that lives as long as the call of `body`.
+  @inline(__always)
+  public func withCName<R, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E) -> R {
+    var terminated = ContiguousArray<CChar>()
+    terminated.reserveCapacity(underestimatedCount + 1)
+    for byte in self { terminated.append(CChar(bitPattern: byte)) }
+    terminated.append(0)
+    let result: Result<R, E> = terminated.withUnsafeBufferPointer { buffer in
+      do throws(E) { return .success(try body(buffer.baseAddress!)) } catch { return .failure(error) }
+    }
+    return try result.get()
+  }
+}

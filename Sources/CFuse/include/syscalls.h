@@ -1,0 +1,34 @@
+// Linux calls that need _GNU_SOURCE, are variadic, or have no libc wrapper. A few lines each; errors in errno.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+// openat that never follows a symlink in the last component and never leaks into children.
+int dfs_openat(int dir, const char *name, int flags, mode_t mode);
+// openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS: several components, none a symlink.
+int dfs_open_beneath(int dir, const char *path, int flags);
+ssize_t dfs_getdents(int fd, void *buffer, size_t size);
+int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
+int dfs_statx_btime(int dir, const char *name, int64_t *seconds, uint32_t *nanoseconds);
+int dfs_fallocate(int fd, int mode, off_t offset, off_t length);
+ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset, size_t length, unsigned flags);
+int dfs_ofd_lock(int fd, int command, void *flock);
+int dfs_flock(int fd, int operation);
+int dfs_syncfs(int fd);
+int dfs_empty_path_link(int fd, int to_dir, const char *to);
+
+// The identity of the calling thread alone: glibc's wrappers would change every thread.
+int dfs_set_thread_identity(uid_t uid, gid_t gid);
+int dfs_set_thread_groups(const gid_t *groups, size_t count);
+// Gives the calling thread a umask of its own.
+int dfs_unshare_umask(void);
+pid_t dfs_gettid(void);
+
+// Constants that Swift does not see, as values.
+extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
+extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
+extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE, dfs_RENAME_WHITEOUT;

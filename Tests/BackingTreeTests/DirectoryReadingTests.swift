@@ -1,0 +1,61 @@
+import Glibc
+import Testing
+
+@testable import BackingTree
+
+/// A directory of its own for one test, removed with everything in it afterwards.
+struct TemporaryDirectory: ~Copyable {
+  let path: String
+  let descriptor: Descriptor
+  var directory: Directory { Directory(descriptor: descriptor.rawValue) }
+
+  init() throws {
+    var template = Array("/tmp/displayfs-test-XXXXXX".utf8CString)
+    path = String(cString: mkdtemp(&template))
+    descriptor = Descriptor(adopting: open(path, O_RDONLY | O_DIRECTORY))
+  }
+
+  deinit {
+    let status = removeTree(path)
+    precondition(status == 0)
+  }
+}
+
+private func removeTree(_ path: String) -> CInt {
+  nftw(path, { path, _, _, _ in Glibc.remove(path!) }, 16, CInt(FTW_DEPTH.rawValue | FTW_PHYS.rawValue))
+}
+
+@Suite struct DirectoryReadingTests {
+  @Test func everyEntryIsReportedOnceWithItsBytes() throws {
+    let temporary = try TemporaryDirectory()
+    let odd: [UInt8] = [0xff, 0xfe, 0x0a, 0x2e]
+    var expected: Set<[UInt8]> = [odd]
+    try odd.withCName { name throws in _ = try temporary.directory.open(name, O_CREAT | O_WRONLY, mode: 0o600) }
+    for index in 0..<3000 {
+      let name = Array("entry-\(index)".utf8)
+      try name.withCName { name throws in try temporary.directory.makeNode(name, mode: S_IFREG | 0o600, device: 0) }
+      expected.insert(name)
+    }
+    var seen: [[UInt8]] = []
+    try forEachEntry(of: temporary.descriptor.rawValue) { entry in
+      #expect(entry.type == .regular)
+      seen.append(Array(entry.name))
+    }
+    #expect(seen.count == expected.count)
+    #expect(Set(seen) == expected)
+  }
+
+  @Test func aSymlinkIsNeverFollowed() throws {
+    let temporary = try TemporaryDirectory()
+    try temporary.directory.makeSymlink("link", to: "/etc")
+    #expect(throws: (any Error).self) { _ = try temporary.directory.subdirectory("link") }
+    #expect(temporary.directory.smallFile("link/hostname", limit: 1 << 20) == nil)
+    #expect(try temporary.directory.symlinkTarget("link") == Array("/etc".utf8))
+  }
+
+  @Test func aFifoWhereATableIsExpectedDoesNotBlock() throws {
+    let temporary = try TemporaryDirectory()
+    try temporary.directory.makeNode("table", mode: S_IFIFO | 0o600, device: 0)
+    #expect(temporary.directory.smallFile("table", limit: 1 << 20) == nil)
+  }
+}
