@@ -1,0 +1,326 @@
+/// The projection: which names a directory's entries have in the view.
+///
+/// A child's candidates are its rungs: its localized name, its name without the extension, its real name. It is
+/// listed under the first rung that nobody contests. A name is contested for a child when another child (listed or
+/// not) has it as its real name, or when another child claims it too. A child claims its first rung; when that one is
+/// contested, it claims the next as well and never takes the first back, so a whole clashing group falls together.
+/// This is the least fixed point of a rule that only ever adds claims: it depends on the set of children alone,
+/// never on the order in which they came.
+///
+/// Changing one child costs O(1), whatever the size of the directory; only localized names, which are few, are
+/// settled again when a change touches one of their rungs.
+///
+/// A child keeps its slot as long as it lives, so a slot is a stable position in a listing.
+public struct Projection: Sendable {
+  /// What the projection must know of a child.
+  public struct Child: Sendable, Equatable {
+    public var realName: Name
+    public var kind: EntryKind
+    public var inode: UInt64
+    /// Why it is not listed; nil when it is.
+    public var hidden: HiddenReason?
+    /// Its localized name, already checked; nil when it has none or has it as its real name.
+    public var localized: Name?
+    /// How many bytes of the real name are shown when its extension is hidden; nil when it is not.
+    public var stemLength: Int?
+
+    public init(
+      realName: Name, kind: EntryKind, inode: UInt64, hidden: HiddenReason? = nil, localized: Name? = nil,
+      stemLength: Int? = nil
+    ) {
+      self.realName = realName
+      self.kind = kind
+      self.inode = inode
+      self.hidden = hidden
+      self.localized = localized
+      self.stemLength = stemLength
+    }
+  }
+
+  /// A child's place, from 0; it does not change while the child lives and may be used again afterwards.
+  public typealias Slot = Int
+
+  /// Which rung a child is listed under.
+  public enum Rung: Sendable, Equatable { case localized, extensionHidden, realName }
+
+  /// What a name stands for in this directory.
+  public struct Resolution: Sendable, Equatable {
+    public let slot: Slot
+    /// Whether it is the child's display name (which may be its real name too).
+    public let byDisplayName: Bool
+  }
+
+  struct Record {
+    var nameOffset: UInt32
+    var nameLength: UInt8
+    /// 0 when no extension is hidden: a stem is never empty.
+    var stemLength: UInt8
+    var kind: EntryKind
+    var hidden: HiddenReason?
+    var isLive: Bool
+    var inode: UInt64
+  }
+
+  struct LocalizedClaim {
+    var name: Name
+    /// Its localized name is contested, so it claims the next rung too.
+    var demoted: Bool
+  }
+
+  private var bytes: [UInt8] = []
+  private var wastedBytes = 0
+  private var records: ContiguousArray<Record> = []
+  private var free: [Slot] = []
+  private var realNames = NameTable()
+  private var claims = ClaimTable()
+  private var localized: [Slot: LocalizedClaim] = [:]
+  /// The hashes of all rungs of localized children: a change that touches none of them cannot change their rungs.
+  private var localizedRungs: [Int: Int] = [:]
+
+  public init() {}
+
+  /// The number of children, hidden ones included.
+  public var count: Int { records.count - free.count }
+
+  /// All slots lie below this; those of removed children are dead.
+  public var slotLimit: Int { records.count }
+
+  // MARK: Changing
+
+  /// Adds a child, or replaces what is known of the child with that real name, which keeps its slot.
+  @discardableResult
+  public mutating func upsert(_ child: Child) -> Slot {
+    if let slot = slot(realName: child.realName.bytes.span) {
+      if self.child(at: slot) == child { return slot }
+      retract(slot)
+      records[slot].kind = child.kind
+      records[slot].hidden = child.hidden
+      records[slot].inode = child.inode
+      records[slot].stemLength = UInt8(clamping: child.stemLength ?? 0)
+      claim(slot, localizedName: child.localized)
+      return slot
+    }
+    let length = child.realName.bytes.count
+    precondition(length <= 255, "a directory entry's name has at most 255 bytes")
+    let record = Record(
+      nameOffset: UInt32(bytes.count), nameLength: UInt8(length), stemLength: UInt8(clamping: child.stemLength ?? 0),
+      kind: child.kind, hidden: child.hidden, isLive: true, inode: child.inode)
+    bytes.append(contentsOf: child.realName.bytes)
+    let slot: Slot
+    if let reused = free.popLast() {
+      slot = reused
+      records[slot] = record
+    } else {
+      slot = records.count
+      records.append(record)
+    }
+    realNames.insert(slot, hash: hash(of: child.realName.bytes.span))
+    if !localizedRungs.isEmpty, localizedRungs[hash(of: child.realName.bytes.span)] != nil { settleLocalized() }
+    claim(slot, localizedName: child.localized)
+    return slot
+  }
+
+  /// Removes the child with that real name; nothing happens when there is none.
+  public mutating func remove(realName: Name) {
+    guard let slot = slot(realName: realName.bytes.span) else { return }
+    retract(slot)
+    let nameHash = hash(of: realName.bytes.span)
+    realNames.remove(slot, hash: nameHash)
+    records[slot].isLive = false
+    wastedBytes += Int(records[slot].nameLength)
+    free.append(slot)
+    if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil { settleLocalized() }
+    if wastedBytes > 65536, wastedBytes > bytes.count / 2 { compact() }
+  }
+
+  // MARK: Asking
+
+  /// The child that a name stands for, by its display name or else by its real name.
+  public func resolve(_ name: Span<UInt8>) -> Resolution? {
+    let nameHash = hash(of: name)
+    if let slot = realNames.find(hash: nameHash, where: { realNameEquals($0, name) }) {
+      return Resolution(slot: slot, byDisplayName: records[slot].hidden == nil && rung(of: slot) == .realName)
+    }
+    guard let slot = claims.onlyClaimant(hash: nameHash), records[slot].isLive, records[slot].hidden == nil else {
+      return nil
+    }
+    switch rung(of: slot) {
+    case .localized:
+      guard let claimed = localized[slot], equal(claimed.name.bytes.span, name) else { return nil }
+    case .extensionHidden:
+      guard equal(realNameSpan(slot).extracting(0..<Int(records[slot].stemLength)), name) else { return nil }
+    case .realName: return nil
+    }
+    return Resolution(slot: slot, byDisplayName: true)
+  }
+
+  /// The child with that real name.
+  public func slot(realName: Span<UInt8>) -> Slot? {
+    realNames.find(hash: hash(of: realName), where: { realNameEquals($0, realName) })
+  }
+
+  /// What is known of the child in a slot; nil when the slot is dead.
+  public func child(at slot: Slot) -> Child? {
+    guard slot < records.count, records[slot].isLive else { return nil }
+    let record = records[slot]
+    return Child(
+      realName: realName(at: slot), kind: record.kind, inode: record.inode, hidden: record.hidden,
+      localized: localized[slot]?.name, stemLength: record.stemLength == 0 ? nil : Int(record.stemLength))
+  }
+
+  public func realName(at slot: Slot) -> Name {
+    let record = records[slot]
+    return Name(bytes[Int(record.nameOffset)..<Int(record.nameOffset) + Int(record.nameLength)])
+  }
+
+  /// The kind, inode number and visibility of the child in a slot; nil when the slot is dead.
+  public func summary(at slot: Slot) -> (kind: EntryKind, inode: UInt64, isHidden: Bool)? {
+    guard slot < records.count, records[slot].isLive else { return nil }
+    return (records[slot].kind, records[slot].inode, records[slot].hidden != nil)
+  }
+
+  /// The name under which the child in a live slot is listed, were it listed.
+  public func displayName(at slot: Slot) -> Name {
+    switch rung(of: slot) {
+    case .localized: localized[slot]!.name
+    case .extensionHidden: Name(realName(at: slot).bytes.prefix(Int(records[slot].stemLength)))
+    case .realName: realName(at: slot)
+    }
+  }
+
+  /// Lends the display name's bytes without copying them.
+  public func withDisplayName<R>(at slot: Slot, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
+    let record = records[slot]
+    switch rung(of: slot) {
+    case .localized: return localized[slot]!.name.bytes.withUnsafeBufferPointer(body)
+    case .extensionHidden, .realName:
+      let length = rung(of: slot) == .realName ? Int(record.nameLength) : Int(record.stemLength)
+      return bytes.withUnsafeBufferPointer {
+        body(UnsafeBufferPointer(rebasing: $0[Int(record.nameOffset)..<Int(record.nameOffset) + length]))
+      }
+    }
+  }
+
+  /// The rung under which the child in a live slot is listed, were it listed.
+  public func rung(of slot: Slot) -> Rung {
+    let record = records[slot]
+    if record.hidden != nil { return .realName }
+    if let claimed = localized[slot], !claimed.demoted { return .localized }
+    if record.stemLength > 0 {
+      let stem = realNameSpan(slot).extracting(0..<Int(record.stemLength))
+      if !isContested(stem, hash: hash(of: stem), for: slot) { return .extensionHidden }
+    }
+    return .realName
+  }
+
+  // MARK: Claims
+
+  private mutating func claim(_ slot: Slot, localizedName: Name?) {
+    let record = records[slot]
+    guard record.hidden == nil else { return }
+    var touched = localizedName != nil
+    if let localizedName {
+      localized[slot] = LocalizedClaim(name: localizedName, demoted: false)
+      let nameHash = hash(of: localizedName.bytes.span)
+      claims.add(slot, hash: nameHash)
+      localizedRungs[nameHash, default: 0] += 1
+    }
+    if record.stemLength > 0 {
+      let stemHash = hash(of: realNameSpan(slot).extracting(0..<Int(record.stemLength)))
+      if localizedName != nil {
+        localizedRungs[stemHash, default: 0] += 1
+      } else {
+        claims.add(slot, hash: stemHash)
+        if localizedRungs[stemHash] != nil { touched = true }
+      }
+    }
+    if touched { settleLocalized() }
+  }
+
+  private mutating func retract(_ slot: Slot) {
+    let record = records[slot]
+    guard record.hidden == nil else { return }
+    var touched = false
+    let stemHash = record.stemLength == 0 ? 0 : hash(of: realNameSpan(slot).extracting(0..<Int(record.stemLength)))
+    if let claimed = localized.removeValue(forKey: slot) {
+      let nameHash = hash(of: claimed.name.bytes.span)
+      claims.remove(slot, hash: nameHash)
+      leaveRung(nameHash)
+      if record.stemLength > 0 {
+        if claimed.demoted { claims.remove(slot, hash: stemHash) }
+        leaveRung(stemHash)
+      }
+      touched = true
+    } else if record.stemLength > 0 {
+      claims.remove(slot, hash: stemHash)
+      touched = localizedRungs[stemHash] != nil
+    }
+    if touched { settleLocalized() }
+  }
+
+  private mutating func leaveRung(_ hash: Int) {
+    if let uses = localizedRungs[hash] { localizedRungs[hash] = uses == 1 ? nil : uses - 1 }
+  }
+
+  /// Finds the rungs of all localized children anew: take back every second claim, then add claims until none is owed.
+  private mutating func settleLocalized() {
+    for slot in Array(localized.keys) where localized[slot]!.demoted {
+      localized[slot]!.demoted = false
+      if let stemHash = stemHash(of: slot) { claims.remove(slot, hash: stemHash) }
+    }
+    var changed = true
+    while changed {
+      changed = false
+      for (slot, claimed) in localized where !claimed.demoted {
+        guard isContested(claimed.name.bytes.span, hash: hash(of: claimed.name.bytes.span), for: slot) else { continue }
+        localized[slot]!.demoted = true
+        if let stemHash = stemHash(of: slot) { claims.add(slot, hash: stemHash) }
+        changed = true
+      }
+    }
+  }
+
+  private func stemHash(of slot: Slot) -> Int? {
+    let length = Int(records[slot].stemLength)
+    return length == 0 ? nil : hash(of: realNameSpan(slot).extracting(0..<length))
+  }
+
+  private func isContested(_ name: Span<UInt8>, hash nameHash: Int, for slot: Slot) -> Bool {
+    if claims.count(hash: nameHash) > 1 { return true }
+    guard let owner = realNames.find(hash: nameHash, where: { realNameEquals($0, name) }) else { return false }
+    return owner != slot
+  }
+
+  // MARK: Bytes
+
+  @_lifetime(borrow self)
+  private func realNameSpan(_ slot: Slot) -> Span<UInt8> {
+    let start = Int(records[slot].nameOffset)
+    return bytes.span.extracting(start..<start + Int(records[slot].nameLength))
+  }
+
+  private func realNameEquals(_ slot: Slot, _ name: Span<UInt8>) -> Bool { equal(realNameSpan(slot), name) }
+
+  private func equal(_ a: Span<UInt8>, _ b: Span<UInt8>) -> Bool {
+    guard a.count == b.count else { return false }
+    return a.withUnsafeBytes { left in b.withUnsafeBytes { right in left.elementsEqual(right) } }
+  }
+
+  private func hash(of name: Span<UInt8>) -> Int {
+    var hasher = Hasher()
+    name.withUnsafeBytes { hasher.combine(bytes: $0) }
+    return hasher.finalize()
+  }
+
+  private mutating func compact() {
+    var packed: [UInt8] = []
+    packed.reserveCapacity(bytes.count - wastedBytes)
+    for slot in records.indices where records[slot].isLive {
+      let start = Int(records[slot].nameOffset)
+      records[slot].nameOffset = UInt32(packed.count)
+      packed.append(contentsOf: bytes[start..<start + Int(records[slot].nameLength)])
+    }
+    bytes = packed
+    wastedBytes = 0
+  }
+}
