@@ -80,5 +80,15 @@ int dfs_set_thread_identity(uid_t uid, gid_t gid) {
 }
 
 int dfs_set_thread_groups(const gid_t *groups, size_t count) { return (int)syscall(SYS_setgroups, count, groups); }
-int dfs_unshare_umask(void) { return unshare(CLONE_FS); }
+
+void dfs_set_thread_umask(mode_t mask) {
+  static __thread int own;
+  static __thread mode_t current;
+  if (own && current == mask) return;
+  if (!own && unshare(CLONE_FS)) return;
+  own = 1;
+  current = mask;
+  umask(mask);
+}
+
 pid_t dfs_gettid(void) { return (pid_t)syscall(SYS_gettid); }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/statvfs.h>
+#include <sys/inotify.h>
 #include <sys/xattr.h>
 
 // openat that never follows a symlink in the last component and never leaks into children.
@@ -24,8 +25,8 @@ int dfs_empty_path_link(int fd, int to_dir, const char *to);
 // The identity of the calling thread alone: glibc's wrappers would change every thread.
 int dfs_set_thread_identity(uid_t uid, gid_t gid);
 int dfs_set_thread_groups(const gid_t *groups, size_t count);
-// Gives the calling thread a umask of its own.
-int dfs_unshare_umask(void);
+// Sets the umask of the calling thread alone; it gets one of its own first.
+void dfs_set_thread_umask(mode_t mask);
 pid_t dfs_gettid(void);
 
 // Constants that Swift does not see, as values.

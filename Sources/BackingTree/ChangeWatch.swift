@@ -1,0 +1,102 @@
+import CFuse
+import Glibc
+import Synchronization
+import SystemPackage
+
+/// Tells which entries of watched directories may have changed. (`inotify`)
+///
+/// The kernel queues an event before the call that caused it returns, so whoever drains the queue first and then looks
+/// at what it remembers of a directory never sees an outdated state.
+public final class ChangeWatch: Sendable {
+  /// One watch. The kernel gives a directory that is watched again the same number, so a serial tells them apart.
+  public struct Key: Sendable {
+    fileprivate let number: CInt
+    fileprivate let serial: UInt64
+  }
+
+  /// What a watched directory's owner is told.
+  public enum Change {
+    /// The entry of that name came, went or was replaced.
+    case entry(UnsafePointer<CChar>)
+    /// The content of the entry of that name was written and closed.
+    case content(UnsafePointer<CChar>)
+    /// Events were lost, or the directory itself is gone: nothing remembered of it holds.
+    case everything
+  }
+
+  private let descriptor: Descriptor
+  private struct Watches {
+    var handlers: [CInt: (serial: UInt64, call: @Sendable (Change) -> Void)] = [:]
+    var serial: UInt64 = 0
+  }
+
+  private let watches = Mutex(Watches())
+
+  /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
+  public init() throws(Errno) {
+    descriptor = Descriptor(adopting: try systemCall { inotify_init1(CInt(IN_NONBLOCK | IN_CLOEXEC)) })
+  }
+
+  /// Watches a directory until `stop`.
+  ///
+  /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
+  public func watch(
+    _ directory: Directory, _ handler: @escaping @Sendable (Change) -> Void
+  ) throws(Errno) -> Key {
+    let mask = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR)
+    // The lock is held over the call: an event for the new key must find its handler.
+    let result: Result<Key, Errno> = watches.withLock { watches in
+      do throws(Errno) {
+        let number = try systemCall {
+          inotify_add_watch(descriptor.rawValue, "/proc/self/fd/\(directory.descriptor)", mask)
+        }
+        watches.serial += 1
+        watches.handlers[number] = (watches.serial, handler)
+        return .success(Key(number: number, serial: watches.serial))
+      } catch {
+        return .failure(error)
+      }
+    }
+    return try result.get()
+  }
+
+  public func stop(_ key: Key) {
+    watches.withLock { watches in
+      guard watches.handlers[key.number]?.serial == key.serial else { return }
+      watches.handlers[key.number] = nil
+      inotify_rm_watch(descriptor.rawValue, key.number)
+    }
+  }
+
+  /// Delivers all events that the kernel has queued until now. One system call when there are none.
+  public func drain() {
+    watches.withLock { watches in
+      withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
+        while true {
+          let count = read(descriptor.rawValue, buffer.baseAddress!, buffer.count)
+          if count <= 0 { return }
+          var offset = 0
+          while offset < count {
+            // struct inotify_event: s32 wd, u32 mask, u32 cookie, u32 length, name.
+            let event = buffer.baseAddress! + offset
+            let number = event.load(as: CInt.self)
+            let mask = event.load(fromByteOffset: 4, as: UInt32.self)
+            let length = Int(event.load(fromByteOffset: 12, as: UInt32.self))
+            offset += 16 + length
+            if mask & UInt32(IN_Q_OVERFLOW) != 0 {
+              for handler in watches.handlers.values { handler.call(.everything) }
+            } else if let handler = watches.handlers[number]?.call {
+              let name = UnsafeRawPointer(event + 16).assumingMemoryBound(to: CChar.self)
+              if mask & UInt32(IN_IGNORED) != 0 {
+                watches.handlers[number] = nil
+                handler(.everything)
+              } else if length > 0 {
+                handler(mask & UInt32(IN_CLOSE_WRITE) != 0 ? .content(name) : .entry(name))
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}

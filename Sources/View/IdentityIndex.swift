@@ -1,0 +1,60 @@
+import BackingTree
+
+/// An open-addressed table of 32-bit node numbers, found by a file's identity, which the nodes keep themselves.
+///
+/// Eight bytes a node; a dictionary keyed by the identity costs three times the memory and the time.
+struct IdentityIndex {
+  private static let tombstone = UInt32.max
+  private var slots: [UInt32] = [UInt32](repeating: 0, count: 64)
+  private var used = 0
+  private var live = 0
+
+  static func hash(_ identity: FileIdentity, _ facet: Facet) -> Int {
+    // Fibonacci hashing: inode numbers are dense and nobody's choice to attack with.
+    let mixed = (identity.inode ^ (identity.device << 40) ^ UInt64(facet.rawValue) << 63) &* 0x9e37_79b9_7f4a_7c15
+    return Int(truncatingIfNeeded: mixed ^ (mixed >> 32))
+  }
+
+  func find(hash: Int, where isMatch: (UInt32) -> Bool) -> UInt32? {
+    let mask = slots.count - 1
+    var position = hash & mask
+    while slots[position] != 0 {
+      if slots[position] != Self.tombstone, isMatch(slots[position]) { return slots[position] }
+      position = (position + 1) & mask
+    }
+    return nil
+  }
+
+  /// Adds a number that is not in the table; `rehash` gives the hash of any number in it.
+  mutating func insert(_ slot: UInt32, hash: Int, rehash: (UInt32) -> Int = { _ in 0 }) {
+    if (used + 1) * 2 > slots.count {
+      let members = slots.filter { $0 != 0 && $0 != Self.tombstone }
+      var capacity = 64
+      while capacity < (members.count + 1) * 4 { capacity *= 2 }
+      slots = [UInt32](repeating: 0, count: capacity)
+      used = members.count
+      for member in members { put(member, hash: rehash(member)) }
+    }
+    put(slot, hash: hash)
+    used += 1
+  }
+
+  private mutating func put(_ slot: UInt32, hash: Int) {
+    let mask = slots.count - 1
+    var position = hash & mask
+    while slots[position] != 0 { position = (position + 1) & mask }
+    slots[position] = slot
+  }
+
+  mutating func remove(_ slot: UInt32, hash: Int) {
+    let mask = slots.count - 1
+    var position = hash & mask
+    while slots[position] != 0 {
+      if slots[position] == slot {
+        slots[position] = Self.tombstone
+        return
+      }
+      position = (position + 1) & mask
+    }
+  }
+}

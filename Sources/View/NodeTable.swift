@@ -1,0 +1,189 @@
+import BackingTree
+import Glibc
+import Synchronization
+
+/// The number by which the kernel knows a file; 1 is the root of the view.
+public typealias NodeID = UInt64
+
+/// Which face of a file a node is: a package has one node as a regular file and one as a directory.
+public enum Facet: UInt8, Sendable { case plain, packageFile }
+
+/// The files that the kernel knows, one node for each (device, inode, facet).
+///
+/// A node holds no descriptor: it is reached as (parent, real name) and checked against its identity. What the kernel
+/// has forgotten is gone. About 110 bytes for each node with a name of ordinary length.
+public final class NodeTable: Sendable {
+  public static let root: NodeID = 1
+
+  /// Where a node is, as of the last time it was looked up.
+  public struct Location: Sendable {
+    public let parent: NodeID
+    public let name: CName
+    public let identity: FileIdentity
+    public let facet: Facet
+  }
+
+  private struct Node {
+    var identity: FileIdentity
+    var lookups: UInt64
+    var generation: UInt64
+    var parent: UInt32
+    var name: UnsafeMutablePointer<CChar>?
+    var facet: Facet
+    /// How many nodes have this one as their parent: a directory stays while something below it is known.
+    var children: UInt32
+  }
+
+  private struct State: ~Copyable {
+    var nodes: ContiguousArray<Node> = []
+    var free: [UInt32] = []
+    var index = IdentityIndex()
+    var generation: UInt64 = 1
+    /// Further places of files with several links, for when the place in the node goes away.
+    var otherPlaces: [UInt32: [(parent: UInt32, name: CName)]] = [:]
+  }
+
+  private let state: Mutex<State>
+
+  public init(root identity: FileIdentity) {
+    var initial = State()
+    let none = Node(
+      identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0, name: nil, facet: .plain,
+      children: 0)
+    var root = none
+    root.identity = identity
+    root.lookups = 1
+    initial.nodes = [none, root]
+    initial.index.insert(1, hash: IdentityIndex.hash(identity, .plain))
+    state = Mutex(initial)
+  }
+
+  deinit { state.withLock { state in for node in state.nodes { free(node.name) } } }
+
+  /// How many nodes the kernel knows.
+  public var count: Int { state.withLock { $0.nodes.count - 1 - $0.free.count } }
+
+  /// The node of a file found under `name` in `parent`, one more time known to the kernel.
+  public func remember(
+    _ identity: FileIdentity, facet: Facet, parent: NodeID, name: UnsafePointer<CChar>
+  ) -> (id: NodeID, generation: UInt64) {
+    state.withLock { state in
+      let hash = IdentityIndex.hash(identity, facet)
+      if let found = state.find(identity, facet, hash: hash) {
+        state.nodes[Int(found)].lookups += 1
+        if found != 1 { state.place(found, parent: UInt32(parent), name: name) }
+        return (NodeID(found), state.nodes[Int(found)].generation)
+      }
+      state.generation += 1
+      let node = Node(
+        identity: identity, lookups: 1, generation: state.generation, parent: UInt32(parent), name: strdup(name),
+        facet: facet, children: 0)
+      let slot: UInt32
+      if let reused = state.free.popLast() {
+        slot = reused
+        state.nodes[Int(slot)] = node
+      } else {
+        slot = UInt32(state.nodes.count)
+        state.nodes.append(node)
+      }
+      state.nodes[Int(parent)].children += 1
+      state.index.insert(slot, hash: hash) { IdentityIndex.hash(state.nodes[Int($0)].identity, state.nodes[Int($0)].facet) }
+      return (NodeID(slot), node.generation)
+    }
+  }
+
+  /// The kernel gives back `count` of the times a node was remembered.
+  public func forget(_ id: NodeID, count: UInt64) {
+    state.withLock { state in
+      guard id > 1, Int(id) < state.nodes.count, state.nodes[Int(id)].lookups > 0 else { return }
+      state.nodes[Int(id)].lookups -= min(count, state.nodes[Int(id)].lookups)
+      state.releaseIfUnused(UInt32(id))
+    }
+  }
+
+  public func location(of id: NodeID) -> Location? {
+    state.withLock { state in
+      guard Int(id) < state.nodes.count, id >= 1 else { return nil }
+      let node = state.nodes[Int(id)]
+      guard id == 1 || node.name != nil else { return nil }
+      return Location(
+        parent: NodeID(node.parent), name: node.name.map(CName.init(copying:)) ?? CName(copying: ""),
+        identity: node.identity, facet: node.facet)
+    }
+  }
+
+  /// Whether `id` still is the file of that identity and facet.
+  public func id(of identity: FileIdentity, facet: Facet) -> NodeID? {
+    state.withLock { $0.find(identity, facet, hash: IdentityIndex.hash(identity, facet)).map(NodeID.init) }
+  }
+
+  /// A rename: the node that was at one place is now at another.
+  public func moved(_ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>) {
+    state.withLock { state in
+      guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)), found != 1 else { return }
+      state.otherPlaces[found] = nil
+      state.setPlace(found, parent: UInt32(parent), name: name)
+    }
+  }
+
+  /// A name is gone: a file with further known links is from now on reached by one of them.
+  public func removed(_ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>) {
+    state.withLock { state in
+      guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)),
+        var others = state.otherPlaces[found]
+      else { return }
+      others.removeAll { NodeID($0.parent) == parent && $0.name.equals(name) }
+      let node = state.nodes[Int(found)]
+      if NodeID(node.parent) == parent, let current = node.name, strcmp(current, name) == 0, let next = others.popLast() {
+        next.name.withPointer { state.setPlace(found, parent: next.parent, name: $0) }
+      }
+      state.otherPlaces[found] = others.isEmpty ? nil : others
+    }
+  }
+}
+
+extension NodeTable.State {
+  func find(_ identity: FileIdentity, _ facet: Facet, hash: Int) -> UInt32? {
+    index.find(hash: hash) { nodes[Int($0)].identity == identity && nodes[Int($0)].facet == facet }
+  }
+
+  /// The latest place counts; an earlier one is kept for when the latest goes away, if both may be links.
+  mutating func place(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
+    let node = nodes[Int(slot)]
+    guard let current = node.name, node.parent != parent || strcmp(current, name) != 0 else { return }
+    var others = otherPlaces[slot] ?? []
+    others.removeAll { $0.parent == parent && $0.name.equals(name) }
+    if others.count < 8 { others.append((node.parent, CName(copying: current))) }
+    otherPlaces[slot] = others
+    setPlace(slot, parent: parent, name: name)
+  }
+
+  mutating func setPlace(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
+    let copy = strdup(name)
+    free(nodes[Int(slot)].name)
+    nodes[Int(slot)].name = copy
+    let old = nodes[Int(slot)].parent
+    guard old != parent else { return }
+    nodes[Int(slot)].parent = parent
+    nodes[Int(parent)].children += 1
+    nodes[Int(old)].children -= 1
+    releaseIfUnused(old)
+  }
+
+  mutating func releaseIfUnused(_ start: UInt32) {
+    var slot = start
+    while slot > 1, nodes[Int(slot)].lookups == 0, nodes[Int(slot)].children == 0, nodes[Int(slot)].name != nil {
+      let node = nodes[Int(slot)]
+      index.remove(slot, hash: IdentityIndex.hash(node.identity, node.facet))
+      free(node.name)
+      nodes[Int(slot)].name = nil
+      nodes[Int(slot)].identity = FileIdentity(device: 0, inode: 0)
+      otherPlaces[slot] = nil
+      free.append(slot)
+      nodes[Int(node.parent)].children -= 1
+      slot = node.parent
+    }
+  }
+
+  private func free(_ pointer: UnsafeMutablePointer<CChar>?) { Glibc.free(pointer) }
+}
