@@ -1,0 +1,138 @@
+/// Chooses among the languages that string tables exist for, after CFBundle's way of doing it.
+public enum LanguageMatch {
+  /// The element of `available` to use, or nil when names should stay as they are on disk.
+  ///
+  /// `available` are names of `.lproj` directories without the suffix, or keys of a `.loctable`, in either
+  /// spelling (`pt-BR`, `pt_BR`) or as the old names (`German`). For each preferred language in turn, closer
+  /// tables are tried before wider ones: the very tag, its script, its parent region (`es-MX` reads `es-419`,
+  /// `en-NZ` reads `en-GB`), the language, its other codes (`nb` and `no`, `he` and `iw`). Then comes
+  /// `developmentRegion`, then English.
+  ///
+  /// Names on disk are in the development language, English unless stated. Who prefers that one, and has no
+  /// table for it, gets those names rather than the next language.
+  public static func best(
+    preferred: [LanguageTag], available: [String], developmentRegion: String? = nil
+  ) -> String? {
+    let tables = Tables(available)
+    let development = developmentRegion.flatMap(Self.tag(named:)) ?? LanguageTag(language: "en")
+    for tag in preferred {
+      if let found = tables.first(of: fallbacks(of: tag)) { return found }
+      if tag.language == "en" || tag.language == development.language { return nil }
+    }
+    return tables.first(of: fallbacks(of: development)) ?? tables.first(of: [LanguageTag(language: "en")])
+  }
+
+  /// The tags whose tables somebody who prefers `tag` can read, best first.
+  static func fallbacks(of tag: LanguageTag) -> [LanguageTag] {
+    var result = ladder(tag)
+    for alias in aliases(of: tag) { result += ladder(alias) }
+    return result
+  }
+
+  private static func ladder(_ tag: LanguageTag) -> [LanguageTag] {
+    if tag.language == "zh" { return chinese(tag) }
+    let language = tag.language
+    var result = [tag]
+    let usualScript = scripts[language]
+    if let script = tag.script {
+      result.append(LanguageTag(language: language, script: script))
+      // A Latin-script reader of Serbian is not helped by the Cyrillic table that plain `sr` stands for.
+      if let usualScript, usualScript != script { return result }
+      result.append(LanguageTag(language: language, region: tag.region))
+    } else if let usualScript {
+      result.append(LanguageTag(language: language, script: usualScript, region: tag.region))
+      result.append(LanguageTag(language: language, script: usualScript))
+    }
+    if let parent = parentRegion(of: tag) { result.append(LanguageTag(language: language, region: parent)) }
+    result.append(LanguageTag(language: language))
+    return result
+  }
+
+  /// Chinese tables are told apart by script; older ones give a region in its place.
+  private static func chinese(_ tag: LanguageTag) -> [LanguageTag] {
+    let script = tag.script ?? "Hans"
+    func table(_ region: String) -> LanguageTag { LanguageTag(language: "zh", script: script, region: region) }
+    let plain = LanguageTag(language: "zh", script: script)
+    guard script == "Hant" else { return [tag, plain, table("CN")] }
+    return switch tag.region {
+    case "HK", "MO": [tag, table("HK"), table("TW"), plain]
+    default: [tag, plain, table("TW")]
+    }
+  }
+
+  /// The region whose usage a tag's region follows (CLDR, parentLocales).
+  private static func parentRegion(of tag: LanguageTag) -> String? {
+    switch (tag.language, tag.region) {
+    case ("es", let region?): americanSpanish.contains(region) ? "419" : nil
+    case ("en", nil): "US"
+    case ("en", let region?): americanEnglish.contains(region) ? "US" : "GB"
+    case ("pt", nil), ("pt", "BR"): "BR"
+    case ("pt", _): "PT"
+    default: nil
+    }
+  }
+
+  private static func aliases(of tag: LanguageTag) -> [LanguageTag] {
+    if tag.language == "sh" { return [LanguageTag(language: "sr", script: "Latn", region: tag.region)] }
+    if tag.language == "sr", tag.script == "Latn" { return [LanguageTag(language: "sh", region: tag.region)] }
+    guard let other = codes[tag.language] else { return [] }
+    return [LanguageTag(language: other, script: tag.script, region: tag.region)]
+  }
+
+  /// A tag from a table's name, old names included.
+  static func tag(named name: String) -> LanguageTag? {
+    legacyNames[name.lowercased()].flatMap { LanguageTag($0) } ?? LanguageTag(name)
+  }
+
+  private static let codes = [
+    "nb": "no", "no": "nb", "he": "iw", "iw": "he", "id": "in", "in": "id", "fil": "tl", "tl": "fil",
+    "yi": "ji", "ji": "yi",
+  ]
+
+  /// The script a language is written in where none is stated, for languages written in more than one.
+  private static let scripts = [
+    "sr": "Cyrl", "uz": "Latn", "az": "Latn", "bs": "Latn", "pa": "Guru", "kk": "Cyrl", "mn": "Cyrl",
+  ]
+
+  private static let americanSpanish: Set<String> = [
+    "419", "AR", "BO", "BR", "BZ", "CL", "CO", "CR", "CU", "DO", "EC", "GT", "HN", "MX", "NI", "PA", "PE", "PR",
+    "PY", "SV", "US", "UY", "VE",
+  ]
+
+  private static let americanEnglish: Set<String> = [
+    "US", "AS", "BI", "GU", "MH", "MP", "PH", "PR", "UM", "VI",
+  ]
+
+  /// The names of `.lproj` directories before language codes came into use (CFBundle).
+  static let legacyNames = [
+    "english": "en", "french": "fr", "german": "de", "italian": "it", "dutch": "nl", "spanish": "es",
+    "japanese": "ja", "swedish": "sv", "danish": "da", "portuguese": "pt", "norwegian": "nb", "hebrew": "he",
+    "arabic": "ar", "finnish": "fi", "greek": "el", "icelandic": "is", "turkish": "tr", "croatian": "hr",
+    "chinese": "zh", "hindi": "hi", "thai": "th", "korean": "ko", "polish": "pl", "hungarian": "hu",
+    "russian": "ru", "romanian": "ro", "czech": "cs", "slovak": "sk", "ukrainian": "uk", "vietnamese": "vi",
+    "indonesian": "id", "malay": "ms", "catalan": "ca",
+  ]
+
+  /// The available tables by tag. A code beats an old name; of two spellings of one tag the first in byte
+  /// order is taken, so that the order in which a directory was read does not matter.
+  private struct Tables {
+    private var names: [LanguageTag: String] = [:]
+    private var legacy: [LanguageTag: String] = [:]
+
+    init(_ available: [String]) {
+      for name in available.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
+        if let code = legacyNames[name.lowercased()] {
+          if let tag = LanguageTag(code), legacy[tag] == nil { legacy[tag] = name }
+        } else if let tag = LanguageTag(name), names[tag] == nil {
+          names[tag] = name
+        }
+      }
+    }
+
+    func first(of tags: [LanguageTag]) -> String? {
+      for tag in tags { if let name = names[tag] { return name } }
+      for tag in tags { if let name = legacy[tag] { return name } }
+      return nil
+    }
+  }
+}

@@ -1,0 +1,61 @@
+/// Turns text from a string table into a name that is safe to list.
+///
+/// Tables lie on the volume, so their text is whatever somebody wrote there.
+public enum LocalizedName {
+  /// The name to show for the entry `realName`, or nil when `value` must not be shown.
+  ///
+  /// The name is in normalization form C. Runs of `/` become one `:`, which is how a slash in a displayed name
+  /// is stored (the Finder also shows only one). Soft hyphens, which say where a line may break and are part
+  /// of Apple's own tables, are taken out; the no-break space in them is a character of the name and stays.
+  ///
+  /// Refused are blank names, `.`, `..`, names longer than 255 bytes, controls, line separators, and
+  /// everything invisible that reorders or disguises text, except the joiners that Persian and Indic
+  /// spelling needs; and names that begin with a period when the real name does not, as they would vanish.
+  public static func sanitize(_ value: String, realName: Name) -> Name? {
+    guard value.utf8.count <= maximumInput else { return nil }
+    var scalars = String.UnicodeScalarView()
+    var afterSlash = false
+    var isBlank = true
+    for scalar in value.normalizedC.unicodeScalars {
+      if scalar == "\u{AD}" { continue }
+      guard isAllowed(scalar) else { return nil }
+      if scalar == "/" {
+        if !afterSlash { scalars.append(":") }
+        afterSlash = true
+        isBlank = false
+      } else {
+        scalars.append(scalar)
+        afterSlash = false
+        if !isInvisible(scalar) { isBlank = false }
+      }
+    }
+    let name = Name(String(scalars))
+    guard !isBlank, name.bytes.count <= maximumLength else { return nil }
+    if name.bytes.first == period {
+      guard realName.bytes.first == period, name != ".", name != ".." else { return nil }
+    }
+    return name
+  }
+
+  private static func isAllowed(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.properties.generalCategory {
+    case .control, .lineSeparator, .paragraphSeparator: false
+    case .format: isJoiner(scalar)
+    default: true
+    }
+  }
+
+  private static func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
+    let properties = scalar.properties
+    return properties.isWhitespace || properties.isDefaultIgnorableCodePoint
+  }
+
+  /// Zero-width non-joiner and joiner.
+  private static func isJoiner(_ scalar: Unicode.Scalar) -> Bool { scalar == "\u{200C}" || scalar == "\u{200D}" }
+
+  private static let period: UInt8 = 0x2e
+  /// The longest name a directory entry can have on Linux.
+  private static let maximumLength = 255
+  /// Enough for any name that could still be short enough after normalization; bounds the work.
+  private static let maximumInput = 1024
+}

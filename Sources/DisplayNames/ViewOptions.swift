@@ -1,0 +1,65 @@
+/// Whether hidden entries can be reached.
+public enum HiddenMode: String, CaseIterable, Sendable {
+  /// Not listed, reachable by their real names.
+  case reach
+  /// Not listed and not reachable.
+  case deny
+  /// Listed.
+  case show
+}
+
+/// What a package is listed as.
+public enum PackageMode: String, CaseIterable, Sendable {
+  case file
+  case directory
+}
+
+/// An option value that cannot be used. Its description says what can.
+public struct OptionError: Error, Sendable, Equatable, CustomStringConvertible {
+  public let description: String
+}
+
+/// The options that decide what the view looks like.
+public struct ViewOptions: Sendable, Equatable {
+  public var extensions = ExtensionMode.hide
+  public var hidden = HiddenMode.reach
+  public var packages = PackageMode.file
+  public var profile = Profile.auto
+  /// Most preferred first; empty means names as they are on disk.
+  public var languages: [LanguageTag] = []
+
+  public init() {}
+
+  /// Sets the option `name` from the text of `-o name=value`. False when this is no option of the view;
+  /// throws when it is one and the value is not among those it allows.
+  public mutating func set(_ name: String, to value: String) throws(OptionError) -> Bool {
+    switch name {
+    case "extensions": extensions = try Self.choice(name, value)
+    case "hidden": hidden = try Self.choice(name, value)
+    case "packages": packages = try Self.choice(name, value)
+    case "profile": profile = try Self.choice(name, value)
+    case "language": languages = try LanguageList.parse(option: value)
+    default: return false
+    }
+    return true
+  }
+
+  /// These options for a tree whose profile is found out. Profile `none` makes a mirror of it.
+  public func resolved(_ detected: Profile) -> ViewOptions {
+    var result = self
+    if profile == .auto { result.profile = detected }
+    guard !result.profile.appliesRules else { return result }
+    result.extensions = .show
+    result.hidden = .show
+    result.packages = .directory
+    result.languages = []
+    return result
+  }
+
+  private static func choice<Value>(_ name: String, _ value: String) throws(OptionError) -> Value
+  where Value: RawRepresentable<String> & CaseIterable {
+    if let value = Value(rawValue: value) { return value }
+    let allowed = Value.allCases.map(\.rawValue).joined(separator: ", ")
+    throw OptionError(description: "\(name)=\(value): not a value of this option; use one of: \(allowed)")
+  }
+}
