@@ -64,17 +64,31 @@ public struct Caller: Sendable {
 
   /// From `/proc/PID/status`; nil when the process is gone or not visible from here.
   private func supplementaryGroups() -> [gid_t]? {
-    guard process > 0 else { return nil }
-    let root = Directory(descriptor: AT_FDCWD)
-    guard let file = try? root.open("/proc/\(process)/status", O_RDONLY) else { return nil }
-    let bytes = [UInt8](unsafeUninitializedCapacity: 16384) { buffer, count in
-      count = (try? systemCall { read(file.rawValue, buffer.baseAddress!, buffer.count) }) ?? 0
-    }
+    guard let bytes = processStatus() else { return nil }
     for line in bytes.split(separator: UInt8(ascii: "\n")) where line.starts(with: "Groups:".utf8) {
       return line.dropFirst(7).split { $0 == 0x20 || $0 == 0x09 }.compactMap {
         gid_t(String(decoding: $0, as: UTF8.self))
       }
     }
     return nil
+  }
+
+  /// The process that the requesting thread belongs to; 0 when it cannot be told.
+  public var threadGroup: pid_t {
+    guard let bytes = processStatus() else { return 0 }
+    for line in bytes.split(separator: UInt8(ascii: "\n")) where line.starts(with: "Tgid:".utf8) {
+      return pid_t(String(decoding: line.dropFirst(6), as: UTF8.self)) ?? 0
+    }
+    return 0
+  }
+
+  /// `/proc/PID/status`; nil when the process is gone or not visible from here.
+  private func processStatus() -> [UInt8]? {
+    guard process > 0,
+      let file = try? Directory(descriptor: AT_FDCWD).open("/proc/\(process)/status", O_RDONLY)
+    else { return nil }
+    return [UInt8](unsafeUninitializedCapacity: 16384) { buffer, count in
+      count = (try? systemCall { read(file.rawValue, buffer.baseAddress!, buffer.count) }) ?? 0
+    }
   }
 }

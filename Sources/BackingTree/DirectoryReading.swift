@@ -22,6 +22,18 @@ public func forEachEntry(
   of descriptor: CInt, _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void
 ) throws(Errno) {
   try systemCall { lseek(descriptor, 0, SEEK_SET) }
+  try forEachEntryWithPosition(of: descriptor) { (entry, _) throws(Errno) in
+    try body(entry)
+    return true
+  }
+}
+
+/// Reads an open directory from where its offset is, until `body` returns false, without `.` and `..`.
+///
+/// `body` is also given the offset at which the following entry is found. (`getdents64`)
+public func forEachEntryWithPosition(
+  of descriptor: CInt, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
+) throws(Errno) {
   let size = 64 * 1024
   let buffer = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 8)
   defer { buffer.deallocate() }
@@ -37,11 +49,11 @@ public func forEachEntry(
       let nameLength = strlen(UnsafeRawPointer(name).assumingMemoryBound(to: CChar.self))
       offset += length
       if name[0] == 0x2e && (nameLength == 1 || (nameLength == 2 && name[1] == 0x2e)) { continue }
-      try body(
-        RawDirectoryEntry(
-          inode: record.loadUnaligned(as: UInt64.self),
-          type: FileType(direntType: record.load(fromByteOffset: 18, as: UInt8.self)),
-          name: UnsafeBufferPointer(start: name, count: nameLength)))
+      let entry = RawDirectoryEntry(
+        inode: record.loadUnaligned(as: UInt64.self),
+        type: FileType(direntType: record.load(fromByteOffset: 18, as: UInt8.self)),
+        name: UnsafeBufferPointer(start: name, count: nameLength))
+      guard try body(entry, record.loadUnaligned(fromByteOffset: 8, as: Int64.self)) else { return }
     }
   }
 }

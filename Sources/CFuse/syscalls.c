@@ -92,3 +92,5 @@ void dfs_set_thread_umask(mode_t mask) {
 }
 
 pid_t dfs_gettid(void) { return (pid_t)syscall(SYS_gettid); }
+
+pid_t dfs_fork(void) { return fork(); }

@@ -1,14 +1,70 @@
 import BackingTree
+import DisplayNames
+import Glibc
 import Synchronization
 import SystemPackage
+
+/// The directory that the mount itself covers, when it lies inside SOURCE.
+///
+/// Going into it by name would lead into the mount, and from there round in circles. It was opened before there was a
+/// mount, so what is reached through `descriptor` is the directory beneath.
+public struct CoveredDirectory: ~Copyable, Sendable {
+  let parent: FileIdentity
+  let name: CName
+  let descriptor: Descriptor
+
+  /// - Parameters:
+  ///   - parent: the directory that holds the mount point.
+  ///   - descriptor: the mount point, opened before the mount.
+  public init(parent: FileIdentity, name: Name, descriptor: consuming Descriptor) {
+    self.parent = parent
+    self.name = CName(name)
+    self.descriptor = descriptor
+  }
+}
 
 /// An open backing directory, closed when nobody uses it any more.
 public final class DirectoryHandle: Sendable {
   private let descriptor: Descriptor
+  private let covered: Covered?
 
-  init(adopting descriptor: consuming Descriptor) { self.descriptor = descriptor }
+  /// Shared by the one handle whose directory holds the mount point.
+  final class Covered: Sendable {
+    let directory: CoveredDirectory
+    init(_ directory: consuming CoveredDirectory) { self.directory = directory }
+  }
+
+  init(adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?) {
+    self.descriptor = descriptor
+    self.covered = covered.flatMap { $0.directory.parent == identity ? $0 : nil }
+  }
 
   public var directory: Directory { Directory(descriptor: descriptor.rawValue) }
+
+  /// Whether an entry is the mount point, of which only the directory beneath may be touched.
+  func isCovered(_ name: UnsafePointer<CChar>) -> Bool {
+    guard let covered else { return false }
+    return covered.directory.name.equals(name)
+  }
+
+  /// (`fstatat`)
+  func status(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
+    if let covered, isCovered(name) { return try fileStatus(covered.directory.descriptor.rawValue) }
+    return try directory.status(name)
+  }
+
+  /// (`openat`, O_PATH)
+  func locate(_ name: UnsafePointer<CChar>) throws(Errno) -> Descriptor {
+    if let covered, isCovered(name) {
+      return Descriptor(adopting: try systemCall { dup(covered.directory.descriptor.rawValue) })
+    }
+    return try directory.locate(name)
+  }
+
+  /// (`openat`, O_PATH | O_DIRECTORY)
+  func subdirectory(_ name: UnsafePointer<CChar>) throws(Errno) -> Descriptor {
+    isCovered(name) ? try locate(name) : try directory.subdirectory(name)
+  }
 }
 
 /// The directories used last, by node: a bounded number of descriptors, whatever the number of nodes.

@@ -1,1 +1,40 @@
-@main struct Main { static func main() {} }
+import ArgumentParser
+import Glibc
+
+/// The command `displayfs`.
+struct Displayfs: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "displayfs",
+    abstract: "Show a directory tree the way the macOS Finder shows it.",
+    discussion: "displayfs SOURCE MOUNTPOINT [-o OPTION,...] is short for displayfs mount.",
+    version: Version.text,
+    subcommands: [Mount.self, Unmount.self, List.self, Explain.self, RealPath.self, DisplayNameOf.self],
+    defaultSubcommand: Mount.self)
+}
+
+@main
+enum Main {
+  static func main() {
+    // A reader that goes away must end us as quietly as it ends `ls`.
+    signal(SIGPIPE, SIG_DFL)
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    do {
+      if HelperInvocation.isHelperName(CommandLine.arguments.first ?? "") {
+        try HelperInvocation(arguments).run()
+      } else {
+        var command = try Displayfs.parseAsRoot(arguments)
+        try command.run()
+      }
+    } catch let failure as Failure {
+      printError("displayfs: \(failure)")
+      exit(failure.code.rawValue)
+    } catch {
+      let isHelp = Displayfs.exitCode(for: error).isSuccess
+      let text = Displayfs.fullMessage(for: error)
+      if isHelp { print(text) } else { printError(text) }
+      exit(isHelp ? 0 : ExitStatus.usage.rawValue)
+    }
+  }
+}
+
+func printError(_ text: String) { fputs(text + "\n", stderr) }

@@ -33,3 +33,5 @@ pid_t dfs_gettid(void);
 extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
 extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE, dfs_RENAME_WHITEOUT;
+// fork, which Swift hides because the child may only go on in a process that has one thread.
+pid_t dfs_fork(void);

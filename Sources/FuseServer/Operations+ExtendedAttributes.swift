@@ -1,0 +1,45 @@
+import CFuse
+import Glibc
+import SystemPackage
+import View
+
+extension Operations {
+  static func addExtendedAttributes(to table: inout fuse_lowlevel_ops) {
+    table.getxattr = { raw, id, name, size in
+      Request(raw: raw!).replyValue(size) { (view, buffer) throws(Errno) in
+        try view.getAttribute(id, name!, into: buffer)
+      }
+    }
+    table.listxattr = { raw, id, size in
+      Request(raw: raw!).replyValue(size) { (view, buffer) throws(Errno) in
+        try view.listAttributes(id, into: buffer)
+      }
+    }
+    table.setxattr = { raw, id, name, value, size, flags in
+      Request(raw: raw!).perform { (view) throws(Errno) in
+        try view.setAttribute(id, name!, UnsafeRawBufferPointer(start: value, count: size), flags: flags)
+      }
+    }
+    table.removexattr = { raw, id, name in
+      Request(raw: raw!).perform { (view) throws(Errno) in try view.removeAttribute(id, name!) }
+    }
+  }
+}
+
+extension Request {
+  /// Answers with a value, or with its length where the caller only asks for that (size 0).
+  func replyValue(
+    _ size: Int, _ body: (View, UnsafeMutableRawBufferPointer) throws(Errno) -> Int
+  ) {
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
+    defer { buffer.deallocate() }
+    do throws(Errno) {
+      let count = try body(view, buffer)
+      if size == 0 {
+        fuse_reply_xattr(raw, count)
+      } else {
+        fuse_reply_buf(raw, buffer.baseAddress!.assumingMemoryBound(to: CChar.self), count)
+      }
+    } catch { fail(error) }
+  }
+}

@@ -1,0 +1,127 @@
+import BackingTree
+import CFuse
+import Glibc
+import SystemPackage
+import View
+
+extension Operations {
+  static func addFiles(to table: inout fuse_lowlevel_ops) {
+    table.open = { raw, id, info in
+      let request = Request(raw: raw!)
+      do throws(Errno) {
+        switch try request.view.open(node: id, flags: info!.pointee.flags, caller: request.caller) {
+        case .file(let file):
+          info!.pointee.fh = Handle.own(file)
+          
+        case .package(let package):
+          info!.pointee.fh = Handle.own(package)
+          // Its bytes belong to this open alone: another one may find the package changed.
+          info!.pointee.direct_io = 1
+        }
+        if fuse_reply_open(raw, info) == -ENOENT { release(request.view, info) }
+      } catch { request.fail(error) }
+    }
+    table.create = { raw, parent, name, mode, info in
+      let request = Request(raw: raw!)
+      do throws(Errno) {
+        let created = try request.view.create(
+          parent, name!, mode: mode, flags: info!.pointee.flags, caller: request.caller)
+        info!.pointee.fh = Handle.own(created.file)
+        if !request.reply(created.entry, created: &info!.pointee) {
+          request.view.forget(created.entry.id, count: 1)
+          release(request.view, info)
+        }
+      } catch { request.fail(error) }
+    }
+    table.release = { raw, _, info in
+      let request = Request(raw: raw!)
+      release(request.view, info)
+      request.succeed()
+    }
+    table.read = { raw, _, size, offset, info in
+      let request = Request(raw: raw!)
+      switch Handle.object(info) {
+      case let file as OpenFile:
+        var data = fuse_bufvec()
+        data.count = 1
+        data.buf.size = size
+        data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
+        data.buf.fd = file.descriptor.rawValue
+        data.buf.pos = offset
+        fuse_reply_data(raw, &data, FUSE_BUF_SPLICE_MOVE)
+      case let package as OpenPackage:
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
+        defer { buffer.deallocate() }
+        do throws(Errno) {
+          let count = try package.read(into: buffer, at: Int64(offset))
+          fuse_reply_buf(raw, buffer.baseAddress!.assumingMemoryBound(to: CChar.self), count)
+        } catch { request.fail(error) }
+      default: request.fail(.badFileDescriptor)
+      }
+    }
+    table.write_buf = { raw, _, input, offset, info in
+      let request = Request(raw: raw!)
+      guard let file = Handle.file(info) else { return request.fail(.badFileDescriptor) }
+      var data = fuse_bufvec()
+      data.count = 1
+      data.buf.size = fuse_buf_size(input)
+      data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
+      data.buf.fd = file.descriptor.rawValue
+      data.buf.pos = offset
+      let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
+      if count < 0 { request.fail(Errno(rawValue: CInt(-count))) } else { fuse_reply_write(raw, count) }
+    }
+    table.flush = { raw, _, info in
+      let request = Request(raw: raw!)
+      guard let file = Handle.file(info) else { return request.succeed() }
+      // Closing a copy makes a backing file system that delays errors (NFS, quotas) report them now.
+      let copy = dup(file.descriptor.rawValue)
+      if copy < 0 || Glibc.close(copy) == 0 { request.succeed() } else { request.fail(Errno(rawValue: errno)) }
+    }
+    table.fsync = { raw, _, dataOnly, info in
+      let request = Request(raw: raw!)
+      guard let file = Handle.file(info) else { return request.succeed() }
+      let fd = file.descriptor.rawValue
+      request.perform { (_) throws(Errno) in try systemCall { dataOnly != 0 ? fdatasync(fd) : Glibc.fsync(fd) } }
+    }
+    table.fallocate = { raw, _, mode, offset, length, info in
+      let request = Request(raw: raw!)
+      guard let file = Handle.file(info) else { return request.fail(.badFileDescriptor) }
+      request.perform { (_) throws(Errno) in
+        try systemCall { dfs_fallocate(file.descriptor.rawValue, mode, offset, length) }
+      }
+    }
+    table.lseek = { raw, _, offset, whence, info in
+      let request = Request(raw: raw!)
+      do throws(Errno) {
+        switch Handle.object(info) {
+        case let file as OpenFile:
+          fuse_reply_lseek(raw, try systemCall { lseek(file.descriptor.rawValue, offset, whence) })
+        case let package as OpenPackage:
+          // A stream has no holes: data until its end.
+          guard offset >= 0, offset < package.size else { throw Errno(rawValue: ENXIO) }
+          fuse_reply_lseek(raw, whence == dfs_SEEK_HOLE ? off_t(package.size) : offset)
+        default: throw .badFileDescriptor
+        }
+      } catch { request.fail(error) }
+    }
+    table.copy_file_range = { raw, _, offsetIn, infoIn, _, offsetOut, infoOut, length, flags in
+      let request = Request(raw: raw!)
+      do throws(Errno) {
+        // EXDEV makes the caller copy by reading and writing, which a package can be.
+        guard let source = Handle.file(infoIn), let target = Handle.file(infoOut) else { throw .improperLink }
+        fuse_reply_write(
+          raw,
+          try systemCall {
+            dfs_copy_file_range(
+              source.descriptor.rawValue, offsetIn, target.descriptor.rawValue, offsetOut, length, UInt32(flags))
+          })
+      } catch { request.fail(error) }
+    }
+  }
+
+  private static func release(_ view: View, _ info: UnsafeMutablePointer<fuse_file_info>?) {
+    if let file = Handle.file(info) { view.close(file) }
+    Handle.disown(info)
+  }
+}

@@ -1,0 +1,61 @@
+import BackingTree
+import CFuse
+import Glibc
+import SystemPackage
+import View
+
+extension Operations {
+  static func addNames(to table: inout fuse_lowlevel_ops) {
+    table.lookup = { raw, parent, name in
+      let request = Request(raw: raw!)
+      request.performEntry { (view) throws(Errno) in try view.lookup(parent, name!) }
+    }
+    table.mknod = { raw, parent, name, mode, device in
+      let request = Request(raw: raw!)
+      request.performEntry { (view) throws(Errno) in
+        try view.makeNode(parent, name!, mode: mode, device: device, caller: request.caller)
+      }
+    }
+    table.mkdir = { raw, parent, name, mode in
+      let request = Request(raw: raw!)
+      request.performEntry { (view) throws(Errno) in
+        try view.makeDirectory(parent, name!, mode: mode, caller: request.caller)
+      }
+    }
+    table.symlink = { raw, target, parent, name in
+      let request = Request(raw: raw!)
+      request.performEntry { (view) throws(Errno) in
+        try view.makeSymlink(parent, name!, to: target!, caller: request.caller)
+      }
+    }
+    table.link = { raw, id, parent, name in
+      let request = Request(raw: raw!)
+      request.performEntry { (view) throws(Errno) in
+        try view.link(id, to: parent, name!, caller: request.caller)
+      }
+    }
+    table.unlink = { raw, parent, name in
+      let request = Request(raw: raw!)
+      request.perform { (view) throws(Errno) in try view.unlink(parent, name!, caller: request.caller) }
+    }
+    table.rmdir = { raw, parent, name in
+      let request = Request(raw: raw!)
+      request.perform { (view) throws(Errno) in try view.removeDirectory(parent, name!, caller: request.caller) }
+    }
+    table.rename = { raw, parent, name, newParent, newName, flags in
+      let request = Request(raw: raw!)
+      request.perform { (view) throws(Errno) in
+        try view.rename(
+          parent, name!, to: newParent, newName!, flags: RenameFlags(rawValue: flags), caller: request.caller)
+      }
+    }
+    table.readlink = { raw, id in
+      let request = Request(raw: raw!)
+      do throws(Errno) {
+        var target = try request.view.symlinkTarget(id).map { CChar(bitPattern: $0) }
+        target.append(0)
+        fuse_reply_readlink(raw, target)
+      } catch { request.fail(error) }
+    }
+  }
+}

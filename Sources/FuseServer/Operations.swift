@@ -1,0 +1,16 @@
+import CFuse
+import Glibc
+
+/// The table of callbacks that libfuse calls, one file for each group of operations.
+enum Operations {
+  static func table() -> fuse_lowlevel_ops {
+    var table = fuse_lowlevel_ops()
+    addLifetime(to: &table)
+    addNames(to: &table)
+    addAttributes(to: &table)
+    addFiles(to: &table)
+    addDirectories(to: &table)
+    addExtendedAttributes(to: &table)
+    return table
+  }
+}

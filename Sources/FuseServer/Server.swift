@@ -1,0 +1,85 @@
+import BackingTree
+import CFuse
+import Glibc
+import Logging
+import SystemPackage
+import View
+
+/// A mounted view: the session with the kernel.
+public final class Server: @unchecked Sendable {
+  public let view: View
+  let caching: CachingPolicy
+  let logger: Logger
+  private let onReady: @Sendable () -> Void
+  private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
+  /// Set once by `mount`, before any request can come.
+  private var session: OpaquePointer?
+
+  /// Why a mount did not come about.
+  public struct MountError: Error, CustomStringConvertible {
+    public let description: String
+  }
+
+  /// - Parameter onReady: called once, when the kernel has greeted the daemon: from then on the mount answers.
+  public init(view: View, onReady: @escaping @Sendable () -> Void) {
+    self.view = view
+    self.onReady = onReady
+    logger = view.logger
+    caching = CachingPolicy(entryTimeout: 0, attributeTimeout: 0)
+    operations = .allocate(capacity: 1)
+    operations.initialize(to: Operations.table())
+  }
+
+  deinit { operations.deallocate() }
+
+  /// Mounts, serves until the view is unmounted or the process is told to stop, and unmounts.
+  ///
+  /// - Parameters:
+  ///   - options: for libfuse and the kernel, each as `name` or `name=value`.
+  ///   - debug: libfuse prints every request to standard error.
+  public func run(at mountPoint: String, options: [String], debug: Bool) throws(MountError) {
+    var arguments = ["displayfs"]
+    if debug { arguments.append("-d") }
+    for option in options { arguments += ["-o", option] }
+    var cArguments: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+    defer { for argument in cArguments { free(argument) } }
+    let userdata = Unmanaged.passUnretained(self).toOpaque()
+    session = cArguments.withUnsafeMutableBufferPointer {
+      dfs_session_new(
+        CInt(arguments.count), $0.baseAddress!, operations, MemoryLayout<fuse_lowlevel_ops>.size, userdata)
+    }
+    guard let session else { throw MountError(description: "libfuse refused the options \(options.joined(separator: ","))") }
+    defer { fuse_session_destroy(session) }
+    guard fuse_set_signal_handlers(session) == 0 else {
+      throw MountError(description: "the signal handlers cannot be set")
+    }
+    defer { fuse_remove_signal_handlers(session) }
+    guard fuse_session_mount(session, mountPoint) == 0 else {
+      throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
+    }
+    view.finishRemovals()
+    let result = dfs_session_loop(session, UInt32(Self.threads), 0)
+    fuse_session_unmount(session)
+    // A positive number is the signal that ended the loop: that is how a daemon is stopped.
+    if result < 0 {
+      throw MountError(description: "the session with the kernel broke: \(Errno(rawValue: -result))")
+    }
+  }
+
+  private static let threads = 10
+
+  /// The kernel's INIT: what both sides can do. Called before any other request.
+  func negotiate(_ connection: inout fuse_conn_info) {
+    func want(_ capability: CInt) {
+      if connection.capable & UInt32(bitPattern: capability) != 0 { connection.want |= UInt32(bitPattern: capability) }
+    }
+    // ACLs are checked by the kernel; the umask is applied by the backing file system, which knows about default ACLs.
+    want(FUSE_CAP_POSIX_ACL)
+    want(FUSE_CAP_DONT_MASK)
+    // Symlinks and the rest may change behind the mount.
+    want(FUSE_CAP_PARALLEL_DIROPS)
+    connection.max_background = 64
+    connection.congestion_threshold = 48
+    onReady()
+  }
+}

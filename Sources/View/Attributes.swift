@@ -1,0 +1,138 @@
+import BackingTree
+import CFuse
+import DisplayNames
+import Glibc
+import PackageStream
+import SystemPackage
+
+/// What a caller wants changed of a file; nil leaves it alone.
+public struct AttributeChange: Sendable {
+  public enum Time: Sendable { case now, at(timespec) }
+  public var mode: mode_t?
+  public var user: uid_t?
+  public var group: gid_t?
+  public var size: Int64?
+  public var accessed: Time?
+  public var modified: Time?
+  public init() {}
+}
+
+extension View {
+  /// The status of a node as the view shows it.
+  public func attributes(_ id: NodeID) throws(Errno) -> stat {
+    let (status, location) = try status(of: id)
+    guard let location, location.facet == .packageFile else { return present(status) }
+    let parent = try directory(location.parent).directory
+    return location.name.withPointer { present(status, facet: .packageFile, name: $0, in: parent) }
+  }
+
+  /// The backing status of a node, checked to be the file that the node stands for.
+  func status(of id: NodeID) throws(Errno) -> (stat, NodeTable.Location?) {
+    if id == NodeTable.root { return (try rootHandle.directory.status(), nil) }
+    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
+    do {
+      let parent = try directory(location.parent)
+      let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
+      if FileIdentity(status) == location.identity { return (status, location) }
+    } catch {
+      if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+    }
+    // Its name is gone or stands for another file now. What is open still answers.
+    if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), location) }
+    if let handle = handles.handle(of: id) { return (try handle.directory.status(), location) }
+    throw .staleNFSFileHandle
+  }
+
+  /// Changes a node's attributes. - Returns: the attributes afterwards.
+  public func setAttributes(
+    _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, caller: Caller
+  ) throws(Errno) -> stat {
+    let isPackage = nodes.location(of: id)?.facet == .packageFile
+    // A package has no content of its own to cut: it is replaced as a whole or changed inside its directory.
+    if isPackage, change.size != nil { throw .permissionDenied }
+    let located = try locate(id)
+    let path = "/proc/self/fd/\(located.rawValue)"
+    if change.user != nil || change.group != nil {
+      try systemCall { fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000) }
+    }
+    if let mode = change.mode {
+      // Search permission follows read permission, or the package could not be read any more.
+      let effective = isPackage ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
+      try systemCall { chmod(path, effective & 0o7777) }
+    }
+    if let size = change.size {
+      if let file {
+        try systemCall { ftruncate(file.descriptor.rawValue, off_t(size)) }
+      } else {
+        try systemCall { truncate(path, off_t(size)) }
+      }
+    }
+    if change.accessed != nil || change.modified != nil {
+      let times = [Self.timespec(change.accessed), Self.timespec(change.modified)]
+      try systemCall { utimensat(AT_FDCWD, path, times, 0) }
+    }
+    return try attributes(id)
+  }
+
+  private static func timespec(_ time: AttributeChange.Time?) -> timespec {
+    switch time {
+    case nil: Glibc.timespec(tv_sec: 0, tv_nsec: (1 << 30) - 2)  // UTIME_OMIT
+    case .now: Glibc.timespec(tv_sec: 0, tv_nsec: (1 << 30) - 1)  // UTIME_NOW
+    case .at(let value): value
+    }
+  }
+
+  /// A descriptor that names the node and nothing else, checked to be the right file.
+  func locate(_ id: NodeID) throws(Errno) -> Descriptor {
+    if id == NodeTable.root { return try rootHandle.directory.open(".", dfs_O_PATH) }
+    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
+    do {
+      let parent = try directory(location.parent)
+      let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
+      if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
+    } catch {
+      if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+    }
+    guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
+    return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })
+  }
+
+  /// A backing status as the view shows it.
+  func present(
+    _ status: stat, facet: Facet = .plain, name: UnsafePointer<CChar>? = nil, in directory: Directory? = nil
+  ) -> stat {
+    var out = status
+    out.st_ino = inodeNumber(FileIdentity(status), facet)
+    guard facet == .packageFile, let name, let directory else { return out }
+    out.st_mode = S_IFREG | (status.st_mode & 0o666)
+    out.st_nlink = 1
+    let measure = packageSizes.measure(name, in: directory, identity: FileIdentity(status), view: self)
+    out.st_size = off_t(measure.size)
+    out.st_blocks = blkcnt_t((measure.size + 511) / 512)
+    out.st_mtim = measure.newest
+    return out
+  }
+
+  /// The inode number in the view: the backing one, made unique for package files (top bit) and for what lies on
+  /// another device than SOURCE (mixed with the device).
+  func inodeNumber(_ identity: FileIdentity, _ facet: Facet) -> UInt {
+    var number = identity.inode
+    if identity.device != rootDevice { number ^= (identity.device &* 0x9e37_79b9_7f4a_7c15) & 0x7fff_0000_0000_0000 }
+    if facet == .packageFile { number ^= 1 << 63 }
+    return UInt(number)
+  }
+
+  /// Free space and limits of the file system that a node lies on.
+  public func fileSystemStatus(_ id: NodeID) throws(Errno) -> statvfs {
+    let located = try locate(id)
+    var out = statvfs()
+    try systemCall { fstatvfs(located.rawValue, &out) }
+    return out
+  }
+
+  /// The target of a symlink, as it is stored.
+  public func symlinkTarget(_ id: NodeID) throws(Errno) -> [UInt8] {
+    let located = try locate(id)
+    return try Directory(descriptor: located.rawValue).symlinkTarget("")
+  }
+}

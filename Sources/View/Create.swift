@@ -1,0 +1,224 @@
+import BackingTree
+import CFuse
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// A regular file that was created or opened by name.
+public struct CreatedFile {
+  public let entry: Entry
+  public let file: OpenFile
+}
+
+extension View {
+  /// Opens a regular file by name, creating it if there is none. (open with O_CREAT)
+  ///
+  /// - Throws: EEXIST when the name resolves and O_EXCL is asked for; EISDIR for a directory.
+  public func create(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
+  ) throws(Errno) -> CreatedFile {
+    let typed = Name(copying: name)
+    return try changing(parent) { (directory, view) throws(Errno) in
+      if let resolved = resolve(name, in: view) {
+        if flags & O_EXCL != 0 { throw .fileExists }
+        return try openExisting(resolved, in: directory, parent: parent, flags: flags, caller: caller)
+      }
+      try refuseIfDenied(typed, in: view)
+      let remembered = recall(typed, in: directory, caller: caller)
+      guard case .create(let real, let exclusive) = CreatePlan.file(
+        typed: typed, remembered: remembered?.realName, in: destination(view))
+      else { throw .fileNameTooLong }
+      let realName = CName(real)
+      let openFlags = backingFlags(flags) | O_CREAT | (exclusive ? O_EXCL : flags & O_EXCL)
+      let descriptor: Descriptor
+      do {
+        descriptor = try realName.withPointer { (name) throws(Errno) in
+          try caller.actForMode(mode) { () throws(Errno) in
+            try directory.directory.open(name, openFlags, mode: mode & 0o7777)
+          }
+        }
+      } catch {
+        // Somebody created it in the backing tree meanwhile.
+        if error == .fileExists { view?.reconcile(real) }
+        throw error
+      }
+      if let remembered, real == remembered.realName {
+        forgetRemembered(typed, in: directory, caller: caller)
+        restore(remembered.attributes, to: descriptor)
+      }
+      view?.reconcile(real)
+      let found = Found(
+        directory: directory, realName: realName, status: try fileStatus(descriptor.rawValue), facet: .plain)
+      let entry = entry(found, in: parent)
+      let file = OpenFile(descriptor: descriptor, node: entry.id)
+      openNodes.opened(file)
+      return CreatedFile(entry: entry, file: file)
+    }
+  }
+
+  private func openExisting(
+    _ resolved: Resolved, in directory: DirectoryHandle, parent: NodeID, flags: CInt, caller: Caller
+  ) throws(Errno) -> CreatedFile {
+    // Only a race between two programs gets here: the kernel looks a name up before it creates it.
+    guard resolved.facet == .plain else { throw .permissionDenied }
+    let status = try resolved.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
+    let found = Found(directory: directory, realName: resolved.realName, status: status, facet: .plain)
+    let entry = entry(found, in: parent)
+    do {
+      return CreatedFile(entry: entry, file: try open(entry.id, flags: flags, caller: caller))
+    } catch {
+      nodes.forget(entry.id, count: 1)
+      throw error
+    }
+  }
+
+  /// (`mkdir`)
+  public func makeDirectory(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, caller: Caller
+  ) throws(Errno) -> Entry {
+    try make(parent, name, caller: caller, mode: mode) { (directory) throws(Errno) in
+      try directory.makeDirectory(name, mode: mode & 0o7777)
+    }
+  }
+
+  /// (`mknod`) A regular file made so gets back the real name that its display name stood for, like one that is created.
+  public func makeNode(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, device: dev_t, caller: Caller
+  ) throws(Errno) -> Entry {
+    if mode & S_IFMT == S_IFREG || mode & S_IFMT == 0 {
+      let created = try create(parent, name, mode: mode, flags: O_WRONLY | O_EXCL, caller: caller)
+      close(created.file)
+      return created.entry
+    }
+    return try make(parent, name, caller: caller, mode: mode) { (directory) throws(Errno) in
+      try directory.makeNode(name, mode: mode, device: device)
+    }
+  }
+
+  /// (`symlink`)
+  public func makeSymlink(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, to target: UnsafePointer<CChar>, caller: Caller
+  ) throws(Errno) -> Entry {
+    try make(parent, name, caller: caller, mode: 0) { (directory) throws(Errno) in
+      try directory.makeSymlink(name, to: target)
+    }
+  }
+
+  /// Gives a node one more name. (`link`)
+  public func link(
+    _ id: NodeID, to parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller
+  ) throws(Errno) -> Entry {
+    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
+    if location.facet == .packageFile { throw .notPermitted }
+    let typed = Name(copying: name)
+    let source = renameSource(at: location)
+    let located = try locate(id)
+    return try changing(parent) { (directory, view) throws(Errno) in
+      try refuseIfDenied(typed, in: view)
+      let remembered = recall(typed, in: directory, caller: caller)
+      let plan = CreatePlan.link(
+        source, typed: typed, resolves: resolve(name, in: view) != nil, sameDirectory: location.parent == parent,
+        remembered: remembered?.realName, in: destination(view))
+      guard case .create(let real, _) = plan else {
+        if case .refuse(let error) = plan { throw error }
+        throw .invalidArgument
+      }
+      let realName = CName(real)
+      try realName.withPointer { (name) throws(Errno) in
+        // The source was checked by its descriptor; linking that one cannot be led astray by a rename.
+        try caller.act { () throws(Errno) in
+          try systemCall { dfs_empty_path_link(located.rawValue, directory.directory.descriptor, name) }
+        }
+      }
+      if let remembered, real == remembered.realName { forgetRemembered(typed, in: directory, caller: caller) }
+      view?.reconcile(real)
+      return entry(
+        Found(directory: directory, realName: realName, status: try fileStatus(located.rawValue), facet: .plain),
+        in: parent)
+    }
+  }
+
+  private func make(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller, mode: mode_t,
+    _ act: (Directory) throws(Errno) -> Void
+  ) throws(Errno) -> Entry {
+    let real = Name(copying: name)
+    return try changing(parent) { (directory, view) throws(Errno) in
+      if resolve(name, in: view) != nil { throw .fileExists }
+      try refuseIfDenied(real, in: view)
+      do {
+        try caller.actForMode(mode) { () throws(Errno) in try act(directory.directory) }
+      } catch {
+        if error == .fileExists { view?.reconcile(real) }
+        throw error
+      }
+      view?.reconcile(real)
+      noteMarker(real, in: parent)
+      // What was made may be a package at once (`mkdir Letter.rtfd`): then this name leads to its directory only
+      // if the view lists it under another.
+      return entry(try find(parent, name, in: directory, view), in: parent)
+    }
+  }
+
+  private func find(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, in directory: DirectoryHandle, _ view: DirectoryView?
+  ) throws(Errno) -> Found {
+    let facet = resolve(name, in: view)?.facet ?? .plain
+    // The kernel demands a directory from mkdir. It learns of the package when it asks again.
+    return Found(
+      directory: directory, realName: CName(copying: name), status: try directory.status(name),
+      facet: facet == .packageFile ? .plain : facet)
+  }
+
+  // MARK: Shared by all changes
+
+  /// Runs a change of one directory with its view up to date and locked; without a view in a mirror, and where a
+  /// directory may be changed but not read.
+  func changing<R>(
+    _ parent: NodeID, _ body: (DirectoryHandle, DirectoryView?) throws(Errno) -> R
+  ) throws(Errno) -> R {
+    let handle = try directory(parent)
+    guard !isPlainMirror else { return try body(handle, nil) }
+    let view = try directoryView(parent)
+    do {
+      try view.withCurrent { (_) throws(Errno) in () }
+    } catch {
+      guard error == .permissionDenied else { throw error }
+      return try body(handle, nil)
+    }
+    return try view.withCurrent { (_) throws(Errno) in try body(handle, view) }
+  }
+
+  func resolve(_ name: UnsafePointer<CChar>, in view: DirectoryView?) -> Resolved? {
+    view.flatMap { resolve(name, in: $0.projection) }
+  }
+
+  func destination(_ view: DirectoryView?) -> DestinationFacts {
+    DestinationFacts(
+      hasKnownExtension: { [inspector] name in inspector.hasKnownExtension(name) },
+      holds: { name in view?.projection.slot(realName: name.bytes.span) != nil })
+  }
+
+  /// What is created under a name that is denied could not be reached again; refusing it loses nothing.
+  func refuseIfDenied(_ name: Name, in view: DirectoryView?) throws(Errno) {
+    guard options.hidden == .deny, let view else { return }
+    if inspector.isHiddenByName(name, at: view.place) { throw .permissionDenied }
+  }
+
+  /// The flags with which a backing file is opened: what only concerns the name is taken care of here.
+  func backingFlags(_ flags: CInt) -> CInt { flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | dfs_O_NOFOLLOW) }
+
+  /// A `.localized` marker inside a directory changes how that directory is listed one level up.
+  func noteMarker(_ name: Name, in parent: NodeID) {
+    guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name), let location = nodes.location(of: parent)
+    else { return }
+    directoryViews.view(of: location.parent)?.noteInside(location.name.name)
+  }
+}
+
+extension Caller {
+  /// As `act`, as a member of all groups where the mode asks for a set-group-ID bit.
+  func actForMode<R>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
+    mode & S_ISGID != 0 ? try actAsMember(body) : try act(body)
+  }
+}

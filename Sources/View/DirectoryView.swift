@@ -1,0 +1,168 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import Synchronization
+import SystemPackage
+
+/// What the mount remembers of one backing directory: its projection, kept right by the watch on the directory.
+///
+/// It is read from the disk once; afterwards only the entries that changed are looked at again. Where the directory
+/// cannot be watched, its times tell whether it changed.
+public final class DirectoryView: Sendable {
+  let handle: DirectoryHandle
+  let inspector: EntryInspector
+  let place: Place
+
+  private struct State {
+    var projection = Projection()
+    var hiddenList: Set<[UInt8]> = []
+    var isRead = false
+    /// The times at the last look, where there is no watch.
+    var times: DirectoryTimes?
+  }
+
+  /// What the watch has told since the last look. Its lock is never held while another is taken.
+  private struct Pending {
+    var names: Set<Name> = []
+    var everything = false
+  }
+
+  private let lock = RecursionFreeLock()
+  nonisolated(unsafe) private var state = State()
+  private let pending = Mutex(Pending())
+  private let watch: ChangeWatch?
+  nonisolated(unsafe) private var watchKey: ChangeWatch.Key?
+
+  init(handle: DirectoryHandle, inspector: EntryInspector, place: Place, watch: ChangeWatch?) {
+    self.handle = handle
+    self.inspector = inspector
+    self.place = place
+    self.watch = watch
+    guard let watch else { return }
+    watchKey = try? watch.watch(handle.directory) { [weak self] change in self?.note(change) }
+  }
+
+  deinit { if let watchKey { watch?.stop(watchKey) } }
+
+  /// Runs `body` with the projection as the directory is now, and with nobody else changing it through the mount.
+  func withCurrent<R>(_ body: (inout Projection) throws(Errno) -> R) throws(Errno) -> R {
+    lock.lock()
+    defer { lock.unlock() }
+    try refresh()
+    return try body(&state.projection)
+  }
+
+  /// As `withCurrent` for two directories at once, which may be the same.
+  static func withCurrent<R>(
+    _ a: DirectoryView, _ b: DirectoryView, _ body: () throws(Errno) -> R
+  ) throws(Errno) -> R {
+    if a === b { return try a.withCurrent { (_) throws(Errno) in try body() } }
+    // Always in the same order, so that two renames in opposite directions cannot wait for each other.
+    let (first, second) = a.order < b.order ? (a, b) : (b, a)
+    first.lock.lock()
+    defer { first.lock.unlock() }
+    second.lock.lock()
+    defer { second.lock.unlock() }
+    try first.refresh()
+    try second.refresh()
+    return try body()
+  }
+
+  /// The projection, for code that runs inside `withCurrent`.
+  var projection: Projection { state.projection }
+
+  private var order: UInt { UInt(bitPattern: ObjectIdentifier(self).hashValue) }
+
+  /// Looks at one entry again, after a change that was made inside `withCurrent`.
+  func reconcile(_ name: Name) {
+    let cName = CName(name)
+    let found: stat? = cName.withPointer { try? handle.status($0) }
+    if let found {
+      upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino))
+    } else {
+      state.projection.remove(realName: name)
+    }
+    if watchKey == nil { state.times = try? DirectoryTimes(handle.directory) }
+  }
+
+  private func upsert(_ name: Name, _ type: FileType, inode: UInt64) {
+    // The mount point must not be entered, not even to see how it would be shown.
+    let isCovered = CName(name).withPointer { handle.isCovered($0) }
+    state.projection.upsert(
+      isCovered
+        ? Projection.Child(realName: name, kind: .directory, inode: inode)
+        : inspector.inspect(
+          name: name, type: type, inode: inode, in: handle.directory, at: place, hiddenList: state.hiddenList))
+  }
+
+  /// Something inside the entry of that name changed that may change how the entry itself is shown.
+  func noteInside(_ name: Name) { pending.withLock { _ = $0.names.insert(name) } }
+
+  /// Everything must be looked at again: the rules have changed.
+  func noteEverything() { pending.withLock { $0.everything = true } }
+
+  private func note(_ change: ChangeWatch.Change) {
+    pending.withLock { pending in
+      switch change {
+      case .entry(let name):
+        pending.names.insert(Name(copying: name))
+        if strcmp(name, ".hidden") == 0 { pending.everything = true }
+      case .content(let name): if strcmp(name, ".hidden") == 0 { pending.everything = true }
+      case .everything: pending.everything = true
+      }
+    }
+  }
+
+  private func refresh() throws(Errno) {
+    if watchKey != nil { watch?.drain() }
+    let (names, everything) = pending.withLock { pending in
+      defer {
+        pending.names = []
+        pending.everything = false
+      }
+      return (pending.names, pending.everything)
+    }
+    if everything || !state.isRead { return try readAll() }
+    if watchKey == nil, try DirectoryTimes(handle.directory) != state.times { return try readAll() }
+    for name in names { reconcile(name) }
+  }
+
+  /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
+  private func readAll() throws(Errno) {
+    let readable = try handle.directory.openForReading()
+    state.times = try DirectoryTimes(handle.directory)
+    state.hiddenList = inspector.hiddenList(of: handle.directory)
+    var gone = Set<Name>()
+    if state.isRead {
+      for slot in 0..<state.projection.slotLimit where state.projection.summary(at: slot) != nil {
+        gone.insert(state.projection.realName(at: slot))
+      }
+    }
+    try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in
+      let name = Name(entry.name)
+      var type = entry.type
+      if type == .unknown {
+        guard let found = try? handle.status(entry.cName) else { return }
+        type = FileType(mode: found.st_mode)
+      }
+      upsert(name, type, inode: entry.inode)
+      if !gone.isEmpty { gone.remove(name) }
+    }
+    for name in gone { state.projection.remove(realName: name) }
+    state.isRead = true
+  }
+}
+
+/// When a directory's content and status last changed.
+private struct DirectoryTimes: Equatable {
+  private let modified: (Int, Int)
+  private let changed: (Int, Int)
+
+  init(_ directory: Directory) throws(Errno) {
+    let status = try directory.status()
+    modified = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
+    changed = (status.st_ctim.tv_sec, status.st_ctim.tv_nsec)
+  }
+
+  static func == (a: Self, b: Self) -> Bool { a.modified == b.modified && a.changed == b.changed }
+}

@@ -1,0 +1,83 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+extension View {
+  /// The names of the attributes that the mount answers itself begin so.
+  private static let ownPrefix = "user.displayfs."
+
+  /// (`getxattr`) - Returns: the length of the value; with an empty buffer, the length it has.
+  public func getAttribute(
+    _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer
+  ) throws(Errno) -> Int {
+    if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 {
+      let value = try answer(String(cString: name + Self.ownPrefix.utf8.count), for: id)
+      if buffer.count == 0 { return value.count }
+      guard value.count <= buffer.count else { throw Errno(rawValue: ERANGE) }
+      buffer.copyBytes(from: value)
+      return value.count
+    }
+    return try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.get(name, into: buffer) }
+  }
+
+  /// (`listxattr`) The mount's own attributes are not listed.
+  public func listAttributes(_ id: NodeID, into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
+    try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.list(into: buffer) }
+  }
+
+  /// (`setxattr`)
+  public func setAttribute(
+    _ id: NodeID, _ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt
+  ) throws(Errno) {
+    try refuseOwn(name)
+    try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.set(name, value, flags: flags) }
+    noteAttributes(of: id)
+  }
+
+  /// (`removexattr`)
+  public func removeAttribute(_ id: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
+    try refuseOwn(name)
+    try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.remove(name) }
+    noteAttributes(of: id)
+  }
+
+  private func refuseOwn(_ name: UnsafePointer<CChar>) throws(Errno) {
+    if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 { throw .notPermitted }
+  }
+
+  /// The daemon acts, not the caller: the kernel has checked who may, and only the daemon may use its `/proc/self`.
+  private func withAttributes<R>(
+    of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
+  ) throws(Errno) -> R {
+    let located = try locate(id)
+    let status = try fileStatus(located.rawValue)
+    if FileType(mode: status.st_mode) == .symlink, let location = nodes.location(of: id) {
+      // The magic link of a symlink's descriptor cannot be told from the symlink: go by its name.
+      let parent = try directory(location.parent).directory
+      return try location.name.withPointer { (name) throws(Errno) in
+        try body(ExtendedAttributes(of: name, in: parent))
+      }
+    }
+    return try body(ExtendedAttributes(of: located.rawValue))
+  }
+
+  /// Finder info may have changed, and with it how the entry is listed.
+  private func noteAttributes(of id: NodeID) {
+    guard let location = nodes.location(of: id) else { return }
+    directoryViews.view(of: location.parent)?.noteInside(location.name.name)
+  }
+
+  /// The view's answers about a file.
+  private func answer(_ question: String, for id: NodeID) throws(Errno) -> [UInt8] {
+    let explanation = try explain(id)
+    switch question {
+    case "realname": return explanation.realName.bytes
+    case "realpath": return explanation.realPath
+    case "kind": return Array(explanation.kind.utf8)
+    case "displayname": return explanation.displayName.bytes
+    case "reason": return Array(explanation.reason.utf8)
+    default: throw Errno(rawValue: ENODATA)
+    }
+  }
+}

@@ -1,0 +1,114 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// A file as the kernel is told of it.
+public struct Entry: Sendable {
+  public let id: NodeID
+  public let generation: UInt64
+  public let attributes: stat
+}
+
+/// What a name in a directory of the view stands for.
+struct Found {
+  let directory: DirectoryHandle
+  let realName: CName
+  let status: stat
+  let facet: Facet
+}
+
+extension View {
+  /// What `name` stands for in `parent`, one more time known to the kernel.
+  public func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
+    entry(try find(parent, name), in: parent)
+  }
+
+  /// The kernel gives back `count` of the times it was told of a node.
+  public func forget(_ id: NodeID, count: UInt64) { nodes.forget(id, count: count) }
+
+  /// Tells the kernel of what was found.
+  func entry(_ found: Found, in parent: NodeID) -> Entry {
+    let node = found.realName.withPointer {
+      nodes.remember(FileIdentity(found.status), facet: found.facet, parent: parent, name: $0)
+    }
+    let attributes = found.realName.withPointer {
+      present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
+    }
+    return Entry(id: node.id, generation: node.generation, attributes: attributes)
+  }
+
+  /// Resolves a name by the rules of the view: a display name first, then a real name.
+  ///
+  /// A name that exists on disk and cannot be a package needs no look at the rest of the directory.
+  func find(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Found {
+    let handle = try directory(parent)
+    let view: DirectoryView
+    if isPlainMirror {
+      return try plain(name, in: handle)
+    } else if let known = directoryViews.view(of: parent) {
+      view = known
+    } else {
+      if options.hidden != .deny {
+        do {
+          let status = try handle.status(name)
+          let mayBePackage = FileType(mode: status.st_mode) == .directory && inspector.mayBePackage(name)
+          if !mayBePackage {
+            return Found(directory: handle, realName: CName(copying: name), status: status, facet: .plain)
+          }
+        } catch {
+          // Only a name that could be somebody's display name is worth reading the directory for: a display name
+          // begins with a period only where hidden entries are shown.
+          guard error == .noSuchFileOrDirectory, name[0] != 0x2e || options.hidden == .show else { throw error }
+        }
+      }
+      view = try directoryView(parent)
+    }
+    do {
+      return try find(name, in: view)
+    } catch {
+      // A directory that may be entered but not read: its names are real names.
+      guard error == .permissionDenied, options.hidden != .deny else { throw error }
+      return try plain(name, in: handle)
+    }
+  }
+
+  private func plain(_ name: UnsafePointer<CChar>, in handle: DirectoryHandle) throws(Errno) -> Found {
+    Found(
+      directory: handle, realName: CName(copying: name), status: try handle.status(name), facet: .plain)
+  }
+
+  private func find(_ name: UnsafePointer<CChar>, in view: DirectoryView) throws(Errno) -> Found {
+    let resolved = try view.withCurrent { (projection) throws(Errno) in resolve(name, in: projection) }
+    guard let resolved else {
+      if strlen(name) > 255 { throw .fileNameTooLong }
+      throw .noSuchFileOrDirectory
+    }
+    let status = try resolved.realName.withPointer { (name) throws(Errno) in
+      try view.handle.status(name)
+    }
+    return Found(directory: view.handle, realName: resolved.realName, status: status, facet: resolved.facet)
+  }
+
+  /// What a name stands for in a projection, hidden entries left out where they are denied.
+  func resolve(_ name: UnsafePointer<CChar>, in projection: borrowing Projection) -> Resolved? {
+    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
+    guard let resolution = projection.resolve(Span(_unsafeElements: bytes)),
+      let child = projection.child(at: resolution.slot)
+    else { return nil }
+    if child.hidden != nil, options.hidden == .deny { return nil }
+    let showsAsFile = child.kind == .package && resolution.byDisplayName && options.packages == .file
+    return Resolved(
+      realName: CName(child.realName), child: child, slot: resolution.slot, byDisplayName: resolution.byDisplayName,
+      facet: showsAsFile ? .packageFile : .plain)
+  }
+}
+
+/// An entry of a projection that a name stands for.
+struct Resolved {
+  let realName: CName
+  let child: Projection.Child
+  let slot: Projection.Slot
+  let byDisplayName: Bool
+  let facet: Facet
+}

@@ -1,0 +1,88 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// A directory that a program has open. It lists the view as it is, entry by entry, so that entries that stay are
+/// listed exactly once however much changes around them.
+public final class OpenDirectory: Sendable {
+  public let node: NodeID
+  let content: Content
+
+  enum Content: Sendable {
+    case view(DirectoryView)
+    /// A mirror lists what the backing directory lists.
+    case mirror(DirectoryStream)
+  }
+
+  init(node: NodeID, content: Content) {
+    self.node = node
+    self.content = content
+  }
+}
+
+/// One entry of a listing.
+public struct ListedEntry {
+  /// The name's bytes, without a terminating NUL, valid during the callback.
+  public let name: UnsafeBufferPointer<UInt8>
+  public let inode: UInt
+  /// The type bits of a mode.
+  public let type: mode_t
+  /// Where the entry after this one is found.
+  public let next: Int64
+}
+
+extension View {
+  public func openDirectory(_ id: NodeID, caller: Caller) throws(Errno) -> OpenDirectory {
+    if isPlainMirror {
+      let handle = try directory(id)
+      let readable = try caller.act { () throws(Errno) in try handle.directory.openForReading() }
+      return OpenDirectory(node: id, content: .mirror(DirectoryStream(adopting: readable)))
+    }
+    let view = try directoryView(id)
+    try view.withCurrent { (_) throws(Errno) in () }
+    return OpenDirectory(node: id, content: .view(view))
+  }
+
+  /// Lists from a position on (0 is the start) until `body` returns false. `.` and `..` come first.
+  public func list(
+    _ open: OpenDirectory, from position: Int64, _ body: (borrowing ListedEntry) -> Bool
+  ) throws(Errno) {
+    var position = max(0, position)
+    while position < 2 {
+      let goOn = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
+        body(ListedEntry(name: $0, inode: UInt(open.node), type: S_IFDIR, next: position + 1))
+      }
+      guard goOn else { return }
+      position += 1
+    }
+    switch open.content {
+    case .view(let view):
+      try view.withCurrent { (projection) throws(Errno) in list(projection, from: position, body) }
+    case .mirror(let stream): try stream.list(from: position, device: rootDevice, body)
+    }
+  }
+
+  private func list(_ projection: borrowing Projection, from position: Int64, _ body: (borrowing ListedEntry) -> Bool) {
+    var slot = Int(position) - 2
+    while slot < projection.slotLimit {
+      defer { slot += 1 }
+      guard let summary = projection.summary(at: slot), !summary.isHidden else { continue }
+      let isFile = summary.kind == .package && options.packages == .file
+      let facet = isFile ? Facet.packageFile : .plain
+      let inode = inodeNumber(FileIdentity(device: rootDevice, inode: summary.inode), facet)
+      let type: mode_t =
+        switch summary.kind {
+        case .file: S_IFREG
+        case .directory: S_IFDIR
+        case .package: isFile ? S_IFREG : S_IFDIR
+        case .symlink: S_IFLNK
+        case .other: 0
+        }
+      let goOn = projection.withDisplayName(at: slot) {
+        body(ListedEntry(name: $0, inode: inode, type: type, next: Int64(slot) + 3))
+      }
+      if !goOn { return }
+    }
+  }
+}

@@ -1,0 +1,215 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+extension View {
+  /// Moves an entry. What happens to the real names is decided by `RenamePlan`; this carries it out.
+  public func rename(
+    _ oldParent: NodeID, _ oldName: UnsafePointer<CChar>, to newParent: NodeID, _ newName: UnsafePointer<CChar>,
+    flags: RenameFlags, caller: Caller
+  ) throws(Errno) {
+    let oldHandle = try directory(oldParent)
+    let newHandle = try directory(newParent)
+    guard flags.isSubset(of: [.noReplace, .exchange]) else { throw .invalidArgument }
+    guard !isPlainMirror, let oldView = try readableView(oldParent), let newView = try readableView(newParent) else {
+      let from = CName(copying: oldName)
+      let to = CName(copying: newName)
+      return try execute(from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
+    }
+    try DirectoryView.withCurrent(oldView, newView) { () throws(Errno) in
+      guard let source = resolve(oldName, in: oldView) else { throw .noSuchFileOrDirectory }
+      let typedOld = Name(copying: oldName)
+      let typed = Name(copying: newName)
+      let existing = resolve(newName, in: newView)
+      if existing == nil { try refuseIfDenied(typed, in: newView) }
+      let remembered = existing == nil ? recall(typed, in: newHandle, caller: caller) : nil
+      let isSame =
+        try existing.map { (existing) throws(Errno) in
+          try isSameFile(source, in: oldHandle, existing, in: newHandle)
+        } ?? false
+      let target = RenameTarget(
+        typed: typed,
+        existing: existing.map {
+          RenameTarget.Existing(realName: $0.child.realName, isSource: isSame, facet: $0.apparentType)
+        },
+        sameDirectory: oldView === newView, remembered: remembered?.realName)
+      let plan = RenamePlan.plan(
+        renameSource(source, typed: typedOld, in: oldView), to: target, flags: flags, in: destination(newView))
+      let views = (oldView, newView)
+      func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
+        try execute(CName(from), in: oldHandle, oldParent, CName(to), in: newHandle, newParent, flags, views: views, caller)
+      }
+      switch plan {
+      case .nothing: return
+      case .refuse(let error): throw error
+      case .move(let from, let to, let exclusive):
+        try move(from, to, exclusive ? .noReplace : [])
+        if let remembered, to == remembered.realName {
+          if let file = try? CName(to).withPointer({ (name) throws(Errno) in
+            try newHandle.directory.open(name, O_RDONLY | O_NONBLOCK)
+          }) { restore(remembered.attributes, to: file) }
+          forgetRemembered(typed, in: newHandle, caller: caller)
+        }
+      case .moveThenRemove(let from, let to, let remove):
+        // Both are there if this stops after the first step.
+        try move(from, to, .noReplace)
+        do { try removeReplaced(remove, in: newHandle, newParent, newView, caller) } catch {
+          try? execute(CName(to), in: newHandle, newParent, CName(from), in: oldHandle, oldParent, .noReplace,
+            views: (newView, oldView), caller)
+          throw error
+        }
+      case .replaceThenMove(let from, let over, let to):
+        try move(from, over, [])
+        try execute(CName(over), in: newHandle, newParent, CName(to), in: newHandle, newParent, .noReplace,
+          views: (newView, newView), caller)
+      case .exchangeThenRemove(let from, let to):
+        try move(from, to, .exchange)
+        try removeReplaced(from, in: oldHandle, oldParent, oldView, caller)
+      case .exchange(let from, let with): try move(from, with, .exchange)
+      }
+      remember(source, typed: typedOld, in: oldHandle, caller: caller)
+    }
+  }
+
+  /// One renameat2, with everything that remembers names told of it.
+  private func execute(
+    _ from: CName, in oldHandle: DirectoryHandle, _ oldParent: NodeID, _ to: CName, in newHandle: DirectoryHandle,
+    _ newParent: NodeID, _ flags: RenameFlags, views: (DirectoryView, DirectoryView)?, _ caller: Caller
+  ) throws(Errno) {
+    let moved = try from.withPointer { (name) throws(Errno) in try oldHandle.status(name) }
+    let replaced = to.withPointer { try? newHandle.status($0) }
+    try from.withPointer { (from) throws(Errno) in
+      try to.withPointer { (to) throws(Errno) in
+        try caller.act { () throws(Errno) in
+          try oldHandle.directory.rename(from, to: newHandle.directory, to, flags)
+        }
+      }
+    }
+    from.withPointer { from in
+      to.withPointer { to in
+        if let replaced {
+          for facet in [Facet.plain, .packageFile] {
+            if flags.contains(.exchange) {
+              nodes.moved(FileIdentity(replaced), facet: facet, to: oldParent, name: from)
+            } else {
+              nodes.removed(FileIdentity(replaced), facet: facet, from: newParent, name: to)
+            }
+          }
+        }
+        for facet in [Facet.plain, .packageFile] {
+          nodes.moved(FileIdentity(moved), facet: facet, to: newParent, name: to)
+        }
+      }
+    }
+    guard let views else { return }
+    views.0.reconcile(from.name)
+    views.1.reconcile(to.name)
+    // Where a directory is decides how its content is shown; a moved one is looked at again.
+    if FileType(mode: moved.st_mode) == .directory, oldParent != newParent { directoryViews.removeAll() }
+    if !flags.contains(.exchange) {
+      moveCompanion(of: from, in: oldHandle, to: to, in: newHandle, views: views, caller)
+    }
+  }
+
+  /// An AppleDouble companion travels with its file.
+  private func moveCompanion(
+    of from: CName, in oldHandle: DirectoryHandle, to: CName, in newHandle: DirectoryHandle,
+    views: (DirectoryView, DirectoryView), _ caller: Caller
+  ) {
+    guard let companion = companion(of: from.name, in: oldHandle, views.0) else { return }
+    let newCompanion = Name(Array("._".utf8) + to.name.bytes)
+    guard newCompanion.bytes.count <= 255 else { return }
+    do throws(Errno) {
+      try CName(companion).withPointer { (old) throws(Errno) in
+        try CName(newCompanion).withPointer { (new) throws(Errno) in
+          try caller.act { () throws(Errno) in try oldHandle.directory.rename(old, to: newHandle.directory, new) }
+        }
+      }
+      views.0.reconcile(companion)
+      views.1.reconcile(newCompanion)
+    } catch {
+      logger.warning("\(companion) stays behind while its file moves: \(error)")
+    }
+  }
+
+  /// Removes what a moved entry has taken the place of.
+  private func removeReplaced(
+    _ name: Name, in handle: DirectoryHandle, _ parent: NodeID, _ view: DirectoryView, _ caller: Caller
+  ) throws(Errno) {
+    let cName = CName(name)
+    let status = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
+    if FileType(mode: status.st_mode) == .directory {
+      delete(try removePackage(cName, status, in: handle, parent, view, caller))
+    } else {
+      try removeFile(cName, status, in: handle, parent, view, caller)
+    }
+  }
+
+  private func isSameFile(
+    _ a: Resolved, in first: DirectoryHandle, _ b: Resolved, in second: DirectoryHandle
+  ) throws(Errno) -> Bool {
+    let left = try a.realName.withPointer { (name) throws(Errno) in try first.status(name) }
+    let right = try b.realName.withPointer { (name) throws(Errno) in try second.status(name) }
+    return FileIdentity(left) == FileIdentity(right)
+  }
+
+  /// The view of a directory, nil where it may be entered but not read: its names are real names.
+  private func readableView(_ id: NodeID) throws(Errno) -> DirectoryView? {
+    let view = try directoryView(id)
+    do {
+      try view.withCurrent { (_) throws(Errno) in () }
+      return view
+    } catch {
+      if error == .permissionDenied, options.hidden != .deny { return nil }
+      throw error
+    }
+  }
+
+  private func renameSource(_ resolved: Resolved, typed: Name, in view: DirectoryView) -> RenameSource {
+    let addressing: Addressing
+    if typed == resolved.child.realName {
+      addressing = .realName
+    } else {
+      addressing = view.projection.rung(of: resolved.slot) == .localized ? .localized : .hiddenExtension
+    }
+    return RenameSource(
+      realName: resolved.child.realName, displayName: typed, addressing: addressing, facet: resolved.apparentType)
+  }
+
+  /// The source of a link, of which the kernel tells the node but not the name that led to it.
+  ///
+  /// The display name is taken: it is what the view lists. A file that is listed under its real name gives that.
+  func renameSource(at location: NodeTable.Location) -> RenameSource {
+    let real = location.name.name
+    let plain = RenameSource(realName: real, displayName: real, addressing: .realName)
+    guard !isPlainMirror, let view = try? readableView(location.parent) else { return plain }
+    let resolved: RenameSource? = try? view.withCurrent { (projection) throws(Errno) -> RenameSource? in
+      guard let slot = projection.slot(realName: real.bytes.span), let child = projection.child(at: slot) else {
+        return nil
+      }
+      let addressing: Addressing =
+        switch projection.rung(of: slot) {
+        case .localized: .localized
+        case .extensionHidden: .hiddenExtension
+        case .realName: .realName
+        }
+      return RenameSource(
+        realName: real, displayName: projection.displayName(at: slot), addressing: addressing,
+        facet: child.kind == .file ? .file : .special)
+    }
+    return resolved ?? plain
+  }
+}
+
+extension Resolved {
+  /// What the program that gave the name takes the entry for.
+  var apparentType: ApparentType {
+    switch child.kind {
+    case .file: .file
+    case .directory: .directory
+    case .package: facet == .packageFile ? .package : .directory
+    case .symlink, .other: .special
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+extension View {
+  /// The extended attributes that carry Finder info, in every store: they ride along with a real name.
+  private static let riding = [
+    "user.com.apple.FinderInfo", "user.org.netatalk.Metadata", "user.DosStream.AFP_AfpInfo:$DATA",
+  ]
+
+  /// A display name that hid an extension goes away: remember what it stood for.
+  func remember(_ resolved: Resolved, typed: Name, in directory: DirectoryHandle, caller: Caller) {
+    guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else { return }
+    let attributes = resolved.realName.withPointer { name in
+      let stored = ExtendedAttributes(of: name, in: directory.directory)
+      return Self.riding.compactMap { store in
+        stored.value(store, limit: Tunnel.attributeLimit).map { Tunnel.Attribute(name: Array(store.utf8), value: $0) }
+      }
+    }
+    tunnel.remember(
+      directory: key(directory), display: typed, real: resolved.child.realName, attributes: attributes,
+      process: caller.threadGroup, now: Self.now)
+  }
+
+  /// What is remembered for a name that is about to be created.
+  func recall(_ typed: Name, in directory: DirectoryHandle, caller: Caller) -> Tunnel.Remembered? {
+    guard !tunnel.isEmpty else { return nil }
+    return tunnel.peek(
+      directory: key(directory), display: typed, process: caller.threadGroup, now: Self.now)
+  }
+
+  /// The name has come back: it is remembered once.
+  func forgetRemembered(_ typed: Name, in directory: DirectoryHandle, caller: Caller) {
+    _ = tunnel.take(directory: key(directory), display: typed, process: caller.threadGroup, now: Self.now)
+  }
+
+  /// Puts attributes back on a file that has none of them. A backing file system that refuses keeps the file.
+  func restore(_ attributes: [Tunnel.Attribute], to descriptor: borrowing Descriptor) {
+    let stored = ExtendedAttributes(of: descriptor.rawValue)
+    for attribute in attributes {
+      attribute.name.withCName { name in
+        attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
+      }
+    }
+  }
+
+  private func key(_ directory: DirectoryHandle) -> UInt64 {
+    (try? FileIdentity(directory.directory.status())).map { $0.inode ^ ($0.device << 32) } ?? 0
+  }
+
+  /// Nanoseconds of the monotonic clock.
+  private static var now: UInt64 {
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+  }
+}

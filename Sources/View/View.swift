@@ -1,0 +1,120 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import Logging
+import PackageStream
+import Synchronization
+import SystemPackage
+
+/// A view of a backing tree: the file system without FUSE.
+///
+/// Every operation takes node ids, names and who asks, and throws the `errno` that the caller shall see.
+public final class View: Sendable {
+  public let options: ViewOptions
+  public let nodes: NodeTable
+  public let logger: Logger
+  let profile: Profile
+  let inspector: EntryInspector
+  let rootHandle: DirectoryHandle
+  let handles: DirectoryHandleCache
+  let directoryViews: DirectoryViewCache
+  let openNodes = OpenNodes()
+  let tunnel: Tunnel
+  let packageSizes = PackageSizes()
+  let watch: ChangeWatch?
+  private let covered: DirectoryHandle.Covered?
+
+  /// The view of the directory `source`, which stays open until the view is gone: a mount point on top of it, or
+  /// inside it, is never entered.
+  ///
+  /// - Parameter covered: the mount point, if there will be one.
+  public init(
+    source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions, logger: Logger
+  ) throws(Errno) {
+    let identity = FileIdentity(try fileStatus(source.rawValue))
+    let coveredDirectory = covered.map { DirectoryHandle.Covered($0) }
+    self.covered = coveredDirectory
+    let handle = DirectoryHandle(adopting: source, identity: identity, covered: coveredDirectory)
+    self.options = options
+    self.logger = logger
+    rootHandle = handle
+    profile = options.profile == .auto ? Profile.detect(SourceTraits(of: handle.directory)) : options.profile
+    inspector = EntryInspector(options: options, profile: profile, root: handle.directory, logger: logger)
+    nodes = NodeTable(root: identity)
+    handles = DirectoryHandleCache(limit: 256)
+    directoryViews = DirectoryViewCache()
+    tunnel = Tunnel(mode: options.tunnel, timeout: options.tunnelTimeout)
+    watch = try? ChangeWatch()
+    rootDevice = identity.device
+  }
+
+  let rootDevice: UInt64
+
+  /// Whether the view changes nothing: then names need no projection at all.
+  var isPlainMirror: Bool { profile == .none }
+
+  // MARK: Directories by node
+
+  /// An open descriptor of a directory node.
+  ///
+  /// - Throws: ESTALE when the directory is no longer where it was last seen: the kernel looks it up again.
+  public func directory(_ id: NodeID) throws(Errno) -> DirectoryHandle {
+    if id == NodeTable.root { return rootHandle }
+    if let handle = handles.handle(of: id) { return handle }
+    // From the nearest open ancestor down; iterative, as trees may be deep.
+    var pending: [(id: NodeID, location: NodeTable.Location)] = []
+    var current = id
+    var handle: DirectoryHandle? = nil
+    while handle == nil {
+      guard let location = nodes.location(of: current) else { throw .staleNFSFileHandle }
+      pending.append((current, location))
+      current = location.parent
+      handle = current == NodeTable.root ? rootHandle : handles.handle(of: current)
+      if pending.count > 100_000 { throw .tooManySymbolicLinkLevels }
+    }
+    for (id, location) in pending.reversed() {
+      let parent = handle!
+      let descriptor: Descriptor
+      do {
+        descriptor = try location.name.withPointer { (name) throws(Errno) in try parent.subdirectory(name) }
+      } catch {
+        throw error == .noSuchFileOrDirectory || error == .notDirectory || error == .tooManySymbolicLinkLevels
+          ? .staleNFSFileHandle : error
+      }
+      guard FileIdentity(try fileStatus(descriptor.rawValue)) == location.identity else { throw .staleNFSFileHandle }
+      let opened = DirectoryHandle(adopting: descriptor, identity: location.identity, covered: covered)
+      handles.insert(opened, for: id)
+      handle = opened
+    }
+    return handle!
+  }
+
+  /// The directory view of a node, made when it is first needed.
+  func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
+    if let view = directoryViews.view(of: id) { return view }
+    let handle = try directory(id)
+    let view = DirectoryView(handle: handle, inspector: inspector, place: try place(of: id), watch: watch)
+    return directoryViews.insert(view, for: id)
+  }
+
+  /// Which part of the tree a directory is, for the rules that depend on it. What lies in a package is shown as it is.
+  private func place(of id: NodeID) throws(Errno) -> Place {
+    var chain: [NodeTable.Location] = []
+    var current = id
+    while current != NodeTable.root, let location = nodes.location(of: current) {
+      chain.append(location)
+      current = location.parent
+    }
+    for location in chain.reversed() {
+      let parent = try directory(location.parent).directory
+      if inspector.isPackage(location.name.name, in: parent) { return .insidePackage }
+    }
+    return profile.place(ofPath: chain.reversed().map(\.name.name))
+  }
+}
+
+extension Errno {
+  /// ESTALE: what a node stood for is gone from where it was; the kernel looks the name up again.
+  static var staleNFSFileHandle: Errno { Errno(rawValue: ESTALE) }
+  static var tooManySymbolicLinkLevels: Errno { Errno(rawValue: ELOOP) }
+}

@@ -1,0 +1,55 @@
+/// The way mount(8) calls its helpers: `mount.displayfs SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-t type] [-o options]`.
+///
+/// The letters mean other things than those of `displayfs mount`: `-f` is a rehearsal, `-s` tolerates unknown options.
+struct HelperInvocation {
+  private var positional: [String] = []
+  private var lists: [String] = []
+  private var isRehearsal = false
+  private var isSloppy = false
+
+  /// Whether a program name is one that mount(8) looks for.
+  static func isHelperName(_ path: String) -> Bool {
+    let name = path.split(separator: "/").last.map(String.init) ?? ""
+    return name == "mount.displayfs" || name == "mount.fuse.displayfs"
+  }
+
+  init(_ arguments: [String]) throws(Failure) {
+    var index = 0
+    func value(of letter: Character) throws(Failure) -> String {
+      index += 1
+      guard index < arguments.count else { throw Failure(.usage, "-\(letter) needs a value") }
+      return arguments[index]
+    }
+    while index < arguments.count {
+      let argument = arguments[index]
+      if argument.count > 1, argument.hasPrefix("-") {
+        for letter in argument.dropFirst() {
+          switch letter {
+          case "f": isRehearsal = true
+          case "s": isSloppy = true
+          case "n", "v", "w": break
+          case "r": lists.append("ro")
+          case "o": lists.append(try value(of: letter))
+          case "t", "N": _ = try value(of: letter)
+          default: throw Failure(.usage, "-\(letter): not an option that mount(8) gives to its helpers")
+          }
+        }
+      } else {
+        positional.append(argument)
+      }
+      index += 1
+    }
+    guard positional.count == 2 else {
+      throw Failure(.usage, "usage: mount.displayfs SOURCE MOUNTPOINT [-sfnv] [-o OPTION,...]")
+    }
+  }
+
+  func run() throws(Failure) {
+    var options = MountOptions()
+    for list in lists {
+      do { try options.add(list) } catch { if !isSloppy { throw error } }
+    }
+    let mounter = try Mounter(source: positional[0], mountPoint: positional[1], options: options)
+    if !isRehearsal { try mounter.mount(foreground: false, debug: false) }
+  }
+}

@@ -1,0 +1,33 @@
+import ArgumentParser
+import BackingTree
+import Glibc
+
+struct Mount: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Mount a view of SOURCE at MOUNTPOINT.",
+    discussion: "Returns when the mount answers. All options are described in displayfs(1).")
+
+  @Argument(help: "The directory to show.")
+  var source: String
+
+  @Argument(help: "The directory at which to show it.")
+  var mountpoint: String
+
+  @Option(
+    name: .customShort("o", allowingJoined: true), parsing: .unconditionalSingleValue,
+    help: ArgumentHelp("Mount options, separated by commas.", valueName: "option,..."))
+  var options: [String] = []
+
+  @Flag(name: .customShort("f"), help: "Stay in the foreground; log to standard error.")
+  var foreground = false
+
+  @Flag(name: .customShort("d"), help: "Print every request; implies -f.")
+  var debug = false
+
+  func run() throws {
+    var parsed = MountOptions()
+    for list in options { try parsed.add(list) }
+    try Mounter(source: source, mountPoint: mountpoint, options: parsed).mount(
+      foreground: foreground || debug, debug: debug)
+  }
+}

@@ -1,0 +1,128 @@
+import DisplayNames
+import View
+
+/// What `-o` asks for, sorted by who it is for.
+struct MountOptions {
+  var view = ViewOptions()
+  var tunnel = TunnelOptions()
+  /// For libfuse and the kernel.
+  var fuse: [String] = []
+  var isReadOnly = false
+  var allowsOthers = false
+  var languageIsGiven = false
+
+  /// Options of mount(8) and fstab(5) that concern others: accepted, so that the usual lines work.
+  private static let ignored: Set<String> = [
+    "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "nonempty", "use_ino",
+    "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "mand", "nomand", "loud", "silent", "rw", "atime",
+    "diratime", "async", "suid_dumpable", "default_permissions",
+  ]
+  /// Passed on as they are.
+  private static let passed: Set<String> = [
+    "allow_other", "allow_root", "auto_unmount", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "noatime",
+    "nodiratime", "sync", "dirsync", "ro",
+  ]
+  /// Passed on with their value.
+  private static let passedWithValue: Set<String> = ["fsname", "subtype", "max_read", "context", "fscontext"]
+  private static let own = ["extensions", "hidden", "packages", "profile", "language", "tunnel", "tunnel-timeout"]
+
+  /// Adds the options of one `-o`, separated by commas; `\,` is a comma in a value.
+  mutating func add(_ list: String) throws(Failure) {
+    for option in Self.split(list) where !option.isEmpty { try addOne(option) }
+  }
+
+  private mutating func addOne(_ option: String) throws(Failure) {
+    let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    let name = parts[0]
+    if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" || Self.ignored.contains(name) { return }
+    if parts.count == 1, Self.passed.contains(name) {
+      fuse.append(name)
+      if name == "ro" { isReadOnly = true }
+      if name == "allow_other" || name == "allow_root" { allowsOthers = true }
+      return
+    }
+    if parts.count == 2 {
+      if Self.passedWithValue.contains(name) {
+        fuse.append("\(name)=\(Self.escape(parts[1]))")
+        return
+      }
+      do {
+        if try view.set(name, to: parts[1]) {
+          if name == "language" { languageIsGiven = true }
+          return
+        }
+      } catch { throw Failure(.usage, "\(error)") }
+      if try tunnel.set(name, to: parts[1]) { return }
+    } else if Self.own.contains(name) || Self.passedWithValue.contains(name) {
+      throw Failure(.usage, "-o \(name): this option needs a value: \(name)=...")
+    }
+    let known = Self.own + Self.passed.sorted() + Self.passedWithValue.sorted() + Self.ignored.sorted()
+    let nearest = known.min { Self.distance($0, name) < Self.distance($1, name) }!
+    throw Failure(
+      .usage,
+      "-o \(option): no such option" + (Self.distance(nearest, name) <= 3 ? "; did you mean \(nearest)?" : "")
+        + " All options are in displayfs(1).")
+  }
+
+  /// `,` and `\` as libfuse wants them inside a value.
+  static func escape(_ value: String) -> String {
+    value.reduce(into: "") { $0 += $1 == "," || $1 == "\\" ? "\\\($1)" : "\($1)" }
+  }
+
+  private static func split(_ list: String) -> [String] {
+    var options = [""]
+    var isEscaped = false
+    for character in list {
+      if isEscaped {
+        options[options.count - 1].append(character)
+        isEscaped = false
+      } else if character == "\\" {
+        isEscaped = true
+      } else if character == "," {
+        options.append("")
+      } else {
+        options[options.count - 1].append(character)
+      }
+    }
+    return options
+  }
+
+  /// How many letters differ (Levenshtein).
+  private static func distance(_ a: String, _ b: String) -> Int {
+    let b = Array(b)
+    var row = Array(0...b.count)
+    for (i, left) in a.enumerated() {
+      var diagonal = row[0]
+      row[0] = i + 1
+      for (j, right) in b.enumerated() {
+        let substituted = diagonal + (left == right ? 0 : 1)
+        diagonal = row[j + 1]
+        row[j + 1] = min(substituted, row[j] + 1, row[j + 1] + 1)
+      }
+    }
+    return row[b.count]
+  }
+}
+
+/// How long and for whom a hidden extension is remembered when its name goes away.
+struct TunnelOptions {
+  var mode = TunnelMode.process
+  var timeout: UInt64 = 15
+
+  mutating func set(_ name: String, to value: String) throws(Failure) -> Bool {
+    switch name {
+    case "tunnel":
+      guard let mode = TunnelMode(rawValue: value) else {
+        throw Failure(.usage, "tunnel=\(value): not a value of this option; use one of: process, time, off")
+      }
+      self.mode = mode
+    case "tunnel-timeout":
+      guard let seconds = UInt64(value) else {
+        throw Failure(.usage, "tunnel-timeout=\(value): not a number of seconds")
+      }
+      timeout = seconds
+    default: return false
+    }
+    return true
+  }
+}
