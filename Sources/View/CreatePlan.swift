@@ -1,0 +1,98 @@
+import DisplayNames
+import SystemPackage
+
+/// What a plan asks of the directory that an entry comes into.
+public struct DestinationFacts {
+  /// Whether the name ends in an extension that says what a file is. `trip.png` does, `v1.2` and `notes~` do not.
+  public let hasKnownExtension: (Name) -> Bool
+  /// Whether the directory has an entry with this real name, byte for byte, listed or not.
+  public let holds: (Name) -> Bool
+
+  public init(hasKnownExtension: @escaping (Name) -> Bool, holds: @escaping (Name) -> Bool) {
+    self.hasKnownExtension = hasKnownExtension
+    self.holds = holds
+  }
+}
+
+/// Under which real name a new entry comes into being.
+public enum CreatePlan: Equatable, Sendable {
+  case refuse(Errno)
+  /// `exclusive`: nobody typed this name, so an entry that has come to bear it meanwhile must not be touched
+  /// (EEXIST).
+  case create(Name, exclusive: Bool)
+
+  /// A regular file that is created under a name that does not resolve. Directories, symlinks and special files take
+  /// the typed name and need no plan.
+  ///
+  /// - Parameter remembered: the real name that went away from under `typed` a moment ago (`Tunnel`): an editor that
+  ///   moved the old file away is writing the new one.
+  public static func file(typed: Name, remembered: Name?, in directory: DestinationFacts) -> CreatePlan {
+    guard typed.fits else { return .refuse(.fileNameTooLong) }
+    if let remembered, remembered != typed, !directory.holds(remembered) {
+      return .create(remembered, exclusive: true)
+    }
+    return .create(typed, exclusive: false)
+  }
+
+  /// A hard link of `source`. Like a moved entry it keeps the extension that its display name hides, so that a
+  /// backup made by linking (glib's `g_file_replace`, `rsync -b`, `perl -i.bak`) opens as what it is.
+  ///
+  /// Errors: EEXIST when `typed` resolves or the real name is taken, EPERM for packages and directories as link(2)
+  /// has it and for another name for a localized one, ENAMETOOLONG.
+  public static func link(
+    _ source: RenameSource, typed: Name, resolves: Bool, sameDirectory: Bool, remembered: Name?,
+    in directory: DestinationFacts
+  ) -> CreatePlan {
+    if resolves { return .refuse(.fileExists) }
+    guard !source.facet.isBackedByDirectory else { return .refuse(.notPermitted) }
+    let name: Name
+    switch source.effectiveAddressing {
+    case .realName:
+      return file(typed: typed, remembered: source.facet == .file ? remembered : nil, in: directory)
+    case .hiddenExtension:
+      name = typed.carrying(source.hiddenExtension, unless: directory.hasKnownExtension)
+    case .localized:
+      guard !sameDirectory, source.keepsName(typed) else { return .refuse(.notPermitted) }
+      name = source.realName
+    }
+    guard name.fits else { return .refuse(.fileNameTooLong) }
+    if name != typed, directory.holds(name) { return .refuse(.fileExists) }
+    return .create(name, exclusive: name != typed)
+  }
+}
+
+extension Name {
+  /// At most NAME_MAX bytes, the limit of every Linux file system that names are stored on.
+  var fits: Bool { bytes.count <= 255 }
+
+  /// The name typed for an entry whose display name hides `hidden` (the period included), as a real name.
+  ///
+  /// The hidden extension stays unless an extension was typed: the same one, in any case, is not doubled, another
+  /// known one is what the person wants ("what you see is what you type", Mac OS X 10.1 release notes). What follows
+  /// the period in `v1.2` is none.
+  ///
+  /// A typed name that begins with a period is taken as it is: entries with such names are not listed, so they are
+  /// reached by their real name only, and the program that moved `notes` to `.notes.bak` must find it there.
+  func carrying(_ hidden: ArraySlice<UInt8>, unless hasKnownExtension: (Name) -> Bool) -> Name {
+    if bytes.first == UInt8(ascii: ".") || endsIgnoringCase(in: hidden) || hasKnownExtension(self) {
+      return self
+    }
+    return Name(bytes + hidden)
+  }
+
+  private func endsIgnoringCase(in suffix: ArraySlice<UInt8>) -> Bool {
+    bytes.count > suffix.count && Name(bytes.suffix(suffix.count)).equalsIgnoringCase(Name(suffix))
+  }
+
+  /// Equal but for the case of ASCII letters, the only case that extensions have.
+  func equalsIgnoringCase(_ other: Name) -> Bool {
+    bytes.count == other.bytes.count
+      && zip(bytes, other.bytes).allSatisfy { $0.asciiLowercase == $1.asciiLowercase }
+  }
+}
+
+extension UInt8 {
+  fileprivate var asciiLowercase: UInt8 {
+    (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) ? self | 0x20 : self
+  }
+}
