@@ -32,22 +32,25 @@ let package = Package(
     .target(
       name: "FuseServer",
       dependencies: [
-        "CFuse", "View",
+        "CFuse", "BackingTree", "View",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .executableTarget(
       name: "displayfs",
       dependencies: [
-        "FuseServer", "View",
+        "CFuse", "BackingTree", "DisplayNames", "FuseServer", "View",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(name: "DisplayNamesTests", dependencies: ["DisplayNames"]),
     .testTarget(name: "MacMetadataTests", dependencies: ["MacMetadata"]),
     .testTarget(name: "BackingTreeTests", dependencies: ["BackingTree"]),
     .testTarget(name: "PackageStreamTests", dependencies: ["PackageStream", "BackingTree"]),
-    .testTarget(name: "ViewTests", dependencies: ["View", "DisplayNames"]),
+    .testTarget(
+      name: "ViewTests",
+      dependencies: ["View", "DisplayNames", "BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
     .testTarget(
       name: "MountTests",
       dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),

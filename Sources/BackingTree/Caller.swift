@@ -84,11 +84,6 @@ public struct Caller: Sendable {
 
   /// `/proc/PID/status`; nil when the process is gone or not visible from here.
   private func processStatus() -> [UInt8]? {
-    guard process > 0,
-      let file = try? Directory(descriptor: AT_FDCWD).open("/proc/\(process)/status", O_RDONLY)
-    else { return nil }
-    return [UInt8](unsafeUninitializedCapacity: 16384) { buffer, count in
-      count = (try? systemCall { read(file.rawValue, buffer.baseAddress!, buffer.count) }) ?? 0
-    }
+    process > 0 ? Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/status") : nil
   }
 }

@@ -46,4 +46,21 @@ extension Directory {
     }
     return bytes
   }
+
+  /// The whole content of a file of the system, such as one in `/proc`, whose size is not known beforehand.
+  ///
+  /// - Returns: at most 16 MiB; nil when it cannot be read.
+  public func wholeFile(_ path: String) -> [UInt8]? {
+    guard let file = try? open(path, O_RDONLY) else { return nil }
+    var bytes: [UInt8] = []
+    let chunk = 64 * 1024
+    while bytes.count < 16 << 20 {
+      let part = [UInt8](unsafeUninitializedCapacity: chunk) { buffer, count in
+        count = (try? systemCall { read(file.rawValue, buffer.baseAddress!, chunk) }) ?? 0
+      }
+      if part.isEmpty { return bytes }
+      bytes += part
+    }
+    return bytes
+  }
 }

@@ -16,4 +16,6 @@ public struct Place: OptionSet, Sendable, Hashable {
   public static let container = Place(rawValue: 1 << 4)
   /// The top of an application's iCloud container, of which only `Documents` is the user's.
   public static let cloudContainer = Place(rawValue: 1 << 5)
+  /// Somewhere inside a package: nothing there is renamed, and packages within are plain directories.
+  public static let insidePackage = Place(rawValue: 1 << 6)
 }

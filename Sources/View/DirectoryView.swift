@@ -15,7 +15,7 @@ public final class DirectoryView: Sendable {
 
   private struct State {
     var projection = Projection()
-    var hiddenList: Set<[UInt8]> = []
+    var facts = EntryInspector.DirectoryFacts()
     var isRead = false
     /// The times at the last look, where there is no watch.
     var times: DirectoryTimes?
@@ -92,7 +92,7 @@ public final class DirectoryView: Sendable {
       isCovered
         ? Projection.Child(realName: name, kind: .directory, inode: inode)
         : inspector.inspect(
-          name: name, type: type, inode: inode, in: handle.directory, at: place, hiddenList: state.hiddenList))
+          name: name, type: type, inode: inode, in: handle.directory, at: place, facts: state.facts))
   }
 
   /// Something inside the entry of that name changed that may change how the entry itself is shown.
@@ -124,14 +124,18 @@ public final class DirectoryView: Sendable {
     }
     if everything || !state.isRead { return try readAll() }
     if watchKey == nil, try DirectoryTimes(handle.directory) != state.times { return try readAll() }
-    for name in names { reconcile(name) }
+    for name in names {
+      reconcile(name)
+      // An AppleDouble companion says how its file is shown.
+      if name.bytes.starts(with: Array("._".utf8)) { reconcile(Name(name.bytes.dropFirst(2))) }
+    }
   }
 
   /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
   private func readAll() throws(Errno) {
     let readable = try handle.directory.openForReading()
     state.times = try DirectoryTimes(handle.directory)
-    state.hiddenList = inspector.hiddenList(of: handle.directory)
+    state.facts = inspector.facts(of: handle.directory, at: place)
     var gone = Set<Name>()
     if state.isRead {
       for slot in 0..<state.projection.slotLimit where state.projection.summary(at: slot) != nil {

@@ -1,8 +1,9 @@
+import BackingTree
 import DisplayNames
 import SystemPackage
 
 /// What an entry is to the program that named it.
-public enum Facet: Sendable {
+public enum ApparentType: Sendable {
   /// A regular file.
   case file
   /// A symlink, FIFO, socket or device.
@@ -30,9 +31,9 @@ public struct RenameSource: Sendable {
   public let realName: Name
   public let displayName: Name
   public let addressing: Addressing
-  public let facet: Facet
+  public let facet: ApparentType
 
-  public init(realName: Name, displayName: Name, addressing: Addressing, facet: Facet = .file) {
+  public init(realName: Name, displayName: Name, addressing: Addressing, facet: ApparentType = .file) {
     self.realName = realName
     self.displayName = displayName
     self.addressing = addressing
@@ -61,9 +62,9 @@ public struct RenameTarget: Sendable {
     public let realName: Name
     /// Whether it is the very file that is renamed: the same entry by its other name, or another hard link of it.
     public let isSource: Bool
-    public let facet: Facet
+    public let facet: ApparentType
 
-    public init(realName: Name, isSource: Bool = false, facet: Facet = .file) {
+    public init(realName: Name, isSource: Bool = false, facet: ApparentType = .file) {
       self.realName = realName
       self.isSource = isSource
       self.facet = facet
@@ -83,15 +84,6 @@ public struct RenameTarget: Sendable {
     self.sameDirectory = sameDirectory
     self.remembered = remembered
   }
-}
-
-/// The flags of renameat2(2).
-public struct RenameFlags: OptionSet, Sendable {
-  public let rawValue: UInt32
-  public init(rawValue: UInt32) { self.rawValue = rawValue }
-
-  public static let noReplace = RenameFlags(rawValue: 1)
-  public static let exchange = RenameFlags(rawValue: 2)
 }
 
 /// What a rename in the view does to the real names: the view's contract on renaming, as a pure function.

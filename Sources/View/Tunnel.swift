@@ -124,6 +124,9 @@ public final class Tunnel: Sendable {
     ring.withLock { match(&$0, directory, display, process, now)?.remembered }
   }
 
+  /// Whether nothing is remembered, so that nobody needs to be asked.
+  public var isEmpty: Bool { ring.withLock { $0.positions.isEmpty } }
+
   /// The directory is gone, or its identity will be used again for another.
   public func forget(directory: UInt64) {
     ring.withLock { ring in

@@ -13,7 +13,6 @@ public final class View: Sendable {
   public let options: ViewOptions
   public let nodes: NodeTable
   public let logger: Logger
-  let profile: Profile
   let inspector: EntryInspector
   let rootHandle: DirectoryHandle
   let handles: DirectoryHandleCache
@@ -29,21 +28,22 @@ public final class View: Sendable {
   ///
   /// - Parameter covered: the mount point, if there will be one.
   public init(
-    source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions, logger: Logger
+    source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions,
+    tunnel: Tunnel = Tunnel(), logger: Logger
   ) throws(Errno) {
     let identity = FileIdentity(try fileStatus(source.rawValue))
     let coveredDirectory = covered.map { DirectoryHandle.Covered($0) }
     self.covered = coveredDirectory
     let handle = DirectoryHandle(adopting: source, identity: identity, covered: coveredDirectory)
-    self.options = options
     self.logger = logger
     rootHandle = handle
-    profile = options.profile == .auto ? Profile.detect(SourceTraits(of: handle.directory)) : options.profile
-    inspector = EntryInspector(options: options, profile: profile, root: handle.directory, logger: logger)
+    let detected = options.profile == .auto ? Profile.detect(SourceTraits(of: handle.directory)) : options.profile
+    self.options = options.resolved(detected)
+    inspector = EntryInspector(options: self.options, root: handle.directory, logger: logger)
     nodes = NodeTable(root: identity)
     handles = DirectoryHandleCache(limit: 256)
     directoryViews = DirectoryViewCache()
-    tunnel = Tunnel(mode: options.tunnel, timeout: options.tunnelTimeout)
+    self.tunnel = tunnel
     watch = try? ChangeWatch()
     rootDevice = identity.device
   }
@@ -51,7 +51,7 @@ public final class View: Sendable {
   let rootDevice: UInt64
 
   /// Whether the view changes nothing: then names need no projection at all.
-  var isPlainMirror: Bool { profile == .none }
+  var isPlainMirror: Bool { !options.profile.appliesRules }
 
   // MARK: Directories by node
 
@@ -109,7 +109,7 @@ public final class View: Sendable {
       let parent = try directory(location.parent).directory
       if inspector.isPackage(location.name.name, in: parent) { return .insidePackage }
     }
-    return profile.place(ofPath: chain.reversed().map(\.name.name))
+    return options.profile.place(ofPath: chain.reversed().map(\.name.name))
   }
 }
 

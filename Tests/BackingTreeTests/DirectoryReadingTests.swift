@@ -22,7 +22,13 @@ struct TemporaryDirectory: ~Copyable {
 }
 
 private func removeTree(_ path: String) -> CInt {
-  nftw(path, { path, _, _, _ in Glibc.remove(path!) }, 16, CInt(FTW_DEPTH.rawValue | FTW_PHYS.rawValue))
+  var child: pid_t = 0
+  var arguments: [UnsafeMutablePointer<CChar>?] = ["rm", "-rf", "--", path].map { strdup($0) } + [nil]
+  defer { for argument in arguments { free(argument) } }
+  guard posix_spawnp(&child, "rm", nil, nil, &arguments, environ) == 0 else { return -1 }
+  var status: CInt = 0
+  waitpid(child, &status, 0)
+  return status
 }
 
 @Suite struct DirectoryReadingTests {

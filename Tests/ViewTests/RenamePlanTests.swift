@@ -1,3 +1,4 @@
+import BackingTree
 import DisplayNames
 import SystemPackage
 import Testing
@@ -17,15 +18,15 @@ private func directory(_ names: [Name] = []) -> DestinationFacts {
     holds: names.contains)
 }
 
-private func real(_ name: Name, shown: Name? = nil, _ facet: Facet = .file) -> RenameSource {
+private func real(_ name: Name, shown: Name? = nil, _ facet: ApparentType = .file) -> RenameSource {
   RenameSource(realName: name, displayName: shown ?? name, addressing: .realName, facet: facet)
 }
 
-private func hiding(_ display: Name, _ real: Name, _ facet: Facet = .file) -> RenameSource {
+private func hiding(_ display: Name, _ real: Name, _ facet: ApparentType = .file) -> RenameSource {
   RenameSource(realName: real, displayName: display, addressing: .hiddenExtension, facet: facet)
 }
 
-private func localized(_ display: Name, _ real: Name, _ facet: Facet = .directory) -> RenameSource {
+private func localized(_ display: Name, _ real: Name, _ facet: ApparentType = .directory) -> RenameSource {
   RenameSource(realName: real, displayName: display, addressing: .localized, facet: facet)
 }
 
@@ -33,14 +34,14 @@ private func absent(_ typed: Name, elsewhere: Bool = false, remembered: Name? = 
   RenameTarget(typed: typed, sameDirectory: !elsewhere, remembered: remembered)
 }
 
-private func present(_ typed: Name, _ real: Name, _ facet: Facet = .file, elsewhere: Bool = false)
+private func present(_ typed: Name, _ real: Name, _ facet: ApparentType = .file, elsewhere: Bool = false)
   -> RenameTarget
 {
   RenameTarget(
     typed: typed, existing: .init(realName: real, facet: facet), sameDirectory: !elsewhere)
 }
 
-private func itself(_ typed: Name, _ real: Name, _ facet: Facet = .file) -> RenameTarget {
+private func itself(_ typed: Name, _ real: Name, _ facet: ApparentType = .file) -> RenameTarget {
   RenameTarget(typed: typed, existing: .init(realName: real, isSource: true, facet: facet))
 }
 
@@ -409,7 +410,7 @@ private let exchanges: [RenameRow] = [
 
   /// Over every combination of how both ends are named and what they are: only the entry that was named goes away.
   @Test func noPlanTouchesAnEntryThatWasNotNamed() {
-    let facets: [Facet] = [.file, .special, .directory, .package]
+    let facets: [ApparentType] = [.file, .special, .directory, .package]
     let bystanders: [Name] = ["trip.jpg", "notes.txt", "Documents", "photo.jpg"]
     var plans = 0
     for facet in facets {

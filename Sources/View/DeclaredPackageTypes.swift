@@ -1,0 +1,38 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import MacMetadata
+import SystemPackage
+
+/// The package types that the applications on a volume declare ("Bundle Programming Guide", About Bundles).
+enum DeclaredPackageTypes {
+  /// Bounds the time that a mount takes on a volume with very many applications.
+  private static let applicationLimit = 2000
+
+  /// Lower-case extensions with their uniform type identifiers, from `Applications` and the first level of folders in it.
+  static func declared(below root: Directory) -> [String: String] {
+    var infos: [BundleInfo] = []
+    collect("Applications", below: root, depth: 2, into: &infos)
+    if infos.isEmpty { return [:] }
+    return BundleInfo.packageExtensions(declaredBy: infos)
+  }
+
+  private static func collect(_ path: String, below root: Directory, depth: Int, into infos: inout [BundleInfo]) {
+    guard let directory = try? root.openBeneath(path, O_RDONLY | O_DIRECTORY) else { return }
+    var names: [String] = []
+    try? forEachEntry(of: directory.rawValue) { entry in
+      if entry.type == .directory, let text = Name(entry.name).text { names.append(text) }
+    }
+    for name in names.sorted() where infos.count < applicationLimit {
+      if name.hasSuffix(".app") {
+        if let bytes = root.smallFile("\(path)/\(name)/Contents/Info.plist", limit: EntryInspector.tableLimit),
+          let info = BundleInfo.parse(bytes)
+        {
+          infos.append(info)
+        }
+      } else if depth > 1 {
+        collect("\(path)/\(name)", below: root, depth: depth - 1, into: &infos)
+      }
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import Logging
+import MacMetadata
+import SystemPackage
+
+/// Finds out what the rules must know of a backing entry, and applies them.
+///
+/// What costs a system call for each entry is asked only where it can matter: markers of directories, property lists
+/// of packages, Finder info on volumes whose profile has any.
+public struct EntryInspector: Sendable {
+  let options: ViewOptions
+  private let extensionRule: ExtensionRule
+  private let hiddenRules = HiddenRules()
+  private let packageTypes: PackageTypes
+  private let localizer: Localizer
+  private let readsFinderInfo: Bool
+
+  /// - Parameter options: with the profile found out.
+  init(options: ViewOptions, root: Directory, logger: Logger) {
+    self.options = options
+    var types = PackageTypes.builtIn
+    if options.profile == .macos || options.profile == .home {
+      for (ext, uti) in DeclaredPackageTypes.declared(below: root) {
+        types.insert(ext, type: PackageType(uti: uti))
+      }
+    }
+    packageTypes = types
+    extensionRule = ExtensionRule(
+      mode: options.extensions, known: KnownExtensions.known.union(types.extensions))
+    localizer = Localizer(languages: options.languages, root: root, logger: logger)
+    readsFinderInfo =
+      options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
+  }
+
+  /// What a directory tells about its own entries.
+  struct DirectoryFacts {
+    /// The real names in its `.hidden` file.
+    var hiddenList: Set<[UInt8]> = []
+    /// In a home: the names of the XDG user directories, by real name.
+    var userDirectories: [Name: Name] = [:]
+  }
+
+  func facts(of directory: Directory, at place: Place) -> DirectoryFacts {
+    if place == .insidePackage { return DirectoryFacts() }
+    var facts = DirectoryFacts()
+    if options.hidden != .show, let list = directory.smallFile(".hidden", limit: Self.tableLimit) {
+      facts.hiddenList = HiddenList.parse(list)
+    }
+    if place.contains(.home), options.profile != .macos { facts.userDirectories = localizer.userDirectories(of: directory) }
+    return facts
+  }
+
+  /// What the projection must know of an entry.
+  func inspect(
+    name: Name, type: FileType, inode: UInt64, in directory: Directory, at place: Place, facts: DirectoryFacts
+  ) -> Projection.Child {
+    var child = Projection.Child(realName: name, kind: Self.kind(of: type), inode: inode)
+    if place == .insidePackage {
+      if options.hidden != .show {
+        child.hidden = hiddenRules.reason(name: name.bytes.span, kind: child.kind)
+      }
+      return child
+    }
+    let finder = readsFinderInfo ? FinderFlags(of: name, in: directory) : FinderFlags()
+    if type == .directory, packageType(of: name, in: directory, hasBundleBit: finder.hasBundle) != nil {
+      child.kind = .package
+    }
+    if options.hidden != .show {
+      var hiddenFacts: HiddenFacts = []
+      if facts.hiddenList.contains(name.bytes) { hiddenFacts.insert(.inHiddenList) }
+      if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
+      if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
+      child.hidden = hiddenRules.reason(
+        name: name.bytes.span, kind: child.kind, place: place, facts: hiddenFacts)
+      if child.hidden != nil { return child }
+    }
+    child.stemLength = extensionRule.stemLength(
+      of: name.bytes.span, kind: child.kind, finderFlagHidden: finder.hidesExtension)
+    if type == .directory {
+      localizer.localize(&child, in: directory, showsExtensions: options.extensions == .show)
+      if child.localized == nil, let userDirectory = facts.userDirectories[name] { child.localized = userDirectory }
+    }
+    // A localized name that says what the next rung says is no name of its own.
+    if let localized = child.localized,
+      localized == name || localized.bytes.elementsEqual(name.bytes.prefix(child.stemLength ?? 0))
+    {
+      child.localized = nil
+    }
+    return child
+  }
+
+  /// The type of a package; nil for a directory that is none.
+  func packageType(of name: Name, in directory: Directory, hasBundleBit: Bool) -> PackageType? {
+    guard let type = packageTypes.type(of: name.bytes.span, hasBundleBit: hasBundleBit) else { return nil }
+    guard type.needsInfoPlist else { return type }
+    return Self.infoPlists.contains(where: { directory.hasFile(name.bytes + $0) }) ? type : nil
+  }
+
+  /// Whether a directory that exists is a package.
+  func isPackage(_ name: Name, in directory: Directory) -> Bool {
+    let bundleBit = readsFinderInfo && FinderFlags(of: name, in: directory).hasBundle
+    return packageType(of: name, in: directory, hasBundleBit: bundleBit) != nil
+  }
+
+  /// Whether a directory of that name may be a package; false needs no look at anything.
+  func mayBePackage(_ name: UnsafePointer<CChar>) -> Bool {
+    if readsFinderInfo { return true }
+    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
+    return packageTypes.type(of: Span(_unsafeElements: bytes)) != nil
+  }
+
+  /// The uniform type identifier for a package's stream.
+  func typeIdentifier(of name: Name) -> String {
+    (packageTypes.type(of: name.bytes.span) ?? .byBundleBit).uti
+  }
+
+  func hasKnownExtension(_ name: Name) -> Bool { extensionRule.known.containsExtension(of: name.bytes.span) }
+
+  /// Whether an entry of that name would be hidden, whatever it is.
+  func isHiddenByName(_ name: Name, at place: Place) -> Bool {
+    hiddenRules.reason(name: name.bytes.span, kind: .directory, place: place) != nil
+  }
+
+  /// Whether an entry of that name changes how the directory that holds it is listed.
+  func mayChangeListingOfParent(_ name: Name) -> Bool {
+    name == LocalizedDirectory.marker || name == "Contents" || name == "Info.plist"
+  }
+
+  /// Tables on the volume are small; anything larger is none.
+  static let tableLimit = 1 << 20
+  private static let infoPlists = [Array("/Contents/Info.plist".utf8), Array("/Info.plist".utf8)]
+
+  private static func kind(of type: FileType) -> EntryKind {
+    switch type {
+    case .regular: .file
+    case .directory: .directory
+    case .symlink: .symlink
+    default: .other
+    }
+  }
+}
+
+extension Directory {
+  /// Whether a path below this directory leads to a regular file without passing a symlink.
+  func hasFile(_ path: [UInt8]) -> Bool {
+    path.withCName { path in
+      guard let found = try? openBeneath(path, 0o10000000 /* O_PATH */), let status = try? fileStatus(found.rawValue)
+      else { return false }
+      return FileType(mode: status.st_mode) == .regular
+    }
+  }
+}

@@ -1,0 +1,211 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import Logging
+import MacMetadata
+import SystemPackage
+
+/// Finds the localized names of directories: reads the tables on the volume and asks the rules what they mean.
+struct Localizer: Sendable {
+  private let languages: [LanguageTag]
+  /// The volume's own SystemFolderLocalizations in the view's language.
+  private let volumeTable: [String: String]?
+  private let builtInTable: [String: String]
+  private let logger: Logger
+
+  init(languages: [LanguageTag], root: Directory, logger: Logger) {
+    self.languages = languages
+    self.logger = logger
+    volumeTable = Self.tables(
+      at: "System/Library/CoreServices/SystemFolderLocalizations", fileName: "SystemFolderLocalizations.strings",
+      below: root, languages: languages, logger: logger)
+    builtInTable =
+      LanguageMatch.best(preferred: languages, available: FolderNames.languages)
+      .flatMap { FolderNames.names(in: $0) } ?? [:]
+  }
+
+  /// Gives a directory its localized name, by whichever mechanism it has one.
+  func localize(_ child: inout Projection.Child, in directory: Directory, showsExtensions: Bool) {
+    let name = child.realName
+    if child.kind == .package {
+      if !showsExtensions { child.localized = bundleName(of: name, in: directory) }
+      return
+    }
+    let marker = name.bytes + Array("/.localized".utf8)
+    guard let status = status(of: marker, in: directory) else { return }
+    if LocalizedDirectory.stemLength(of: name.bytes.span) != nil {
+      guard FileType(mode: status.st_mode) == .directory else { return }
+      let strings = stringTable(in: marker, directory)
+      child.localized = LocalizedDirectory.nameOfSelfLocalized(name, strings: strings)
+      child.stemLength = LocalizedDirectory.stemLength(of: name.bytes.span)
+    } else {
+      child.localized = LocalizedDirectory.nameOfMarked(name, volumeTable: volumeTable) { name in
+        name.text.flatMap { builtInTable[$0] }
+      }
+    }
+  }
+
+  // MARK: X.localized
+
+  /// `<language>.strings` in a `.localized` directory.
+  private func stringTable(in path: [UInt8], _ directory: Directory) -> [String: String] {
+    let suffix = Array(".strings".utf8)
+    let available = entries(of: path, in: directory, suffix: suffix)
+    guard let language = LanguageMatch.best(preferred: languages, available: available) else { return [:] }
+    return table(path + [0x2f] + Array(language.utf8) + suffix, in: directory) ?? [:]
+  }
+
+  // MARK: Applications
+
+  private func bundleName(of name: Name, in directory: Directory) -> Name? {
+    guard BundleName.isLocalizable(name.bytes.span) else { return nil }
+    for layout in BundleLayout.allCases {
+      guard let bytes = read(name.bytes + layout.infoPlist, in: directory) else { continue }
+      guard let info = BundleInfo.parse(bytes) else {
+        logger.notice("\(name): its Info.plist cannot be read; the name on disk is shown")
+        return nil
+      }
+      let declared = BundleNames(displayName: info.displayName, name: info.name)
+      // Most applications were never renamed, but those that were need no table.
+      guard BundleName.isOriginal(name, declared: declared) else { return nil }
+      guard let table = bundleTable(name.bytes + layout.resources, in: directory, info) else { return nil }
+      return BundleName.localized(name, declared: declared, localized: BundleNames { table[$0] })
+    }
+    return nil
+  }
+
+  /// InfoPlist.strings of the best language, else what InfoPlist.loctable has.
+  private func bundleTable(_ resources: [UInt8], in directory: Directory, _ info: BundleInfo) -> [String: String]? {
+    let suffix = Array(".lproj".utf8)
+    let file = Array("/InfoPlist.strings".utf8)
+    let available = entries(of: resources, in: directory, suffix: suffix).filter { language in
+      directory.hasFile(resources + [0x2f] + Array(language.utf8) + suffix + file)
+    }
+    if let language = LanguageMatch.best(
+      preferred: languages, available: available, developmentRegion: info.developmentRegion),
+      let table = table(resources + [0x2f] + Array(language.utf8) + suffix + file, in: directory),
+      BundleNames({ table[$0] }) != BundleNames()
+    {
+      return table
+    }
+    guard let bytes = read(resources + Array("/InfoPlist.loctable".utf8), in: directory) else { return nil }
+    guard let tables = LocalizationTable.parse(bytes) else {
+      logger.notice("\(Name(resources)): its InfoPlist.loctable cannot be read; the name on disk is shown")
+      return nil
+    }
+    return LanguageMatch.best(
+      preferred: languages, available: tables.keys.sorted(), developmentRegion: info.developmentRegion
+    ).flatMap { tables[$0] }
+  }
+
+  // MARK: XDG user directories
+
+  /// The names of a home's user directories in the view's language, by real name.
+  func userDirectories(of home: Directory) -> [Name: Name] {
+    guard let bytes = home.smallFile(".config/user-dirs.dirs", limit: EntryInspector.tableLimit) else { return [:] }
+    var result: [Name: Name] = [:]
+    for (key, path) in UserDirectories.parse(bytes) where !path.contains(0x2f) {
+      guard let original = UserDirectories.originalNames[key], let translated = translate(original) else { continue }
+      let real = Name(path)
+      if let name = LocalizedName.sanitize(translated, realName: real), name != real { result[real] = name }
+    }
+    return result
+  }
+
+  /// What the desktop calls a user directory; the machine's own translations come first.
+  private func translate(_ original: String) -> String? {
+    let locales = Directory(descriptor: AT_FDCWD)
+    for language in languages {
+      if language.language == "en" { return original }
+      for spelling in language.localeNames {
+        let path = "/usr/share/locale/\(spelling)/LC_MESSAGES/xdg-user-dirs.mo"
+        if let bytes = locales.wholeFile(path), let catalog = MessageCatalog(bytes),
+          let translated = catalog.translation(of: original)
+        {
+          return translated
+        }
+      }
+      if let builtIn = LanguageMatch.best(preferred: [language], available: FolderNames.userDirectoryLanguages),
+        let translated = FolderNames.userDirectoryNames(in: builtIn)?[original]
+      {
+        return translated
+      }
+    }
+    return nil
+  }
+
+  // MARK: Reading
+
+  private func status(of path: [UInt8], in directory: Directory) -> stat? {
+    path.withCName { path in
+      guard let found = try? directory.openBeneath(path, 0o10000000 /* O_PATH */) else { return nil }
+      return try? fileStatus(found.rawValue)
+    }
+  }
+
+  private func read(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
+    path.withCName { directory.smallFile($0, limit: EntryInspector.tableLimit) }
+  }
+
+  private func table(_ path: [UInt8], in directory: Directory) -> [String: String]? {
+    guard let bytes = read(path, in: directory) else { return nil }
+    guard let table = StringTable.parse(bytes) else {
+      logger.notice("\(Name(path)) is no string table; names on disk are shown")
+      return nil
+    }
+    return table
+  }
+
+  /// The names of a directory's entries that end in `suffix`, without it.
+  private func entries(of path: [UInt8], in directory: Directory, suffix: [UInt8]) -> [String] {
+    let opened = path.withCName { try? directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
+    guard let opened else { return [] }
+    var names: [String] = []
+    try? forEachEntry(of: opened.rawValue) { entry in
+      guard entry.name.count > suffix.count, entry.name.suffix(suffix.count).elementsEqual(suffix), names.count < 1000,
+        let text = Name(entry.name.dropLast(suffix.count)).text
+      else { return }
+      names.append(text)
+    }
+    return names.sorted()
+  }
+
+  private static func tables(
+    at path: String, fileName: String, below root: Directory, languages: [LanguageTag], logger: Logger
+  ) -> [String: String]? {
+    let reader = Localizer(languages: languages, logger: logger)
+    let available = reader.entries(of: Array(path.utf8), in: root, suffix: Array(".lproj".utf8))
+    guard let language = LanguageMatch.best(preferred: languages, available: available) else { return nil }
+    return reader.table(Array("\(path)/\(language).lproj/\(fileName)".utf8), in: root)
+  }
+
+  /// A reader of tables, before there are any.
+  private init(languages: [LanguageTag], logger: Logger) {
+    self.languages = languages
+    self.logger = logger
+    volumeTable = nil
+    builtInTable = [:]
+  }
+}
+
+/// Where a bundle keeps its property list: the Mac's layout and the flat one of iOS.
+private enum BundleLayout: CaseIterable {
+  case contents, flat
+
+  var infoPlist: [UInt8] { Array((self == .contents ? "/Contents/Info.plist" : "/Info.plist").utf8) }
+  var resources: [UInt8] { Array((self == .contents ? "/Contents/Resources" : "").utf8) }
+}
+
+extension LanguageTag {
+  /// The names of the locales whose translations serve this language, closest first, as gettext spells them.
+  var localeNames: [String] {
+    var names: [String] = []
+    if let region { names.append("\(language)_\(region)") }
+    if language == "zh" { names.append(script == "Hant" ? "zh_TW" : "zh_CN") }
+    if let script { names.append("\(language)@\(script == "Latn" ? "latin" : script == "Cyrl" ? "cyrillic" : script.lowercased())") }
+    names.append(language)
+    if language == "pt" { names.append("pt_BR") }
+    if language == "no" { names.append("nb") }
+    return names
+  }
+}
