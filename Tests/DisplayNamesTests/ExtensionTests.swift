@@ -27,11 +27,13 @@ private func shown(
 
   @Test(
     arguments: [
-      "", ".", "..", "...", "plain", ".bashrc", ".txt", "foo.", "foo...", "x.tar.gz.", "..foo", "...foo", "a.b c",
+      "", ".", "..", "...", "plain", ".bashrc", ".txt", "foo.", "foo...", "x.tar.gz.", "..foo", "...foo",
+      "a.b c",
       "a. txt", "a.txt ", "a.b/c",
     ]
       + [
-        "\u{61C}", "\u{200E}", "\u{200F}", "\u{202A}", "\u{202B}", "\u{202C}", "\u{202D}", "\u{202E}", "\u{2066}",
+        "\u{61C}", "\u{200E}", "\u{200F}", "\u{202A}", "\u{202B}", "\u{202C}", "\u{202D}", "\u{202E}",
+        "\u{2066}",
         "\u{2067}", "\u{2068}", "\u{2069}",
       ].flatMap { ["foo.\($0)txt", "foo.tx\($0)"] })
   func theseNamesHaveNoExtension(name: String) {

@@ -12,7 +12,8 @@ private func reason(
 
 @Suite struct HiddenRulesTests {
   @Test(arguments: [
-    (".bashrc", HiddenReason.dotFile), (".DS_Store", .dotFile), (".localized", .dotFile), ("._orphan", .dotFile),
+    (".bashrc", HiddenReason.dotFile), (".DS_Store", .dotFile), (".localized", .dotFile),
+    ("._orphan", .dotFile),
     ("Icon\r", .iconFile), ("$RECYCLE.BIN", .windowsFile), ("Thumbs.db", .windowsFile),
     ("desktop.ini", .windowsFile), ("Desktop.ini", .windowsFile),
   ])
@@ -61,7 +62,8 @@ private func reason(
   }
 
   @Test(arguments: [
-    "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "lost+found", "media", "mnt", "opt", "proc",
+    "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "lost+found", "media", "mnt", "opt",
+    "proc",
     "root", "run", "sbin", "snap", "srv", "sys", "tmp", "usr", "var",
   ])
   func unixDirectoriesAreHiddenAtALinuxRootOnly(name: String) {

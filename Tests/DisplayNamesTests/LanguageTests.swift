@@ -18,7 +18,9 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
     #expect(LanguageTag(text)?.description == expected)
   }
 
-  @Test(arguments: ["", "d", "-", "de-", "de--AT", "d3", "../../x", "de AT", "verylonglanguage", "日本", "de/AT"])
+  @Test(arguments: [
+    "", "d", "-", "de-", "de--AT", "d3", "../../x", "de AT", "verylonglanguage", "日本", "de/AT",
+  ])
   func otherTextIsNoTag(text: String) {
     #expect(LanguageTag(text) == nil)
   }
@@ -52,21 +54,26 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
 
 @Suite struct LanguageMatchTests {
   @Test(arguments: [
-    ("de-AT", ["en", "de", "de_AT"], "de_AT"), ("de-AT", ["de-at", "de"], "de-at"), ("de-AT", ["en", "de"], "de"),
+    ("de-AT", ["en", "de", "de_AT"], "de_AT"), ("de-AT", ["de-at", "de"], "de-at"),
+    ("de-AT", ["en", "de"], "de"),
     ("zh_CN", ["zh_TW", "zh_CN"], "zh_CN"), ("zh-Hans-CN", ["zh-Hant", "zh-Hans"], "zh-Hans"),
     ("zh", ["zh_TW", "zh_CN"], "zh_CN"), ("zh-Hans", ["zh"], "zh"), ("zh-SG", ["zh_CN", "zh_TW"], "zh_CN"),
     ("zh-Hant-TW", ["zh_CN", "zh_TW"], "zh_TW"), ("zh_TW", ["zh-Hans", "zh-Hant"], "zh-Hant"),
     ("zh-HK", ["zh_TW", "zh_HK"], "zh_HK"), ("zh-Hant-HK", ["zh_TW", "zh-Hant"], "zh_TW"),
     ("zh-MO", ["zh_TW", "zh_HK"], "zh_HK"), ("zh-MO", ["zh-Hant"], "zh-Hant"),
     ("es-MX", ["es", "es_419"], "es_419"), ("es-ES", ["es", "es_419"], "es"), ("es-AR", ["es"], "es"),
-    ("en-NZ", ["en", "en_GB"], "en_GB"), ("en-IN", ["en", "en_GB"], "en_GB"), ("en-IE", ["en-GB", "en"], "en-GB"),
+    ("en-NZ", ["en", "en_GB"], "en_GB"), ("en-IN", ["en", "en_GB"], "en_GB"),
+    ("en-IE", ["en-GB", "en"], "en-GB"),
     ("en-AU", ["en", "en_GB", "en_AU"], "en_AU"), ("en-AU", ["en", "en_GB"], "en_GB"),
     ("en-US", ["en", "en_GB"], "en"), ("en", ["en_GB", "en_US"], "en_US"),
-    ("pt-AO", ["pt", "pt_PT"], "pt_PT"), ("pt-BR", ["pt_PT", "pt_BR"], "pt_BR"), ("pt", ["pt_PT", "pt_BR"], "pt_BR"),
+    ("pt-AO", ["pt", "pt_PT"], "pt_PT"), ("pt-BR", ["pt_PT", "pt_BR"], "pt_BR"),
+    ("pt", ["pt_PT", "pt_BR"], "pt_BR"),
     ("pt-BR", ["pt_PT", "pt"], "pt"), ("pt", ["pt_PT", "pt"], "pt"),
-    ("nb", ["no", "da"], "no"), ("no", ["nb", "nn"], "nb"), ("nb-NO", ["no", "nb"], "nb"), ("he", ["iw"], "iw"),
+    ("nb", ["no", "da"], "no"), ("no", ["nb", "nn"], "nb"), ("nb-NO", ["no", "nb"], "nb"),
+    ("he", ["iw"], "iw"),
     ("iw", ["he"], "he"), ("id-ID", ["in"], "in"), ("fil", ["tl"], "tl"), ("yi", ["ji"], "ji"),
-    ("sr-Latn", ["sr", "sh"], "sh"), ("sh", ["sr", "sr-Latn"], "sr-Latn"), ("sr", ["sr-Cyrl", "sr-Latn"], "sr-Cyrl"),
+    ("sr-Latn", ["sr", "sh"], "sh"), ("sh", ["sr", "sr-Latn"], "sr-Latn"),
+    ("sr", ["sr-Cyrl", "sr-Latn"], "sr-Cyrl"),
     ("sr-Cyrl-RS", ["sr"], "sr"),
     ("de", ["English", "German"], "German"), ("de", ["German", "de"], "de"), ("de-AT", ["German"], "German"),
     ("ja", ["Japanese", "en"], "Japanese"), ("zh-Hans", ["Chinese"], "Chinese"),
@@ -118,8 +125,10 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
   }
 
   @Test(arguments: [
-    ("de", "de"), ("zh-Hans-CN", "zh_CN"), ("zh-HK", "zh_HK"), ("nb", "no"), ("pt-BR", "pt"), ("pt-PT", "pt_PT"),
-    ("es-MX", "es_419"), ("fr-CA", "fr_CA"), ("fr-BE", "fr"), ("en-NZ", "en_GB"), ("en-US", "en"), ("eo", "en"),
+    ("de", "de"), ("zh-Hans-CN", "zh_CN"), ("zh-HK", "zh_HK"), ("nb", "no"), ("pt-BR", "pt"),
+    ("pt-PT", "pt_PT"),
+    ("es-MX", "es_419"), ("fr-CA", "fr_CA"), ("fr-BE", "fr"), ("en-NZ", "en_GB"), ("en-US", "en"),
+    ("eo", "en"),
   ])
   func theSystemFolderTablesAreFound(preferred: String, expected: String) {
     let tables = """

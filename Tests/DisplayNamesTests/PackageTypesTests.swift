@@ -14,10 +14,13 @@ private func type(_ name: String, bit: Bool = false) -> PackageType? {
     ("x.prefpane", "com.apple.systempreference.prefpane", true), ("x.xpc", "com.apple.xpc-service", true),
     ("x.pkg", "com.apple.installer-package", true), ("x.dsym", "com.apple.xcode.dsym", true),
     ("Letter.rtfd", "com.apple.rtfd", false), ("Old.pages", "com.apple.iWork.Pages.pages", false),
-    ("Old.key", "com.apple.iWork.Keynote.key", false), ("Old.pages-tef", "com.apple.iWork.Pages.pages-tef", false),
-    ("Song.band", "com.apple.garageband.project", false), ("Song.gbproj", "com.apple.garageband.project", false),
+    ("Old.key", "com.apple.iWork.Keynote.key", false),
+    ("Old.pages-tef", "com.apple.iWork.Pages.pages-tef", false),
+    ("Song.band", "com.apple.garageband.project", false),
+    ("Song.gbproj", "com.apple.garageband.project", false),
     ("x.mlpackage", "com.apple.coreml.mlpackage", false), ("x.avchd", "public.avchd-collection", false),
-    ("Lib.photoslibrary", "com.apple.photos.library", false), ("proj.xcodeproj", "com.apple.xcode.project", false),
+    ("Lib.photoslibrary", "com.apple.photos.library", false),
+    ("proj.xcodeproj", "com.apple.xcode.project", false),
     ("x.sparsebundle", "com.apple.disk-image-sparse-bundle", false), ("x.scriv", "com.apple.package", false),
     ("x.migratedphotolibrary", "com.apple.package", false),
   ])
@@ -26,8 +29,10 @@ private func type(_ name: String, bit: Bool = false) -> PackageType? {
   }
 
   @Test(arguments: [
-    "A.framework", "de.lproj", "x.iconset", "x.fpbf", "x.xcassets", "x.xcframework", "x.localized", "x.noindex",
-    "x.mlmodelc", "nginx.service", "y.template", "z.fs", "a.download", "a.help", "a.trace", "a.action", "a.book",
+    "A.framework", "de.lproj", "x.iconset", "x.fpbf", "x.xcassets", "x.xcframework", "x.localized",
+    "x.noindex",
+    "x.mlmodelc", "nginx.service", "y.template", "z.fs", "a.download", "a.help", "a.trace", "a.action",
+    "a.book",
     "a.component", "a.menu", "a.placeholder", "a.theater", "main.dist", "app", ".app", "dir.v1.2", "x.app.",
     "plain", "x. app",
   ])

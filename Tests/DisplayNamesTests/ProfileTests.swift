@@ -6,7 +6,8 @@ import Testing
   private static let trees: [(SourceTraits, Profile)] = [
     ([.systemLibrary, .etc, .usr, .bin], Profile.macos), ([.applications, .users, .library], .macos),
     ([.etc, .usr, .bin, .tmp], .unix), ([.etc, .usr, .varDirectory], .unix), ([.etc, .usr], .plain),
-    ([.isSomeUsersHome], .home), ([.isSomeUsersHome, .documents, .library, .tmp], .home), ([.xdgUserDirs], .home),
+    ([.isSomeUsersHome], .home), ([.isSomeUsersHome, .documents, .library, .tmp], .home),
+    ([.xdgUserDirs], .home),
     ([.shellDotFiles, .documents], .home), ([.desktop, .documents, .library], .home),
     ([.documents, .library, .tmp], .ios), ([.sandboxData], .ios), ([.isCloudContainer, .documents], .icloud),
     ([.documents], .plain), ([.documents, .library], .plain), ([.library, .tmp, .bin], .plain), ([], .plain),
@@ -18,7 +19,8 @@ import Testing
   }
 
   private static let places: [(Profile, [Name], Place)] = [
-    (Profile.macos, [], Place.macVolumeRoot), (.macos, ["Users"], .usersDirectory), (.macos, ["Users", "anna"], .home),
+    (Profile.macos, [], Place.macVolumeRoot), (.macos, ["Users"], .usersDirectory),
+    (.macos, ["Users", "anna"], .home),
     (.macos, ["Users", "Shared"], []), (.macos, ["Users", "anna", "Users"], []), (.macos, ["Library"], []),
     (.macos, ["home", "anna"], []), (.macos, ["Volumes", "Data"], .macVolumeRoot), (.macos, ["Volumes"], []),
     (.unix, [], .unixRoot), (.unix, ["home"], .usersDirectory), (.unix, ["home", "anna"], .home),
