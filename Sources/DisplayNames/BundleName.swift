@@ -13,7 +13,9 @@ public struct BundleNames: Sendable, Equatable {
   /// Reads the names from a property list or string table. The values for the Mac alone, with `-macos` after
   /// the key, come first, as in CFBundle.
   public init(_ value: (String) -> String?) {
-    func read(_ key: String) -> String? { Self.meaningful(value(key + "-macos")) ?? Self.meaningful(value(key)) }
+    func read(_ key: String) -> String? {
+      Self.meaningful(value(key + "-macos")) ?? Self.meaningful(value(key))
+    }
     displayName = read("CFBundleDisplayName")
     name = read("CFBundleName")
   }
@@ -39,7 +41,9 @@ public enum BundleName {
   /// Whether the bundle is still called what its Info.plist says. If not, somebody renamed it, and the name they
   /// gave it is the one to show ("File System Overview", Display Names).
   public static func isOriginal(_ directoryName: Name, declared: BundleNames) -> Bool {
-    guard isLocalizable(directoryName.bytes.span), let base = base(of: directoryName)?.text else { return false }
+    guard isLocalizable(directoryName.bytes.span), let base = base(of: directoryName)?.text else {
+      return false
+    }
     // Equality of strings is canonical equivalence: HFS+ stores names decomposed.
     return declared.preferred == base
   }

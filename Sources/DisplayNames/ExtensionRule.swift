@@ -15,7 +15,8 @@ public struct ExtensionRule: Sendable {
   public var mode: ExtensionMode
   /// The document types whose extension mode `hide` hides.
   public var hideable: ExtensionSet
-  /// The extensions that mean a type at all, those of packages included.
+  /// The extensions that mean a type at all. Those of package types that applications declare have to be added:
+  /// a package loses no other.
   public var known: ExtensionSet
 
   public init(

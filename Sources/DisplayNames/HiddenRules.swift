@@ -56,7 +56,9 @@ public struct HiddenRules: Sendable {
     if place.isEmpty { return nil }
     // `/etc`, `/tmp` and `/var` are links on a Mac, `/bin` and `/lib` on most Linux systems.
     let isDirectory = kind == .directory || kind == .symlink
-    if place.contains(.home), isDirectory, applies(.homeLibrary), name.equals("Library") { return .homeLibrary }
+    if place.contains(.home), isDirectory, applies(.homeLibrary), name.equals("Library") {
+      return .homeLibrary
+    }
     if place.contains(.container), isDirectory, applies(.containerSupport),
       Self.containerSupport.contains(where: { name.equals($0) })
     {
@@ -118,7 +120,9 @@ extension Span<UInt8> {
     guard count == text.utf8CodeUnitCount else { return false }
     return text.withUTF8Buffer { expected in
       for index in indices where self[index] != expected[index] {
-        guard ignoringCase, asciiLowercase(self[index]) == asciiLowercase(expected[index]) else { return false }
+        guard ignoringCase, asciiLowercase(self[index]) == asciiLowercase(expected[index]) else {
+          return false
+        }
       }
       return true
     }

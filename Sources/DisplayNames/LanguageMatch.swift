@@ -51,7 +51,9 @@ public enum LanguageMatch {
   /// Chinese tables are told apart by script; older ones give a region in its place.
   private static func chinese(_ tag: LanguageTag) -> [LanguageTag] {
     let script = tag.script ?? "Hans"
-    func table(_ region: String) -> LanguageTag { LanguageTag(language: "zh", script: script, region: region) }
+    func table(_ region: String) -> LanguageTag {
+      LanguageTag(language: "zh", script: script, region: region)
+    }
     let plain = LanguageTag(language: "zh", script: script)
     guard script == "Hant" else { return [tag, plain, table("CN")] }
     return switch tag.region {
@@ -95,7 +97,8 @@ public enum LanguageMatch {
   ]
 
   private static let americanSpanish: Set<String> = [
-    "419", "AR", "BO", "BR", "BZ", "CL", "CO", "CR", "CU", "DO", "EC", "GT", "HN", "MX", "NI", "PA", "PE", "PR",
+    "419", "AR", "BO", "BR", "BZ", "CL", "CO", "CR", "CU", "DO", "EC", "GT", "HN", "MX", "NI", "PA", "PE",
+    "PR",
     "PY", "SV", "US", "UY", "VE",
   ]
 

@@ -51,7 +51,9 @@ public enum LocalizedName {
   }
 
   /// Zero-width non-joiner and joiner.
-  private static func isJoiner(_ scalar: Unicode.Scalar) -> Bool { scalar == "\u{200C}" || scalar == "\u{200D}" }
+  private static func isJoiner(_ scalar: Unicode.Scalar) -> Bool {
+    scalar == "\u{200C}" || scalar == "\u{200D}"
+  }
 
   private static let period: UInt8 = 0x2e
   /// The longest name a directory entry can have on Linux.

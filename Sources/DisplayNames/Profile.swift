@@ -20,12 +20,16 @@ public enum Profile: String, CaseIterable, Sendable {
   /// The order goes from what only one kind of tree has to what several may have. A directory that is known
   /// to be somebody's home is one whatever lies in it.
   public static func detect(_ traits: SourceTraits) -> Profile {
-    if traits.contains(.systemLibrary) || traits.contains([.applications, .users, .library]) { return .macos }
+    if traits.contains(.systemLibrary) || traits.contains([.applications, .users, .library]) {
+      return .macos
+    }
     if traits.contains([.etc, .usr]), !traits.isDisjoint(with: [.bin, .varDirectory]) { return .unix }
     if traits.contains(.isSomeUsersHome) { return .home }
     if traits.contains(.isCloudContainer) { return .icloud }
     if !traits.isDisjoint(with: [.xdgUserDirs, .shellDotFiles]) { return .home }
-    if traits.contains([.desktop, .documents]), !traits.isDisjoint(with: [.library, .downloads]) { return .home }
+    if traits.contains([.desktop, .documents]), !traits.isDisjoint(with: [.library, .downloads]) {
+      return .home
+    }
     if traits.contains([.documents, .library, .tmp]) || traits.contains(.sandboxData) { return .ios }
     return .plain
   }
@@ -46,7 +50,9 @@ public enum Profile: String, CaseIterable, Sendable {
       return components[0] == "Users" && components[1] != "Shared" ? .home : []
     case .unix:
       if depth == 0 { return .unixRoot }
-      if depth == 1 { return components[0] == "home" ? .usersDirectory : components[0] == "root" ? .home : [] }
+      if depth == 1 {
+        return components[0] == "home" ? .usersDirectory : components[0] == "root" ? .home : []
+      }
       return components[0] == "home" && components[1] != "lost+found" ? .home : []
     }
   }

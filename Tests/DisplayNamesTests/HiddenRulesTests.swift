@@ -1,0 +1,114 @@
+import Testing
+
+@testable import DisplayNames
+
+private func reason(
+  _ name: String, _ place: Place = [], _ kind: EntryKind = .directory, facts: HiddenFacts = [],
+  rules: HiddenRules = HiddenRules()
+) -> HiddenReason? {
+  let bytes = Array(name.utf8)
+  return rules.reason(name: bytes.span, kind: kind, place: place, facts: facts)
+}
+
+@Suite struct HiddenRulesTests {
+  @Test(arguments: [
+    (".bashrc", HiddenReason.dotFile), (".DS_Store", .dotFile), (".localized", .dotFile),
+    ("._orphan", .dotFile),
+    ("Icon\r", .iconFile), ("$RECYCLE.BIN", .windowsFile), ("Thumbs.db", .windowsFile),
+    ("desktop.ini", .windowsFile), ("Desktop.ini", .windowsFile),
+  ])
+  func someNamesAreHiddenEverywhere(name: String, expected: HiddenReason) {
+    for place in [Place(), .macVolumeRoot, .unixRoot, .home, .usersDirectory, .container] {
+      #expect(reason(name, place, .file) == expected)
+    }
+  }
+
+  @Test(arguments: [
+    (HiddenFacts.appleDouble, HiddenReason.appleDouble), (.finderInvisible, .finderInvisible),
+    (.dosHidden, .dosHidden), (.inHiddenList, .hiddenList), (.configured, .configured),
+  ])
+  func metadataHidesAnything(fact: HiddenFacts, expected: HiddenReason) {
+    #expect(reason("x", facts: fact) == expected)
+    #expect(reason("x", facts: fact, rules: HiddenRules(disabling: [expected])) == nil)
+    #expect(reason("._x", facts: .appleDouble) == .appleDouble)
+  }
+
+  @Test(arguments: [
+    "bin", "cores", "dev", "etc", "home", "net", "opt", "private", "sbin", "tmp", "usr", "var",
+  ])
+  func unixDirectoriesAreHiddenAtAMacRootOnly(name: String) {
+    #expect(reason(name, .macVolumeRoot) == .unixDirectory)
+    #expect(reason(name, .macVolumeRoot, .symlink) == .unixDirectory)
+    #expect(reason(name, .macVolumeRoot, .file) == nil)
+    #expect(reason(name) == nil)
+    #expect(reason(name, .home) == nil)
+  }
+
+  @Test(arguments: [
+    "AppleShare PDS", "automount", "Cleanup At Startup", "Desktop DB", "Desktop DF", "Desktop Folder", "mach",
+    "mach.sym", "mach_kernel", "mach_kernel.ctfsys", "Network", "Temporary Items", "TheFindByContentFolder",
+    "TheVolumeSettingsFolder", "Trash", "\u{3}\u{2}\u{1}Move&Rename", "Network Trash Folder",
+    "installer.failurerequests",
+  ])
+  func supportItemsAreHiddenAtAMacRootOnly(name: String) {
+    #expect(reason(name, .macVolumeRoot, .file) == .volumeRootName)
+    #expect(reason(name, .unixRoot, .file) == nil)
+    #expect(reason(name) == nil)
+  }
+
+  @Test(arguments: ["Applications", "Library", "System", "Users", "Developer", "Bin", "volumes"])
+  func theRestOfAMacRootIsVisible(name: String) {
+    #expect(reason(name, .macVolumeRoot) == nil)
+  }
+
+  @Test(arguments: [
+    "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "lost+found", "media", "mnt", "opt",
+    "proc",
+    "root", "run", "sbin", "snap", "srv", "sys", "tmp", "usr", "var",
+  ])
+  func unixDirectoriesAreHiddenAtALinuxRootOnly(name: String) {
+    #expect(reason(name, .unixRoot) == .unixDirectory)
+    #expect(reason(name) == nil)
+  }
+
+  @Test func aLinuxRootShowsItsUsers() {
+    #expect(reason("home", .unixRoot) == nil)
+  }
+
+  @Test func volumesAndLibraryAreHiddenWhereTheyBelong() {
+    #expect(reason("Volumes", .macVolumeRoot) == .volumes)
+    #expect(reason("Volumes", .home) == nil)
+    #expect(reason("Library", .home) == .homeLibrary)
+    #expect(reason("Library", .home, .file) == nil)
+    #expect(reason("Library", .macVolumeRoot) == nil)
+    #expect(reason("Library", .usersDirectory) == nil)
+    #expect(reason("library", .home) == nil)
+  }
+
+  @Test func aContainerShowsItsDocuments() {
+    #expect(reason("Library", .container) == .containerSupport)
+    #expect(reason("tmp", .container) == .containerSupport)
+    #expect(reason("Documents", .container) == nil)
+  }
+
+  @Test func everyRuleCanBeSwitchedOff() {
+    let none = HiddenRules(disabling: HiddenReason.allCases)
+    for name in [".a", "Icon\r", "Thumbs.db", "bin", "Volumes", "Library", "Desktop DB", "tmp"] {
+      #expect(reason(name, [.macVolumeRoot, .unixRoot, .home, .container], rules: none) == nil)
+    }
+    #expect(reason("x", facts: HiddenFacts(rawValue: .max), rules: none) == nil)
+    #expect(reason(".a", rules: HiddenRules(disabling: [.iconFile])) == .dotFile)
+  }
+
+  @Test func everyReasonIsExplainedInASentence() {
+    for reason in HiddenReason.allCases { #expect(reason.explanation.hasSuffix(".")) }
+    #expect(Set(HiddenReason.allCases.map(\.explanation)).count == HiddenReason.allCases.count)
+  }
+
+  @Test func hiddenListsCompareWholeLines() {
+    let list = HiddenList(contents: Array("secret.txt\n\n lead\ncr\r\n*.c\n#x\nlast".utf8))
+    for name in ["secret.txt", " lead", "cr\r", "*.c", "#x", "last"] { #expect(list.contains(Name(name))) }
+    for name in ["", "lead", "cr", "a.c", "secret"] { #expect(!list.contains(Name(name))) }
+    #expect(HiddenList(contents: [UInt8](repeating: 0x61, count: HiddenList.maximumSize + 1)).isEmpty)
+  }
+}
