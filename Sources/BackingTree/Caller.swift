@@ -26,7 +26,7 @@ public struct Caller: Sendable {
   ///
   /// Supplementary groups are read and set only when the call is refused without them: most are not, and reading them
   /// costs more than the call. When the daemon is not root everything happens as its own user.
-  public func act<R>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+  public func act<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
     dfs_set_thread_umask(umask)
     guard Self.daemonIsRoot, user != 0 || group != 0 else { return try body() }
     guard dfs_set_thread_identity(user, group) == 0 else { throw .notPermitted }
@@ -43,13 +43,13 @@ public struct Caller: Sendable {
 
   /// As `act`, with the supplementary groups from the start: for calls whose result, not only whose success, depends
   /// on them (a set-group-ID bit is kept only for members of the group).
-  public func actAsMember<R>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+  public func actAsMember<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
     dfs_set_thread_umask(umask)
     guard Self.daemonIsRoot, user != 0 || group != 0 else { return try body() }
     return try withGroups(supplementaryGroups() ?? [], body)
   }
 
-  private func withGroups<R>(_ groups: [gid_t], _ body: () throws(Errno) -> R) throws(Errno) -> R {
+  private func withGroups<R: ~Copyable>(_ groups: [gid_t], _ body: () throws(Errno) -> R) throws(Errno) -> R {
     // Groups can only be set by root: back first, then down again.
     _ = dfs_set_thread_identity(0, 0)
     guard groups.withUnsafeBufferPointer({ dfs_set_thread_groups($0.baseAddress, $0.count) }) == 0,

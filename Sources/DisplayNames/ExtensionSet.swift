@@ -31,7 +31,7 @@ public struct ExtensionSet: Sendable, Equatable {
   }
 
   /// Whether `name` ends in one of the extensions.
-  func containsExtension(of name: Span<UInt8>) -> Bool {
+  public func containsExtension(of name: Span<UInt8>) -> Bool {
     guard let stem = FileExtension.stemLength(of: name) else { return false }
     return contains(name, from: stem + 1)
   }

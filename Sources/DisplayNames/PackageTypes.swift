@@ -22,6 +22,9 @@ public struct PackageTypes: Sendable {
   /// Every extension that may make a directory a package.
   public private(set) var extensions = ExtensionSet()
 
+  /// The uniform type identifiers of all these types.
+  public var identifiers: Set<String> { Set(types.values.map(\.uti)) }
+
   private init() {}
 
   /// The type of a directory named `name`, compared without regard to case, or nil for a plain directory.

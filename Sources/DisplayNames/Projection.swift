@@ -148,7 +148,7 @@ public struct Projection: Sendable {
     case .localized:
       guard let claimed = localized[slot], equal(claimed.name.bytes.span, name) else { return nil }
     case .extensionHidden:
-      guard equal(realNameSpan(slot).extracting(0..<Int(records[slot].stemLength)), name) else { return nil }
+      guard equal(bytes.span.extracting(stemRange(slot)), name) else { return nil }
     case .realName: return nil
     }
     return Resolution(slot: slot, byDisplayName: true)
@@ -207,7 +207,7 @@ public struct Projection: Sendable {
     if record.hidden != nil { return .realName }
     if let claimed = localized[slot], !claimed.demoted { return .localized }
     if record.stemLength > 0 {
-      let stem = realNameSpan(slot).extracting(0..<Int(record.stemLength))
+      let stem = bytes.span.extracting(stemRange(slot))
       if !isContested(stem, hash: hash(of: stem), for: slot) { return .extensionHidden }
     }
     return .realName
@@ -226,7 +226,7 @@ public struct Projection: Sendable {
       localizedRungs[nameHash, default: 0] += 1
     }
     if record.stemLength > 0 {
-      let stemHash = hash(of: realNameSpan(slot).extracting(0..<Int(record.stemLength)))
+      let stemHash = hash(of: bytes.span.extracting(stemRange(slot)))
       if localizedName != nil {
         localizedRungs[stemHash, default: 0] += 1
       } else {
@@ -241,7 +241,7 @@ public struct Projection: Sendable {
     let record = records[slot]
     guard record.hidden == nil else { return }
     var touched = false
-    let stemHash = record.stemLength == 0 ? 0 : hash(of: realNameSpan(slot).extracting(0..<Int(record.stemLength)))
+    let stemHash = record.stemLength == 0 ? 0 : hash(of: bytes.span.extracting(stemRange(slot)))
     if let claimed = localized.removeValue(forKey: slot) {
       let nameHash = hash(of: claimed.name.bytes.span)
       claims.remove(slot, hash: nameHash)
@@ -282,7 +282,7 @@ public struct Projection: Sendable {
 
   private func stemHash(of slot: Slot) -> Int? {
     let length = Int(records[slot].stemLength)
-    return length == 0 ? nil : hash(of: realNameSpan(slot).extracting(0..<length))
+    return length == 0 ? nil : hash(of: bytes.span.extracting(stemRange(slot)))
   }
 
   private func isContested(_ name: Span<UInt8>, hash nameHash: Int, for slot: Slot) -> Bool {
@@ -293,13 +293,15 @@ public struct Projection: Sendable {
 
   // MARK: Bytes
 
-  @_lifetime(borrow self)
-  private func realNameSpan(_ slot: Slot) -> Span<UInt8> {
+  /// Where the real name's first `length` bytes are, all of them if nil.
+  private func range(_ slot: Slot, _ length: Int? = nil) -> Range<Int> {
     let start = Int(records[slot].nameOffset)
-    return bytes.span.extracting(start..<start + Int(records[slot].nameLength))
+    return start..<start + (length ?? Int(records[slot].nameLength))
   }
 
-  private func realNameEquals(_ slot: Slot, _ name: Span<UInt8>) -> Bool { equal(realNameSpan(slot), name) }
+  private func stemRange(_ slot: Slot) -> Range<Int> { range(slot, Int(records[slot].stemLength)) }
+
+  private func realNameEquals(_ slot: Slot, _ name: Span<UInt8>) -> Bool { equal(bytes.span.extracting(range(slot)), name) }
 
   private func equal(_ a: Span<UInt8>, _ b: Span<UInt8>) -> Bool {
     guard a.count == b.count else { return false }

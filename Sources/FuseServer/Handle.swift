@@ -17,4 +17,10 @@ enum Handle {
     guard let number = info?.pointee.fh, let pointer = UnsafeRawPointer(bitPattern: UInt(number)) else { return }
     Unmanaged<AnyObject>.fromOpaque(pointer).release()
   }
+
+  /// The kernel has released what it had open.
+  static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, in view: View) {
+    if let file = file(info) { view.close(file) }
+    disown(info)
+  }
 }

@@ -18,7 +18,7 @@ extension Operations {
           // Its bytes belong to this open alone: another one may find the package changed.
           info!.pointee.direct_io = 1
         }
-        if fuse_reply_open(raw, info) == -ENOENT { release(request.view, info) }
+        if fuse_reply_open(raw, info) == -ENOENT { Handle.close(info, in: request.view) }
       } catch { request.fail(error) }
     }
     table.create = { raw, parent, name, mode, info in
@@ -29,13 +29,13 @@ extension Operations {
         info!.pointee.fh = Handle.own(created.file)
         if !request.reply(created.entry, created: &info!.pointee) {
           request.view.forget(created.entry.id, count: 1)
-          release(request.view, info)
+          Handle.close(info, in: request.view)
         }
       } catch { request.fail(error) }
     }
     table.release = { raw, _, info in
       let request = Request(raw: raw!)
-      release(request.view, info)
+      Handle.close(info, in: request.view)
       request.succeed()
     }
     table.read = { raw, _, size, offset, info in
@@ -118,10 +118,5 @@ extension Operations {
           })
       } catch { request.fail(error) }
     }
-  }
-
-  private static func release(_ view: View, _ info: UnsafeMutablePointer<fuse_file_info>?) {
-    if let file = Handle.file(info) { view.close(file) }
-    Handle.disown(info)
   }
 }

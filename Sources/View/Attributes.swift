@@ -30,7 +30,7 @@ extension View {
   func status(of id: NodeID) throws(Errno) -> (stat, NodeTable.Location?) {
     if id == NodeTable.root { return (try rootHandle.directory.status(), nil) }
     guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
-    do {
+    do throws(Errno) {
       let parent = try directory(location.parent)
       let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
       if FileIdentity(status) == location.identity { return (status, location) }
@@ -86,7 +86,7 @@ extension View {
   func locate(_ id: NodeID) throws(Errno) -> Descriptor {
     if id == NodeTable.root { return try rootHandle.directory.open(".", dfs_O_PATH) }
     guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
-    do {
+    do throws(Errno) {
       let parent = try directory(location.parent)
       let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
       if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
@@ -106,7 +106,7 @@ extension View {
     guard facet == .packageFile, let name, let directory else { return out }
     out.st_mode = S_IFREG | (status.st_mode & 0o666)
     out.st_nlink = 1
-    let measure = packageSizes.measure(name, in: directory, identity: FileIdentity(status), view: self)
+    let measure = packageSizes.measure(name, in: directory, type: inspector.typeIdentifier(of: Name(copying: name)))
     out.st_size = off_t(measure.size)
     out.st_blocks = blkcnt_t((measure.size + 511) / 512)
     out.st_mtim = measure.newest

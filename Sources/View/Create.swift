@@ -31,7 +31,7 @@ extension View {
       let realName = CName(real)
       let openFlags = backingFlags(flags) | O_CREAT | (exclusive ? O_EXCL : flags & O_EXCL)
       let descriptor: Descriptor
-      do {
+      do throws(Errno) {
         descriptor = try realName.withPointer { (name) throws(Errno) in
           try caller.actForMode(mode) { () throws(Errno) in
             try directory.directory.open(name, openFlags, mode: mode & 0o7777)
@@ -64,7 +64,7 @@ extension View {
     let status = try resolved.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
     let found = Found(directory: directory, realName: resolved.realName, status: status, facet: .plain)
     let entry = entry(found, in: parent)
-    do {
+    do throws(Errno) {
       return CreatedFile(entry: entry, file: try open(entry.id, flags: flags, caller: caller))
     } catch {
       nodes.forget(entry.id, count: 1)
@@ -124,7 +124,7 @@ extension View {
         throw .invalidArgument
       }
       let realName = CName(real)
-      try realName.withPointer { (name) throws(Errno) in
+      _ = try realName.withPointer { (name) throws(Errno) in
         // The source was checked by its descriptor; linking that one cannot be led astray by a rename.
         try caller.act { () throws(Errno) in
           try systemCall { dfs_empty_path_link(located.rawValue, directory.directory.descriptor, name) }
@@ -146,7 +146,7 @@ extension View {
     return try changing(parent) { (directory, view) throws(Errno) in
       if resolve(name, in: view) != nil { throw .fileExists }
       try refuseIfDenied(real, in: view)
-      do {
+      do throws(Errno) {
         try caller.actForMode(mode) { () throws(Errno) in try act(directory.directory) }
       } catch {
         if error == .fileExists { view?.reconcile(real) }
@@ -174,13 +174,13 @@ extension View {
 
   /// Runs a change of one directory with its view up to date and locked; without a view in a mirror, and where a
   /// directory may be changed but not read.
-  func changing<R>(
+  func changing<R: ~Copyable>(
     _ parent: NodeID, _ body: (DirectoryHandle, DirectoryView?) throws(Errno) -> R
   ) throws(Errno) -> R {
     let handle = try directory(parent)
     guard !isPlainMirror else { return try body(handle, nil) }
     let view = try directoryView(parent)
-    do {
+    do throws(Errno) {
       try view.withCurrent { (_) throws(Errno) in () }
     } catch {
       guard error == .permissionDenied else { throw error }
@@ -218,7 +218,7 @@ extension View {
 
 extension Caller {
   /// As `act`, as a member of all groups where the mode asks for a set-group-ID bit.
-  func actForMode<R>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
+  func actForMode<R: ~Copyable>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
     mode & S_ISGID != 0 ? try actAsMember(body) : try act(body)
   }
 }

@@ -9,12 +9,12 @@ enum DeclaredPackageTypes {
   /// Bounds the time that a mount takes on a volume with very many applications.
   private static let applicationLimit = 2000
 
-  /// Lower-case extensions with their uniform type identifiers, from `Applications` and the first level of folders in it.
-  static func declared(below root: Directory) -> [String: String] {
+  /// From `Applications` and the first level of folders in it.
+  static func declared(below root: Directory, builtIn: PackageTypes) -> Set<PackageExtension> {
     var infos: [BundleInfo] = []
     collect("Applications", below: root, depth: 2, into: &infos)
-    if infos.isEmpty { return [:] }
-    return BundleInfo.packageExtensions(declaredBy: infos)
+    if infos.isEmpty { return [] }
+    return PackageExtension.declared(by: infos, packageTypes: builtIn.identifiers)
   }
 
   private static func collect(_ path: String, below root: Directory, depth: Int, into infos: inout [BundleInfo]) {
@@ -25,8 +25,8 @@ enum DeclaredPackageTypes {
     }
     for name in names.sorted() where infos.count < applicationLimit {
       if name.hasSuffix(".app") {
-        if let bytes = root.smallFile("\(path)/\(name)/Contents/Info.plist", limit: EntryInspector.tableLimit),
-          let info = BundleInfo.parse(bytes)
+        if let bytes = root.smallFile("\(path)/\(name)/Contents/Info.plist", limit: ParserLimits.inputBytes),
+          let info = BundleInfo(bytes)
         {
           infos.append(info)
         }

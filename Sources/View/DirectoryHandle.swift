@@ -31,7 +31,13 @@ public final class DirectoryHandle: Sendable {
   /// Shared by the one handle whose directory holds the mount point.
   final class Covered: Sendable {
     let directory: CoveredDirectory
-    init(_ directory: consuming CoveredDirectory) { self.directory = directory }
+    /// Nil when the mount point is not known, as without a mount.
+    init?(_ directory: consuming CoveredDirectory?) {
+      switch consume directory {
+      case .some(let directory): self.directory = directory
+      case .none: return nil
+      }
+    }
   }
 
   init(adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?) {

@@ -45,7 +45,7 @@ public final class DirectoryView: Sendable {
   deinit { if let watchKey { watch?.stop(watchKey) } }
 
   /// Runs `body` with the projection as the directory is now, and with nobody else changing it through the mount.
-  func withCurrent<R>(_ body: (inout Projection) throws(Errno) -> R) throws(Errno) -> R {
+  func withCurrent<R: ~Copyable>(_ body: (inout Projection) throws(Errno) -> R) throws(Errno) -> R {
     lock.lock()
     defer { lock.unlock() }
     try refresh()
@@ -53,7 +53,7 @@ public final class DirectoryView: Sendable {
   }
 
   /// As `withCurrent` for two directories at once, which may be the same.
-  static func withCurrent<R>(
+  static func withCurrent<R: ~Copyable>(
     _ a: DirectoryView, _ b: DirectoryView, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
     if a === b { return try a.withCurrent { (_) throws(Errno) in try body() } }

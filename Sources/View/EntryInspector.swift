@@ -22,8 +22,8 @@ public struct EntryInspector: Sendable {
     self.options = options
     var types = PackageTypes.builtIn
     if options.profile == .macos || options.profile == .home {
-      for (ext, uti) in DeclaredPackageTypes.declared(below: root) {
-        types.insert(ext, type: PackageType(uti: uti))
+      for declared in DeclaredPackageTypes.declared(below: root, builtIn: types) {
+        types.insert(declared.extension, type: declared.type.map { PackageType(uti: $0) } ?? .byBundleBit)
       }
     }
     packageTypes = types
@@ -45,8 +45,8 @@ public struct EntryInspector: Sendable {
   func facts(of directory: Directory, at place: Place) -> DirectoryFacts {
     if place == .insidePackage { return DirectoryFacts() }
     var facts = DirectoryFacts()
-    if options.hidden != .show, let list = directory.smallFile(".hidden", limit: Self.tableLimit) {
-      facts.hiddenList = HiddenList.parse(list)
+    if options.hidden != .show, let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes) {
+      facts.hiddenList = HiddenList.parse(list) ?? []
     }
     if place.contains(.home), options.profile != .macos { facts.userDirectories = localizer.userDirectories(of: directory) }
     return facts
@@ -128,8 +128,6 @@ public struct EntryInspector: Sendable {
     name == LocalizedDirectory.marker || name == "Contents" || name == "Info.plist"
   }
 
-  /// Tables on the volume are small; anything larger is none.
-  static let tableLimit = 1 << 20
   private static let infoPlists = [Array("/Contents/Info.plist".utf8), Array("/Info.plist".utf8)]
 
   private static func kind(of type: FileType) -> EntryKind {

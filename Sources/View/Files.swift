@@ -16,7 +16,7 @@ public final class OpenPackage: Sendable {
   }
 
   /// The length of the stream in bytes.
-  public var size: Int64 { reader.size }
+  public var size: Int64 { reader.layout.size }
 
   /// - Throws: EIO when the package is no longer what it was when it was opened.
   public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
@@ -43,19 +43,12 @@ extension View {
       try caller.act { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
     }
     guard FileIdentity(try fileStatus(package.rawValue)) == location.identity else { throw .staleNFSFileHandle }
-    let reader = try openReader(package, type: inspector.packageType(location.name.name), caller: caller)
-    return .package(OpenPackage(reader: reader, node: id))
-  }
-
-  private func openReader(
-    _ package: consuming Descriptor, type: String, caller: Caller
-  ) throws(Errno) -> PackageReader {
-    let root = package.release()
+    let type = inspector.typeIdentifier(of: location.name.name)
     // Walked as the caller: what they may not read is not in a stream of theirs.
-    let layout = try caller.act { () throws(Errno) in
-      try PackageLayout(of: Directory(descriptor: root), typeIdentifier: type)
+    let layout = try caller.actAsMember { () throws(Errno) in
+      try PackageLayout(of: Directory(descriptor: package.rawValue), type: type)
     }
-    return try PackageReader(layout: layout, root: Descriptor(adopting: root))
+    return .package(OpenPackage(reader: PackageReader(layout: layout, package: package), node: id))
   }
 
   /// Opens a backing file, checked to be the one that the node stands for before anything is done to it.
@@ -72,7 +65,7 @@ extension View {
     // Programs are executed without being read by whoever runs them; the kernel has checked that they may.
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
     let backing = backingFlags(flags) & ~0x20
-    do {
+    do throws(Errno) {
       let parent = try directory(location.parent).directory
       let found = try location.name.withPointer { (name) throws(Errno) in
         if isExecution { return try parent.open(name, backing) }

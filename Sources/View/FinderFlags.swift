@@ -20,25 +20,24 @@ struct FinderFlags {
     }
     var info: FinderInfo?
     if !names.isEmpty {
+      func value(_ attribute: String) -> [UInt8]? {
+        guard names.contains(Array(attribute.utf8)) else { return nil }
+        return cName.withPointer {
+          ExtendedAttributes(of: $0, in: directory).value(attribute, limit: ParserLimits.inputBytes)
+        }
+      }
       for store in FinderInfo.Store.allCases where info == nil {
-        guard let attribute = store.attributeName, names.contains(Array(attribute.utf8)) else { continue }
-        let value = cName.withPointer {
-          ExtendedAttributes(of: $0, in: directory).value(attribute, limit: EntryInspector.tableLimit)
-        }
-        info = value.flatMap { FinderInfo.decode(store, $0) }
+        info = store.attribute.flatMap(value).flatMap { FinderInfo.decode(store: store, bytes: $0) }
       }
-      for attribute in DOSAttributes.attributeNames where names.contains(Array(attribute.utf8)) {
-        let value = cName.withPointer { ExtendedAttributes(of: $0, in: directory).value(attribute, limit: 4096) }
-        if let value, let attributes = DOSAttributes.parse(attribute: attribute, value) {
-          isDOSHidden = attributes.isHidden
-          break
-        }
-      }
+      let attributes =
+        value(DOSAttributes.sambaAttribute).flatMap(DOSAttributes.init(samba:))
+        ?? value(DOSAttributes.ntfsBigEndianAttribute).flatMap(DOSAttributes.init(ntfsBigEndian:))
+      isDOSHidden = attributes?.contains(.hidden) ?? false
     }
     if info == nil, name.bytes.count <= 253, !name.bytes.starts(with: Array("._".utf8)) {
       let companion = CName(Name(Array("._".utf8) + name.bytes))
-      let bytes = companion.withPointer { directory.smallFile($0, limit: EntryInspector.tableLimit) }
-      info = bytes.flatMap { FinderInfo.decode(.appleDouble, $0) }
+      let bytes = companion.withPointer { directory.smallFile($0, limit: ParserLimits.inputBytes) }
+      info = bytes.flatMap { FinderInfo.decode(store: .appleDouble, bytes: $0) }
     }
     guard let info else { return }
     isInvisible = info.isInvisible

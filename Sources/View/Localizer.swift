@@ -61,7 +61,7 @@ struct Localizer: Sendable {
     guard BundleName.isLocalizable(name.bytes.span) else { return nil }
     for layout in BundleLayout.allCases {
       guard let bytes = read(name.bytes + layout.infoPlist, in: directory) else { continue }
-      guard let info = BundleInfo.parse(bytes) else {
+      guard let info = BundleInfo(bytes) else {
         logger.notice("\(name): its Info.plist cannot be read; the name on disk is shown")
         return nil
       }
@@ -102,10 +102,11 @@ struct Localizer: Sendable {
 
   /// The names of a home's user directories in the view's language, by real name.
   func userDirectories(of home: Directory) -> [Name: Name] {
-    guard let bytes = home.smallFile(".config/user-dirs.dirs", limit: EntryInspector.tableLimit) else { return [:] }
+    guard let bytes = home.smallFile(".config/user-dirs.dirs", limit: ParserLimits.inputBytes) else { return [:] }
     var result: [Name: Name] = [:]
-    for (key, path) in UserDirectories.parse(bytes) where !path.contains(0x2f) {
-      guard let original = UserDirectories.originalNames[key], let translated = translate(original) else { continue }
+    for (directory, location) in UserDirectory.parse(bytes) ?? [:] {
+      guard case .inHome(let path) = location, !path.contains(0x2f), let translated = translate(directory.defaultName)
+      else { continue }
       let real = Name(path)
       if let name = LocalizedName.sanitize(translated, realName: real), name != real { result[real] = name }
     }
@@ -118,7 +119,7 @@ struct Localizer: Sendable {
     for language in languages {
       if language.language == "en" { return original }
       for spelling in language.localeNames {
-        let path = "/usr/share/locale/\(spelling)/LC_MESSAGES/xdg-user-dirs.mo"
+        let path = "/usr/share/locale/\(spelling)/LC_MESSAGES/\(UserDirectory.translationDomain).mo"
         if let bytes = locales.wholeFile(path), let catalog = MessageCatalog(bytes),
           let translated = catalog.translation(of: original)
         {
@@ -144,7 +145,7 @@ struct Localizer: Sendable {
   }
 
   private func read(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
-    path.withCName { directory.smallFile($0, limit: EntryInspector.tableLimit) }
+    path.withCName { directory.smallFile($0, limit: ParserLimits.inputBytes) }
   }
 
   private func table(_ path: [UInt8], in directory: Directory) -> [String: String]? {

@@ -50,7 +50,7 @@ extension View {
       view = known
     } else {
       if options.hidden != .deny {
-        do {
+        do throws(Errno) {
           let status = try handle.status(name)
           let mayBePackage = FileType(mode: status.st_mode) == .directory && inspector.mayBePackage(name)
           if !mayBePackage {
@@ -64,7 +64,7 @@ extension View {
       }
       view = try directoryView(parent)
     }
-    do {
+    do throws(Errno) {
       return try find(name, in: view)
     } catch {
       // A directory that may be entered but not read: its names are real names.

@@ -1,6 +1,5 @@
 import BackingTree
 import Glibc
-import Synchronization
 
 /// The number by which the kernel knows a file; 1 is the root of the view.
 public typealias NodeID = UInt64
@@ -23,7 +22,7 @@ public final class NodeTable: Sendable {
     public let facet: Facet
   }
 
-  private struct Node {
+  fileprivate struct Node {
     var identity: FileIdentity
     var lookups: UInt64
     var generation: UInt64
@@ -34,7 +33,7 @@ public final class NodeTable: Sendable {
     var children: UInt32
   }
 
-  private struct State: ~Copyable {
+  fileprivate struct State {
     var nodes: ContiguousArray<Node> = []
     var free: [UInt32] = []
     var index = IdentityIndex()
@@ -43,7 +42,8 @@ public final class NodeTable: Sendable {
     var otherPlaces: [UInt32: [(parent: UInt32, name: CName)]] = [:]
   }
 
-  private let state: Mutex<State>
+  private let lock = RecursionFreeLock()
+  nonisolated(unsafe) private var state: State
 
   public init(root identity: FileIdentity) {
     var initial = State()
@@ -55,19 +55,25 @@ public final class NodeTable: Sendable {
     root.lookups = 1
     initial.nodes = [none, root]
     initial.index.insert(1, hash: IdentityIndex.hash(identity, .plain))
-    state = Mutex(initial)
+    state = initial
   }
 
-  deinit { state.withLock { state in for node in state.nodes { free(node.name) } } }
+  deinit { for node in state.nodes { free(node.name) } }
+
+  private func locked<R>(_ body: (inout State) -> R) -> R {
+    lock.lock()
+    defer { lock.unlock() }
+    return body(&state)
+  }
 
   /// How many nodes the kernel knows.
-  public var count: Int { state.withLock { $0.nodes.count - 1 - $0.free.count } }
+  public var count: Int { locked { $0.nodes.count - 1 - $0.free.count } }
 
   /// The node of a file found under `name` in `parent`, one more time known to the kernel.
   public func remember(
     _ identity: FileIdentity, facet: Facet, parent: NodeID, name: UnsafePointer<CChar>
   ) -> (id: NodeID, generation: UInt64) {
-    state.withLock { state in
+    locked { state in
       let hash = IdentityIndex.hash(identity, facet)
       if let found = state.find(identity, facet, hash: hash) {
         state.nodes[Int(found)].lookups += 1
@@ -94,7 +100,7 @@ public final class NodeTable: Sendable {
 
   /// The kernel gives back `count` of the times a node was remembered.
   public func forget(_ id: NodeID, count: UInt64) {
-    state.withLock { state in
+    locked { state in
       guard id > 1, Int(id) < state.nodes.count, state.nodes[Int(id)].lookups > 0 else { return }
       state.nodes[Int(id)].lookups -= min(count, state.nodes[Int(id)].lookups)
       state.releaseIfUnused(UInt32(id))
@@ -102,24 +108,24 @@ public final class NodeTable: Sendable {
   }
 
   public func location(of id: NodeID) -> Location? {
-    state.withLock { state in
+    locked { state -> Location? in
       guard Int(id) < state.nodes.count, id >= 1 else { return nil }
       let node = state.nodes[Int(id)]
       guard id == 1 || node.name != nil else { return nil }
       return Location(
-        parent: NodeID(node.parent), name: node.name.map(CName.init(copying:)) ?? CName(copying: ""),
+        parent: NodeID(node.parent), name: node.name.map { CName(copying: $0) } ?? CName(copying: ""),
         identity: node.identity, facet: node.facet)
     }
   }
 
   /// Whether `id` still is the file of that identity and facet.
   public func id(of identity: FileIdentity, facet: Facet) -> NodeID? {
-    state.withLock { $0.find(identity, facet, hash: IdentityIndex.hash(identity, facet)).map(NodeID.init) }
+    locked { $0.find(identity, facet, hash: IdentityIndex.hash(identity, facet)).map(NodeID.init) }
   }
 
   /// A rename: the node that was at one place is now at another.
   public func moved(_ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>) {
-    state.withLock { state in
+    locked { state in
       guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)), found != 1 else { return }
       state.otherPlaces[found] = nil
       state.setPlace(found, parent: UInt32(parent), name: name)
@@ -128,7 +134,7 @@ public final class NodeTable: Sendable {
 
   /// A name is gone: a file with further known links is from now on reached by one of them.
   public func removed(_ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>) {
-    state.withLock { state in
+    locked { state in
       guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)),
         var others = state.otherPlaces[found]
       else { return }

@@ -26,7 +26,7 @@ extension View {
       let package = try directory.directory.open(name, Self.readDirectory)
       // Nothing is touched before it is certain that all of it may go: half a package is nobody's wish.
       try caller.act { () throws(Errno) in try refuseUnlessRemovable(Directory(descriptor: package.rawValue)) }
-      try caller.act { () throws(Errno) in
+      _ = try caller.act { () throws(Errno) in
         try systemCall { faccessat(directory.directory.descriptor, ".", W_OK | X_OK, 0x200 /* AT_EACCESS */) }
       }
       let staged = try stage(name, status, in: directory)
@@ -37,7 +37,7 @@ extension View {
   }
 
   func delete(_ staged: Staged) {
-    do {
+    do throws(Errno) {
       try removeTree(staged.name, in: staged.directory.directory)
     } catch {
       logger.error("\(staged.name) could not be deleted from \(Self.staging): \(error); the next mount tries again")
@@ -87,8 +87,10 @@ extension View {
   }
 
   private func openStaging(in root: Directory) throws(Errno) -> DirectoryHandle {
-    do { try root.makeDirectory(Self.stagingPointer, mode: 0o700) } catch { if error != .fileExists { throw error } }
-    return DirectoryHandle(adopting: try root.open(Self.stagingPointer, Self.readDirectory))
+    do throws(Errno) { try root.makeDirectory(Self.stagingPointer, mode: 0o700) } catch { if error != .fileExists { throw error } }
+    let staging = try root.open(Self.stagingPointer, Self.readDirectory)
+    let identity = FileIdentity(try fileStatus(staging.rawValue))
+    return DirectoryHandle(adopting: staging, identity: identity, covered: nil)
   }
 
   private static var stagingPointer: UnsafePointer<CChar> {
@@ -99,9 +101,7 @@ extension View {
   private func refuseUnlessRemovable(_ directory: Directory) throws(Errno) {
     var pending: [[UInt8]] = [[]]
     while let path = pending.popLast() {
-      let current: Descriptor = try path.isEmpty
-        ? directory.openForReading()
-        : path.withCName { (path) throws(Errno) in try directory.openBeneath(path, Self.readDirectory) }
+      let current = try open(path, below: directory)
       var subdirectories: [[UInt8]] = []
       var isEmpty = true
       try forEachEntry(of: current.rawValue) { entry in
@@ -124,11 +124,9 @@ extension View {
     var stack: [(path: [UInt8], isEmptied: Bool)] = [(name.bytes, false)]
     while let (path, isEmptied) = stack.popLast() {
       let slash = path.lastIndex(of: 0x2f)
-      let parentPath = slash.map { Array(path[..<$0]) }
+      let parentPath = slash.map { Array(path[..<$0]) } ?? []
       let leaf = slash.map { Array(path[($0 + 1)...]) } ?? path
-      let parent: Descriptor = try parentPath.map { (parentPath) throws(Errno) in
-        try parentPath.withCName { (path) throws(Errno) in try directory.openBeneath(path, Self.readDirectory) }
-      } ?? directory.openForReading()
+      let parent = try open(parentPath, below: directory)
       if isEmptied {
         try leaf.withCName { (leaf) throws(Errno) in try Directory(descriptor: parent.rawValue).removeDirectory(leaf) }
         continue
@@ -139,14 +137,21 @@ extension View {
       }
       var files: [[UInt8]] = []
       try forEachEntry(of: current.rawValue) { (entry) throws(Errno) in
-        let isDirectory = try entry.type == .directory
-          || entry.type == .unknown
-            && FileType(mode: Directory(descriptor: current.rawValue).status(entry.cName).st_mode) == .directory
-        if isDirectory { stack.append((path + [0x2f] + Array(entry.name), false)) } else { files.append(Array(entry.name)) }
+        var type = entry.type
+        if type == .unknown {
+          type = FileType(mode: try Directory(descriptor: current.rawValue).status(entry.cName).st_mode)
+        }
+        if type == .directory { stack.append((path + [0x2f] + Array(entry.name), false)) } else { files.append(Array(entry.name)) }
       }
       for file in files {
         try file.withCName { (file) throws(Errno) in try Directory(descriptor: current.rawValue).unlink(file) }
       }
     }
+  }
+
+  /// Opens a directory for reading by a path that may be empty.
+  private func open(_ path: [UInt8], below directory: Directory) throws(Errno) -> Descriptor {
+    if path.isEmpty { return try directory.openForReading() }
+    return try path.withCName { (path) throws(Errno) in try directory.openBeneath(path, Self.readDirectory) }
   }
 }

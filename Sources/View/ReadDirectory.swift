@@ -86,3 +86,11 @@ extension View {
     }
   }
 }
+
+extension View {
+  /// Makes what was changed in a directory last. (`fsync`)
+  public func synchronizeDirectory(_ id: NodeID) throws(Errno) {
+    let readable = try directory(id).directory.openForReading()
+    try systemCall { fsync(readable.rawValue) }
+  }
+}

@@ -24,10 +24,8 @@ extension View {
       let existing = resolve(newName, in: newView)
       if existing == nil { try refuseIfDenied(typed, in: newView) }
       let remembered = existing == nil ? recall(typed, in: newHandle, caller: caller) : nil
-      let isSame =
-        try existing.map { (existing) throws(Errno) in
-          try isSameFile(source, in: oldHandle, existing, in: newHandle)
-        } ?? false
+      var isSame = false
+      if let existing { isSame = try isSameFile(source, in: oldHandle, existing, in: newHandle) }
       let target = RenameTarget(
         typed: typed,
         existing: existing.map {
@@ -54,7 +52,7 @@ extension View {
       case .moveThenRemove(let from, let to, let remove):
         // Both are there if this stops after the first step.
         try move(from, to, .noReplace)
-        do { try removeReplaced(remove, in: newHandle, newParent, newView, caller) } catch {
+        do throws(Errno) { try removeReplaced(remove, in: newHandle, newParent, newView, caller) } catch {
           try? execute(CName(to), in: newHandle, newParent, CName(from), in: oldHandle, oldParent, .noReplace,
             views: (newView, oldView), caller)
           throw error
@@ -157,7 +155,7 @@ extension View {
   /// The view of a directory, nil where it may be entered but not read: its names are real names.
   private func readableView(_ id: NodeID) throws(Errno) -> DirectoryView? {
     let view = try directoryView(id)
-    do {
+    do throws(Errno) {
       try view.withCurrent { (_) throws(Errno) in () }
       return view
     } catch {

@@ -51,3 +51,8 @@ extension SourceTraits {
     }
   }
 }
+
+extension View {
+  /// What kind of tree a directory is.
+  public static func detectProfile(of directory: Directory) -> Profile { Profile.detect(SourceTraits(of: directory)) }
+}

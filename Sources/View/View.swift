@@ -32,12 +32,12 @@ public final class View: Sendable {
     tunnel: Tunnel = Tunnel(), logger: Logger
   ) throws(Errno) {
     let identity = FileIdentity(try fileStatus(source.rawValue))
-    let coveredDirectory = covered.map { DirectoryHandle.Covered($0) }
+    let coveredDirectory = DirectoryHandle.Covered(covered)
     self.covered = coveredDirectory
     let handle = DirectoryHandle(adopting: source, identity: identity, covered: coveredDirectory)
     self.logger = logger
     rootHandle = handle
-    let detected = options.profile == .auto ? Profile.detect(SourceTraits(of: handle.directory)) : options.profile
+    let detected = options.profile == .auto ? Self.detectProfile(of: handle.directory) : options.profile
     self.options = options.resolved(detected)
     inspector = EntryInspector(options: self.options, root: handle.directory, logger: logger)
     nodes = NodeTable(root: identity)
@@ -75,7 +75,7 @@ public final class View: Sendable {
     for (id, location) in pending.reversed() {
       let parent = handle!
       let descriptor: Descriptor
-      do {
+      do throws(Errno) {
         descriptor = try location.name.withPointer { (name) throws(Errno) in try parent.subdirectory(name) }
       } catch {
         throw error == .noSuchFileOrDirectory || error == .notDirectory || error == .tooManySymbolicLinkLevels
@@ -115,6 +115,6 @@ public final class View: Sendable {
 
 extension Errno {
   /// ESTALE: what a node stood for is gone from where it was; the kernel looks the name up again.
-  static var staleNFSFileHandle: Errno { Errno(rawValue: ESTALE) }
-  static var tooManySymbolicLinkLevels: Errno { Errno(rawValue: ELOOP) }
+  static var staleNFSFileHandle: Errno { Errno(rawValue: Glibc.ESTALE) }
+  static var tooManySymbolicLinkLevels: Errno { Errno(rawValue: Glibc.ELOOP) }
 }

@@ -37,4 +37,4 @@ enum Main {
   }
 }
 
-func printError(_ text: String) { fputs(text + "\n", stderr) }
+func printError(_ text: String) { Output.line(Array(text.utf8), to: STDERR_FILENO) }

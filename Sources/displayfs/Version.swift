@@ -6,7 +6,7 @@ enum Version {
   static var text: String {
     """
     displayfs \(number)
-    libfuse \(String(cString: fuse_pkgversion())), kernel interface \(FUSE_KERNEL_VERSION).\(FUSE_KERNEL_MINOR_VERSION)
+    libfuse \(String(cString: fuse_pkgversion())), built against \(FUSE_MAJOR_VERSION).\(FUSE_MINOR_VERSION)
     """
   }
 }

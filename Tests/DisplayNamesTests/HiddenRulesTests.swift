@@ -104,11 +104,4 @@ private func reason(
     for reason in HiddenReason.allCases { #expect(reason.explanation.hasSuffix(".")) }
     #expect(Set(HiddenReason.allCases.map(\.explanation)).count == HiddenReason.allCases.count)
   }
-
-  @Test func hiddenListsCompareWholeLines() {
-    let list = HiddenList(contents: Array("secret.txt\n\n lead\ncr\r\n*.c\n#x\nlast".utf8))
-    for name in ["secret.txt", " lead", "cr\r", "*.c", "#x", "last"] { #expect(list.contains(Name(name))) }
-    for name in ["", "lead", "cr", "a.c", "secret"] { #expect(!list.contains(Name(name))) }
-    #expect(HiddenList(contents: [UInt8](repeating: 0x61, count: HiddenList.maximumSize + 1)).isEmpty)
-  }
 }

@@ -7,5 +7,3 @@ struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lo
                                      void *userdata);
 // Serves requests with several threads until the session ends. 0, or a negative errno.
 int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clone_fd);
-// The user data of a request's session; umask of the caller.
-static inline mode_t dfs_request_umask(fuse_req_t request) { return fuse_req_ctx(request)->umask; }

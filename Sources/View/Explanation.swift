@@ -1,0 +1,104 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// What the view makes of an entry, and why.
+public struct Explanation: Sendable {
+  public let realName: Name
+  /// The absolute path in the backing tree, as bytes.
+  public let realPath: [UInt8]
+  public let displayName: Name
+  /// `file`, `directory`, `package`, `symlink` or `special`.
+  public let kind: String
+  public let isHidden: Bool
+  /// The rule that named or hid the entry, as a sentence.
+  public let reason: String
+}
+
+extension View {
+  /// What the view makes of a node.
+  public func explain(_ id: NodeID) throws(Errno) -> Explanation {
+    guard id != NodeTable.root, let location = nodes.location(of: id) else {
+      let path = try realPath(of: rootHandle)
+      let name = Name(path.split(separator: 0x2f).last ?? [0x2f])
+      return Explanation(
+        realName: name, realPath: path, displayName: name, kind: "directory", isHidden: false,
+        reason: "It is the root of the view.")
+    }
+    let handle = try directory(location.parent)
+    let realName = location.name.name
+    let path = try realPath(of: handle)
+    let realPath = (path == [0x2f] ? [] : path) + [0x2f] + realName.bytes
+    guard !isPlainMirror else {
+      let status = try location.name.withPointer { (name) throws(Errno) in try handle.status(name) }
+      return Explanation(
+        realName: realName, realPath: realPath, displayName: realName, kind: Self.word(FileType(mode: status.st_mode)),
+        isHidden: false, reason: "The profile none shows everything as it is.")
+    }
+    return try directoryView(location.parent).withCurrent { (projection) throws(Errno) in
+      guard let slot = projection.slot(realName: realName.bytes.span), let child = projection.child(at: slot) else {
+        throw .noSuchFileOrDirectory
+      }
+      return Explanation(
+        realName: realName, realPath: realPath, displayName: projection.displayName(at: slot),
+        kind: Self.word(child.kind), isHidden: child.hidden != nil, reason: Self.reason(child, projection, slot))
+    }
+  }
+
+  /// All entries of a directory of the view, hidden ones included, each explained.
+  public func explainAll(in id: NodeID) throws(Errno) -> [Explanation] {
+    let handle = try directory(id)
+    let path = try realPath(of: handle)
+    let prefix = (path == [0x2f] ? [] : path) + [0x2f]
+    return try directoryView(id).withCurrent { (projection) throws(Errno) in
+      (0..<projection.slotLimit).compactMap { slot in
+        guard let child = projection.child(at: slot) else { return nil }
+        return Explanation(
+          realName: child.realName, realPath: prefix + child.realName.bytes,
+          displayName: projection.displayName(at: slot), kind: Self.word(child.kind), isHidden: child.hidden != nil,
+          reason: Self.reason(child, projection, slot))
+      }
+    }
+  }
+
+  private static func reason(_ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot) -> String {
+    if let hidden = child.hidden { return "Hidden. " + hidden.explanation }
+    let contested = "but another entry of this directory has that name or would show it, so this one keeps more of its own."
+    switch projection.rung(of: slot) {
+    case .localized: return "Shown under its localized name."
+    case .extensionHidden:
+      if let localized = child.localized { return "Its localized name is \(localized), \(contested) Its extension is hidden." }
+      return "Its extension is hidden."
+    case .realName:
+      if let localized = child.localized { return "Its localized name is \(localized), \(contested)" }
+      if let stem = child.stemLength {
+        return "Without its extension it would be \(Name(child.realName.bytes.prefix(stem))), \(contested)"
+      }
+      return "Shown under its real name."
+    }
+  }
+
+  private static func word(_ kind: EntryKind) -> String {
+    switch kind {
+    case .file: "file"
+    case .directory: "directory"
+    case .package: "package"
+    case .symlink: "symlink"
+    case .other: "special"
+    }
+  }
+
+  private static func word(_ type: FileType) -> String {
+    switch type {
+    case .regular: "file"
+    case .directory: "directory"
+    case .symlink: "symlink"
+    default: "special"
+    }
+  }
+
+  private func realPath(of handle: DirectoryHandle) throws(Errno) -> [UInt8] {
+    try Directory(descriptor: AT_FDCWD).symlinkTarget("/proc/self/fd/\(handle.directory.descriptor)")
+  }
+}

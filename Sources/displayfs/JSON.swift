@@ -1,0 +1,38 @@
+import View
+
+/// Answers as JSON (RFC 8259). A name that is not UTF-8 is given as text with replacement characters and, as
+/// `...Bytes`, in hexadecimal.
+enum JSON {
+  static func object(_ explanation: Explanation) -> String {
+    let names = object([
+      ("displayName", explanation.displayName.bytes), ("realName", explanation.realName.bytes),
+      ("realPath", explanation.realPath), ("kind", Array(explanation.kind.utf8)),
+      ("reason", Array(explanation.reason.utf8)),
+    ])
+    return names.dropLast() + ", \"hidden\": \(explanation.isHidden)}"
+  }
+
+  static func object(_ fields: [(key: String, value: [UInt8])]) -> String {
+    let pairs = fields.flatMap { key, value -> [String] in
+      if let text = String(validating: value, as: UTF8.self) { return ["\(string(key)): \(string(text))"] }
+      let hex = value.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+      return ["\(string(key)): \(string(Text.lossy(value)))", "\(string(key + "Bytes")): \(string(hex))"]
+    }
+    return "{" + pairs.joined(separator: ", ") + "}"
+  }
+
+  private static func string(_ text: String) -> String {
+    var out = "\""
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\"": out += "\\\""
+      case "\\": out += "\\\\"
+      case _ where scalar.value < 0x20:
+        let digits = String(scalar.value, radix: 16)
+        out += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+      default: out.unicodeScalars.append(scalar)
+      }
+    }
+    return out + "\""
+  }
+}

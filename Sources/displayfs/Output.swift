@@ -1,0 +1,23 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// Standard output for names, which are bytes.
+enum Output {
+  /// Writes the bytes and a newline at once, so that lines of several threads do not mix.
+  static func line(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
+    let line = bytes + [0x0a]
+    var rest = line[...]
+    while !rest.isEmpty {
+      guard let count = try? systemCall({ rest.withUnsafeBytes { write(descriptor, $0.baseAddress!, $0.count) } }) else {
+        return
+      }
+      rest = rest.dropFirst(count)
+    }
+  }
+}
+
+enum Text {
+  /// Bytes as text; what is not UTF-8 becomes the replacement character.
+  static func lossy(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+}
