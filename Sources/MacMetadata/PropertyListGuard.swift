@@ -93,7 +93,8 @@ private struct BinaryObjects {
     if let known = measures[index] { return known }
     guard level <= ParserLimits.nesting + 1 else { return nil }
     let object = objects[index]
-    var result = Measure(height: 1, weight: object.size)
+    // Even an empty object costs the decoder time and memory.
+    var result = Measure(height: 1, weight: object.size + 16)
     for at in stride(from: object.references.lowerBound, to: object.references.upperBound, by: referenceSize)
     {
       guard let child = Self.integer(bytes, at: at, size: referenceSize), child < objects.count,

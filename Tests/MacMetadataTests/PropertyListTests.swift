@@ -61,6 +61,10 @@ import Testing
     #expect(
       PropertyListValue.parse(
         binaryList([manyLong[0] + Array(repeating: [0, 1], count: 4096).flatMap { $0 }, long])) == nil)
+    let row = { (child: UInt8) -> [UInt8] in
+      [0xAF, 0x11, 0x04, 0x00] + Array(repeating: [0, child] as [UInt8], count: 1024).flatMap { $0 }
+    }
+    #expect(PropertyListValue.parse(binaryList([row(1), row(2), [0x09]])) == nil)
     #expect(
       PropertyListValue.parse(binaryList([[0xA2, 0, 1, 0, 1], ascii("x")]))
         == .array([.string("x"), .string("x")]))
