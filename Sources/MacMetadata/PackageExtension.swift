@@ -1,0 +1,59 @@
+/// An extension that makes a directory a package ("Bundle Programming Guide", About Bundles).
+public struct PackageExtension: Hashable, Sendable {
+  /// Lower case, without the period.
+  public var `extension`: String
+  /// The uniform type identifier, nil where a document type claims the bare extension.
+  public var type: String?
+
+  public init(extension: String, type: String?) {
+    self.extension = `extension`
+    self.type = type
+  }
+
+  /// The package extensions that bundles declare, one type for each extension, whatever the order of the bundles.
+  ///
+  /// A type is a package when it conforms to `com.apple.package` or to a member of `packageTypes` (the known types
+  /// that do), over any number of steps, or when a document type says so. An exported declaration of a type or
+  /// claim of an extension beats every imported one.
+  public static func declared(by bundles: [BundleInfo], packageTypes: Set<String>) -> Set<PackageExtension> {
+    let all = bundles.flatMap(\.types)
+    let exported = Set(all.lazy.filter(\.exported).map(\.identifier))
+    let types = all.filter { $0.exported || !exported.contains($0.identifier) }
+    let packages = conforming(
+      to: packageTypes.union(["com.apple.package"]).union(bundles.flatMap(\.packageContentTypes)), types)
+
+    var claims: [String: [TypeDeclaration]] = [:]
+    for type in types {
+      for name in type.extensions.compactMap(normalized) { claims[name, default: []].append(type) }
+    }
+    var result: [String: String?] = [:]
+    for name in bundles.flatMap(\.packageExtensions).compactMap(normalized) {
+      result.updateValue(nil, forKey: name)
+    }
+    for (name, claimants) in claims {
+      let owners = claimants.filter(\.exported)
+      let identifiers = (owners.isEmpty ? claimants : owners).map(\.identifier).filter(packages.contains)
+      if let first = identifiers.min() { result[name] = first }
+    }
+    return Set(result.map { PackageExtension(extension: $0.key, type: $0.value) })
+  }
+
+  /// Everything that reaches `roots`; each type is visited once, so conformance in a circle ends.
+  private static func conforming(to roots: Set<String>, _ types: [TypeDeclaration]) -> Set<String> {
+    var children: [String: [String]] = [:]
+    for type in types {
+      for parent in type.conformsTo { children[parent, default: []].append(type.identifier) }
+    }
+    var found = roots
+    var pending = Array(roots)
+    while let type = pending.popLast() {
+      for child in children[type] ?? [] where found.insert(child).inserted { pending.append(child) }
+    }
+    return found
+  }
+
+  private static func normalized(_ name: String) -> String? {
+    let usable = !name.isEmpty && name != "*" && !name.utf8.contains { $0 == 0 || $0 == UInt8(ascii: "/") }
+    return usable ? name.lowercased() : nil
+  }
+}

@@ -1,0 +1,96 @@
+import FoundationEssentials
+
+/// A property list as a tree of the kinds of value that names and types are declared with.
+public indirect enum PropertyListValue: Sendable, Equatable {
+  case dictionary([String: PropertyListValue])
+  case array([PropertyListValue])
+  case string(String)
+  case bool(Bool)
+  case integer(Int)
+  /// Data, dates, reals and integers beyond 64 bits: present, but nothing the view asks for.
+  case other
+
+  /// Parses a binary, XML or old-style property list; nil when it is malformed, too long or nested too deeply.
+  ///
+  /// Prints nothing and never crashes on hostile input, unlike `PropertyListSerialization` on Linux.
+  public static func parse(_ bytes: [UInt8]) -> PropertyListValue? {
+    guard bytes.count <= ParserLimits.inputBytes else { return nil }
+    if bytes.starts(with: Array("bplist".utf8)) {
+      return PropertyListGuard.admitsBinary(bytes) ? decode(bytes) : nil
+    }
+    guard let text = TextEncoding.text(of: bytes) else { return nil }
+    let body = Array(text.utf8.drop { $0 <= UInt8(ascii: " ") })
+    if body.isEmpty { return .dictionary([:]) }
+    // An old-style list needs no guard: its parser has a limit of its own, as has the tree built from it below.
+    if body.first == UInt8(ascii: "<"), !PropertyListGuard.admitsXML(body) { return nil }
+    // The decoder believes a byte order mark more than an XML declaration, which still names the former encoding.
+    return decode([0xEF, 0xBB, 0xBF] + body)
+  }
+
+  private static func decode(_ bytes: [UInt8]) -> PropertyListValue? {
+    try? PropertyListDecoder().decode(PropertyListValue.self, from: Data(bytes))
+  }
+}
+
+extension PropertyListValue: Decodable {
+  private struct Key: CodingKey {
+    let stringValue: String
+    var intValue: Int? { nil }
+    init(stringValue: String) { self.stringValue = stringValue }
+    init?(intValue: Int) { nil }
+  }
+
+  public init(from decoder: any Decoder) throws {
+    guard decoder.codingPath.count <= ParserLimits.nesting else {
+      throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: "nested too deeply"))
+    }
+    let single = try decoder.singleValueContainer()
+    if let value = try? single.decode(String.self) {
+      self = .string(value)
+    } else if let container = try? decoder.container(keyedBy: Key.self) {
+      var members: [String: PropertyListValue] = [:]
+      for key in container.allKeys {
+        members[key.stringValue] = try container.decode(PropertyListValue.self, forKey: key)
+      }
+      self = .dictionary(members)
+    } else if var container = try? decoder.unkeyedContainer() {
+      var elements: [PropertyListValue] = []
+      while !container.isAtEnd { elements.append(try container.decode(PropertyListValue.self)) }
+      self = .array(elements)
+    } else if let value = try? single.decode(Bool.self) {
+      self = .bool(value)
+    } else if let value = try? single.decode(Int.self) {
+      self = .integer(value)
+    } else {
+      self = .other
+    }
+  }
+}
+
+extension PropertyListValue {
+  /// The member of a dictionary, nil for every other kind of value.
+  subscript(key: String) -> PropertyListValue? {
+    if case .dictionary(let members) = self { members[key] } else { nil }
+  }
+
+  var text: String? {
+    if case .string(let value) = self { value } else { nil }
+  }
+
+  /// Truth as CoreFoundation reads it from an Info.plist: a boolean, a number, or the strings YES and true.
+  var truth: Bool? {
+    switch self {
+    case .bool(let value): value
+    case .integer(let value): value != 0
+    case .string(let value): ["yes", "true", "1"].contains(value.lowercased())
+    default: nil
+    }
+  }
+
+  var elements: [PropertyListValue] {
+    if case .array(let values) = self { values } else { [] }
+  }
+
+  /// Strings where the format lets an author write one string or an array of them.
+  var oneOrMoreTexts: [String] { text.map { [$0] } ?? elements.compactMap(\.text) }
+}
