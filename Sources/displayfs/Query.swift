@@ -39,11 +39,12 @@ struct Query {
     let (source, rest) = try options.source.map { try Self.split(absolute, at: $0) } ?? Self.split(absolute)
     let root = try Self.directory(source)
     do throws(Errno) {
-      view = try View(source: root, options: parsed.view, logger: Logger(label: "displayfs"))
+      let view = try View(source: root, options: parsed.view, logger: Logger(label: "displayfs"))
       var node = NodeTable.root
       for component in rest {
         node = try CName(Name(component)).withPointer { (name) throws(Errno) in try view.lookup(node, name).id }
       }
+      self.view = view
       self.node = node
     } catch { throw Failure(.system, "\(path): \(error)") }
   }
@@ -60,20 +61,28 @@ struct Query {
     return (root, directory.dropFirst(prefix.count).split(separator: "/").map(String.init) + rest)
   }
 
-  /// The nearest directory around the path that is more than an ordinary one, and the names that lead from it.
+  /// The nearest Mac volume around the path, else the nearest home or container, else the nearest UNIX root, and the names
+  /// that lead from it. A home on a Mac volume is shown by that volume's rules.
   private static func split(_ path: String) throws(Failure) -> (String, [String]) {
     let (directory, rest) = try existingPrefix(of: path)
+    var best: (rank: Int, source: String, inner: [String]) = (3, directory, [])
     var ancestor = directory
     var inner: [String] = []
     while true {
       let opened = try Self.directory(ancestor)
-      if View.detectProfile(of: Directory(descriptor: opened.rawValue)) != .plain { return (ancestor, inner + rest) }
-      if ancestor == "/" { break }
+      let rank =
+        switch View.detectProfile(of: Directory(descriptor: opened.rawValue)) {
+        case .macos: 0
+        case .home, .ios, .icloud: 1
+        case .unix: 2
+        case .auto, .plain, .none: 3
+        }
+      if rank < best.rank { best = (rank, ancestor, inner) }
+      if ancestor == "/" { return (best.source, best.inner + rest) }
       let slash = ancestor.lastIndex(of: "/")!
       inner.insert(String(ancestor[ancestor.index(after: slash)...]), at: 0)
       ancestor = slash == ancestor.startIndex ? "/" : String(ancestor[..<slash])
     }
-    return (directory, rest)
   }
 
   /// As much of the path as leads through directories by real names, without symlinks, and what is left of it.
