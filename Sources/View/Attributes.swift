@@ -113,12 +113,12 @@ extension View {
     return out
   }
 
-  /// The inode number in the view: the backing one, made unique for package files (top bit) and for what lies on
+  /// The inode number in the view: the backing one, made unique for package files (a high bit) and for what lies on
   /// another device than SOURCE (mixed with the device).
   func inodeNumber(_ identity: FileIdentity, _ facet: Facet) -> UInt {
     var number = identity.inode
-    if identity.device != rootDevice { number ^= (identity.device &* 0x9e37_79b9_7f4a_7c15) & 0x7fff_0000_0000_0000 }
-    if facet == .packageFile { number ^= 1 << 63 }
+    if identity.device != rootDevice { number ^= (identity.device &* 0x9e37_79b9_7f4a_7c15) & 0x3fff_0000_0000_0000 }
+    if facet == .packageFile { number ^= 1 << 62 }
     return UInt(number)
   }
 

@@ -186,7 +186,7 @@ extension View {
       guard error == .permissionDenied else { throw error }
       return try body(handle, nil)
     }
-    return try view.withCurrent { (_) throws(Errno) in try body(handle, view) }
+    return try view.changing { () throws(Errno) in try body(handle, view) }
   }
 
   func resolve(_ name: UnsafePointer<CChar>, in view: DirectoryView?) -> Resolved? {

@@ -44,19 +44,28 @@ public final class DirectoryView: Sendable {
 
   deinit { if let watchKey { watch?.stop(watchKey) } }
 
-  /// Runs `body` with the projection as the directory is now, and with nobody else changing it through the mount.
-  func withCurrent<R: ~Copyable>(_ body: (inout Projection) throws(Errno) -> R) throws(Errno) -> R {
+  /// Runs `body` with the projection as the directory is now.
+  func withCurrent<R: ~Copyable>(_ body: (borrowing Projection) throws(Errno) -> R) throws(Errno) -> R {
     lock.lock()
     defer { lock.unlock() }
     try refresh()
-    return try body(&state.projection)
+    return try body(state.projection)
   }
 
-  /// As `withCurrent` for two directories at once, which may be the same.
-  static func withCurrent<R: ~Copyable>(
+  /// Runs a change of the directory, with nobody else changing it through the mount. `projection` is as the directory
+  /// was before; `reconcile` brings it up to date.
+  func changing<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+    lock.lock()
+    defer { lock.unlock() }
+    try refresh()
+    return try body()
+  }
+
+  /// As `changing` for two directories at once, which may be the same.
+  static func changing<R: ~Copyable>(
     _ a: DirectoryView, _ b: DirectoryView, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
-    if a === b { return try a.withCurrent { (_) throws(Errno) in try body() } }
+    if a === b { return try a.changing(body) }
     // Always in the same order, so that two renames in opposite directions cannot wait for each other.
     let (first, second) = a.order < b.order ? (a, b) : (b, a)
     first.lock.lock()
@@ -68,12 +77,12 @@ public final class DirectoryView: Sendable {
     return try body()
   }
 
-  /// The projection, for code that runs inside `withCurrent`.
+  /// The projection, for code that runs inside `changing`.
   var projection: Projection { state.projection }
 
   private var order: UInt { UInt(bitPattern: ObjectIdentifier(self).hashValue) }
 
-  /// Looks at one entry again, after a change that was made inside `withCurrent`.
+  /// Looks at one entry again, after a change that was made inside `changing`.
   func reconcile(_ name: Name) {
     let cName = CName(name)
     let found: stat? = cName.withPointer { try? handle.status($0) }

@@ -17,7 +17,7 @@ extension View {
       let to = CName(copying: newName)
       return try execute(from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
     }
-    try DirectoryView.withCurrent(oldView, newView) { () throws(Errno) in
+    try DirectoryView.changing(oldView, newView) { () throws(Errno) in
       guard let source = resolve(oldName, in: oldView) else { throw .noSuchFileOrDirectory }
       let typedOld = Name(copying: oldName)
       let typed = Name(copying: newName)
