@@ -5,13 +5,15 @@ import SystemPackage
 /// Which bytes a package's stream has at which offset, known without reading any file's data.
 ///
 /// The stream is a POSIX pax archive of the package's directory: a global header that names its type, the members,
-/// and two zero blocks. Members come depth first, the entries of each directory sorted by their bytes; their paths begin
-/// with `./`, and the last member is `./`, the package's own directory: so `tar -xf` restores the package into the
-/// directory it is told, with that directory's mode and time (libarchive sets the time of a directory that exists when
-/// it meets it, and every member after that would change it again). Members carry permission bits, numeric owner and group, modification time to the
-/// nanosecond, symlink targets, `user.` attributes and POSIX access lists; later names of a regular file are hard
-/// links to its first; large holes are left out. FIFOs and devices are members; sockets, which no archive can hold,
-/// and attributes of other namespaces, which only some callers see, are not. The same package gives the same bytes.
+/// and two zero blocks. Members come depth first, the entries of each directory sorted by their bytes. Their paths
+/// begin with `./`, and the last member is `./`, the package's own directory: so `tar -xf` restores the package into
+/// the directory it is told, with that directory's mode and time (libarchive sets the time of a directory that exists
+/// when it meets it, and every member after that would change it again).
+///
+/// Members carry permission bits, numeric owner and group, modification time to the nanosecond, symlink targets,
+/// `user.` attributes and POSIX access lists; later names of a regular file are hard links to its first; large holes
+/// are left out. FIFOs and devices are members; sockets, which no archive can hold, and attributes of other
+/// namespaces, which only some callers see, are not. The same package gives the same bytes.
 ///
 /// A member costs about 120 bytes and its name here; headers are made when they are read.
 public final class PackageLayout: Sendable {
@@ -84,6 +86,8 @@ public final class PackageLayout: Sendable {
   ///
   /// Costs one getdents64 pass per directory and, per entry, one `fstatat` and one `llistxattr`; files with holes are
   /// opened to ask where. One descriptor is open at a time. Symlinks are not followed.
+  /// Parts are looked at one after the other: whether the package kept still from the first to the last, a
+  /// `PackageStamp` taken afterwards tells when it equals `stamp`.
   ///
   /// - Parameters:
   ///   - package: the package's directory; the caller needs to be able to read it and everything in it.

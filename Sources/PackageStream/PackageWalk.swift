@@ -103,16 +103,8 @@ struct PackageWalk {
   }
 
   private static func attributes(_ attributes: consuming ExtendedAttributes) throws(Errno) -> [PaxMember.Attribute] {
-    let names: [[UInt8]]
-    do {
-      names = try attributes.names()
-    } catch {
-      // A file system without attributes has none; a symlink or device never has any of those that are carried.
-      if error == .notSupported || error == .notPermitted { return [] }
-      throw error
-    }
     var found: [PaxMember.Attribute] = []
-    for name in names where CarriedAttributes.contains(name) {
+    for name in try attributes.namesIfAny() where CarriedAttributes.contains(name) {
       let value = try name.withCName { (cName) throws(Errno) in try attributes.wholeValue(cName) }
       if let value { found.append(PaxMember.Attribute(name: name, value: value)) }
     }
@@ -156,32 +148,5 @@ struct PackageWalk {
     }
     guard entry.identity == FileIdentity(try fileStatus(opened.rawValue)) else { throw Errno.ioError }
     return opened
-  }
-}
-
-/// The extended attributes that a stream carries.
-enum CarriedAttributes {
-  private static let user = Array("user.".utf8)
-  private static let accessLists = ["system.posix_acl_access", "system.posix_acl_default"].map { Array($0.utf8) }
-
-  static func contains(_ name: [UInt8]) -> Bool { name.starts(with: user) || accessLists.contains(name) }
-}
-
-extension ExtendedAttributes {
-  /// The value, however long, or nil when there is no such attribute (any more).
-  fileprivate func wholeValue(_ name: UnsafePointer<CChar>) throws(Errno) -> [UInt8]? {
-    while true {
-      do {
-        let length = try get(name, into: UnsafeMutableRawBufferPointer(start: nil, count: 0))
-        if length == 0 { return [] }
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 1)
-        defer { buffer.deallocate() }
-        let count = try get(name, into: buffer)
-        return Array(buffer[..<count])
-      } catch {
-        if error == .noData { return nil }
-        if error != .outOfRange { throw error }
-      }
-    }
   }
 }

@@ -99,7 +99,7 @@ import Testing
     let inside = Directory(descriptor: package.rawValue)
     let file = try inside.open("large", O_CREAT | O_RDWR, mode: 0o644)
     try #require(shell("fallocate -l 9G '\(temporary.path)/package/large'") == 0)
-    try [9].withUnsafeBytes { try writeFully(file.rawValue, $0, at: (9 << 30) - 1) }
+    try [UInt8(9)].withUnsafeBytes { try writeFully(file.rawValue, $0, at: (9 << 30) - 1) }
     try inside.write("next", "after it")
     let reader = try reader(inside)
     #expect(reader.layout.size > 9 << 30)
