@@ -1,0 +1,61 @@
+import SystemPackage
+
+/// Why a file does not become a package, as a sentence for the log.
+public struct PackageImportError: Error, CustomStringConvertible, Sendable {
+  public enum Kind: Sendable, Equatable {
+    /// The file does not begin as a package's stream does.
+    case notAPackage
+    /// The stream is cut off, changed or was not made by this program.
+    case damaged
+    /// The stream is whole, but holds what is not let in.
+    case refused
+    /// A call failed.
+    case failed(Errno)
+  }
+
+  public let kind: Kind
+  public let description: String
+
+  static let notAPackage = PackageImportError(
+    kind: .notAPackage, description: "The file does not begin with the header of a package.")
+
+  static func damaged(_ sentence: String) -> PackageImportError {
+    PackageImportError(kind: .damaged, description: sentence)
+  }
+
+  static func refused(_ path: [UInt8], _ reason: String) -> PackageImportError {
+    PackageImportError(kind: .refused, description: "\(readable(path)) \(reason).")
+  }
+
+  static func failed(_ errno: Errno, _ doing: String) -> PackageImportError {
+    PackageImportError(kind: .failed(errno), description: "\(doing) failed: \(errno.description).")
+  }
+}
+
+/// A path for a sentence: on one line, not too long, and telling bytes apart that are no text.
+func readable(_ path: [UInt8]) -> String {
+  if path.isEmpty { return "The package's directory" }
+  let shown = path.prefix(200)
+  var text = "\""
+  if let valid = String(validating: shown, as: UTF8.self),
+    !valid.unicodeScalars.contains(where: { $0.value < 0x20 || (0x7f...0x9f).contains($0.value) })
+  {
+    text += valid
+  } else {
+    for byte in shown {
+      if byte >= 0x20 && byte < 0x7f {
+        text.unicodeScalars.append(Unicode.Scalar(byte))
+      } else {
+        text += "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+      }
+    }
+  }
+  return text + (shown.count < path.count ? "…\"" : "\"")
+}
+
+/// Runs system calls and says what they were for when one fails.
+func doing<Value: ~Copyable>(
+  _ what: @autoclosure () -> String, _ body: () throws(Errno) -> Value
+) throws(PackageImportError) -> Value {
+  do { return try body() } catch { throw PackageImportError.failed(error, what()) }
+}

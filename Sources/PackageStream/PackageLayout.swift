@@ -1,0 +1,225 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// Which bytes a package's stream has at which offset, known without reading any file's data.
+///
+/// The stream is a POSIX pax archive of the package's directory: a global header that names its type, the members,
+/// and two zero blocks. Members come depth first, the entries of each directory sorted by their bytes. Their paths
+/// begin with `./`, and the last member is `./`, the package's own directory: so `tar -xf` restores the package into
+/// the directory it is told, with that directory's mode and time (libarchive sets the time of a directory that exists
+/// when it meets it, and every member after that would change it again).
+///
+/// Members carry permission bits, numeric owner and group, modification time to the nanosecond, symlink targets,
+/// `user.` attributes and POSIX access lists; later names of a regular file are hard links to its first; large holes
+/// are left out. FIFOs and devices are members; sockets, which no archive can hold, and attributes of other
+/// namespaces, which only some callers see, are not. The same package gives the same bytes.
+///
+/// A member costs about 120 bytes and its name here; headers are made when they are read.
+public final class PackageLayout: Sendable {
+  /// The stream's length in bytes, a multiple of 512.
+  public let size: Int64
+  /// The newest modification time of any part, the directory itself included.
+  public let newestModification: timespec
+  /// What the package looked like; see `PackageStamp`.
+  public let stamp: PackageStamp
+  /// Parts of the package, the directory itself included.
+  public var memberCount: Int { entries.count }
+
+  let start: [UInt8]
+  let entries: ContiguousArray<Entry>
+  private let names: ContiguousArray<UInt8>
+  private let extras: ContiguousArray<Extra>
+
+  /// A member, with what tells whether its file is still the one that was looked at.
+  struct Entry {
+    /// Of the head in the stream.
+    var offset: Int64 = 0
+    let identity: FileIdentity
+    let size: Int64
+    let device: UInt64
+    let modified: FileTime
+    let changed: FileTime
+    let nameStart: Int
+    /// The directory's member, or -1 for the package's own directory and what is directly in it.
+    let parent: Int32
+    let mode: UInt32
+    let owner: UInt32
+    let group: UInt32
+    var headLength: UInt32 = 0
+    /// The member that this one is a hard link to, or -1.
+    var link: Int32 = -1
+    /// Index into `extras`, or -1.
+    var extra: Int32 = -1
+    let nameLength: UInt16
+
+    init(_ status: stat, parent: Int32, name: Range<Int>) {
+      identity = FileIdentity(status)
+      size = status.st_mode & S_IFMT == S_IFREG ? Int64(status.st_size) : 0
+      device = UInt64(status.st_rdev)
+      modified = FileTime(status.st_mtim)
+      changed = FileTime(status.st_ctim)
+      mode = status.st_mode
+      owner = status.st_uid
+      group = status.st_gid
+      self.parent = parent
+      nameStart = name.lowerBound
+      nameLength = UInt16(truncatingIfNeeded: name.count)
+    }
+
+    /// Whether `status` is that of the file this entry was made from, unchanged.
+    func matches(_ status: stat) -> Bool {
+      identity == FileIdentity(status) && mode == status.st_mode && size == Int64(status.st_size)
+        && modified == FileTime(status.st_mtim) && changed == FileTime(status.st_ctim)
+    }
+  }
+
+  /// What few members have.
+  struct Extra {
+    var target: [UInt8] = []
+    var attributes: [PaxMember.Attribute] = []
+    var sparse: SparseMap?
+    var isEmpty: Bool { target.isEmpty && attributes.isEmpty && sparse == nil }
+  }
+
+  /// Looks at every part of a package.
+  ///
+  /// Costs one getdents64 pass per directory and, per entry, one `fstatat` and one `llistxattr`; files with holes are
+  /// opened to ask where. One descriptor is open at a time. Symlinks are not followed.
+  /// Parts are looked at one after the other: whether the package kept still from the first to the last, a
+  /// `PackageStamp` taken afterwards tells when it equals `stamp`.
+  ///
+  /// - Parameters:
+  ///   - package: the package's directory; the caller needs to be able to read it and everything in it.
+  ///   - type: the uniform type identifier that the stream's header names.
+  /// - Throws: EINVAL when `type` is none; EIO when the package changes meanwhile; EOVERFLOW when a part has more than
+  ///   1 MiB of attributes and names or the stream is longer than a file can be; and the errno of the calls.
+  public convenience init(of package: Directory, type: String) throws(Errno) {
+    guard let start = GlobalHeader.bytes(type: type) else { throw Errno.invalidArgument }
+    var walk = PackageWalk(package: package)
+    try walk.run()
+    try self.init(walk, start: start)
+  }
+
+  private init(_ walk: consuming PackageWalk, start: [UInt8]) throws(Errno) {
+    self.start = start
+    names = walk.names
+    extras = walk.extras
+    stamp = walk.stamp
+    var entries = walk.entries
+    var newest = FileTime.distantPast
+    var end = Int64(start.count)
+    for index in entries.indices {
+      entries[index].offset = end
+      let member = Self.member(index, entries, names, extras)
+      guard member.isWithinLimits else { throw Errno.overflow }
+      let head = member.headLength()
+      entries[index].headLength = UInt32(head)
+      let (data, overflow) = member.dataLength.addingReportingOverflow(padding(member.dataLength) + head)
+      let (next, carry) = end.addingReportingOverflow(data)
+      // Whole blocks, and room for the last two.
+      guard !overflow, !carry, next <= Int64.max - 4096 else { throw Errno.overflow }
+      end = next
+      newest = max(newest, entries[index].modified)
+    }
+    self.entries = entries
+    newestModification = newest.timespec
+    trailerOffset = end
+    size = end + 1024
+  }
+
+  /// Where the two zero blocks begin.
+  let trailerOffset: Int64
+
+  // MARK: - Looking up
+
+  /// The member whose head or data holds the byte at `offset`, by binary search; `offset` is not before the first.
+  func member(at offset: Int64) -> Int {
+    var low = 0
+    var high = entries.count
+    while high - low > 1 {
+      let middle = (low + high) / 2
+      if entries[middle].offset <= offset { low = middle } else { high = middle }
+    }
+    return low
+  }
+
+  func sparse(_ index: Int) -> SparseMap? {
+    let extra = entries[index].extra
+    return extra < 0 ? nil : extras[Int(extra)].sparse
+  }
+
+  /// Bytes of data that the stream has of a member, without filling.
+  func dataLength(_ index: Int) -> Int64 {
+    let entry = entries[index]
+    return entry.link >= 0 ? 0 : sparse(index)?.dataLength ?? entry.size
+  }
+
+  func head(_ index: Int) -> [UInt8] { Self.member(index, entries, names, extras).head() }
+
+  /// The path of a member relative to the package.
+  func path(_ index: Int) -> [UInt8] { Self.path(index, entries, names) }
+
+  static func path(
+    _ index: Int, _ entries: ContiguousArray<Entry>, _ names: ContiguousArray<UInt8>
+  ) -> [UInt8] {
+    var chain: [Int] = []
+    var index = index
+    while index >= 0 {
+      chain.append(index)
+      index = Int(entries[index].parent)
+    }
+    var path: [UInt8] = []
+    for index in chain.reversed() {
+      if !path.isEmpty { path.append(0x2f) }
+      let start = entries[index].nameStart
+      path.append(contentsOf: names[start..<(start + Int(entries[index].nameLength))])
+    }
+    return path
+  }
+
+  private static func member(
+    _ index: Int, _ entries: ContiguousArray<Entry>, _ names: ContiguousArray<UInt8>, _ extras: ContiguousArray<Extra>
+  ) -> PaxMember {
+    let entry = entries[index]
+    var member = PaxMember(
+      path: path(index, entries, names), kind: PaxMember.Kind(mode: entry.mode), mode: entry.mode & 0o7777,
+      owner: entry.owner, group: entry.group, modified: entry.modified)
+    if entry.link >= 0 {
+      member.kind = .hardLink
+      member.target = path(Int(entry.link), entries, names)
+      return member
+    }
+    if entry.extra >= 0 {
+      let extra = extras[Int(entry.extra)]
+      member.target = extra.target
+      member.attributes = extra.attributes
+      member.sparse = extra.sparse
+    }
+    switch member.kind {
+    case .regular:
+      member.size = entry.size
+    case .characterDevice, .blockDevice:
+      // The kernel's huge encoding of a device number, as glibc's <sys/sysmacros.h> takes it apart.
+      member.deviceMajor = UInt32(truncatingIfNeeded: entry.device >> 8 & 0xfff | entry.device >> 32 & 0xffff_f000)
+      member.deviceMinor = UInt32(truncatingIfNeeded: entry.device & 0xff | entry.device >> 12 & 0xffff_ff00)
+    default:
+      break
+    }
+    return member
+  }
+}
+
+extension PaxMember.Kind {
+  /// The kind of a file with these type bits; sockets have none and are never asked for.
+  init(mode: UInt32) {
+    switch FileType(mode: mode) {
+    case .directory: self = .directory
+    case .symlink: self = .symlink
+    case .fifo: self = .fifo
+    case .characterDevice: self = .characterDevice
+    case .blockDevice: self = .blockDevice
+    case .regular, .socket, .unknown: self = .regular
+    }
+  }
+}

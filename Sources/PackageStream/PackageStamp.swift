@@ -1,0 +1,80 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// What a package looked like at one moment, to tell later whether it is still the same.
+///
+/// It covers identity, mode, owner, size, modification and change time of every part; an entry that is added, renamed
+/// or removed changes its directory's times. Taking one costs a getdents64 pass per directory and an `fstatat` per
+/// entry, as `du -s` does: neither names are sorted nor attributes or files looked at.
+public struct PackageStamp: Hashable, Sendable {
+  private var first: UInt64 = 0
+  private var second: UInt64 = 0
+  private var count = 0
+  private var newestChange = FileTime.distantPast
+  private var taken = FileTime.epoch
+
+  /// A stamp of nothing, to be added to; the moment counts from here.
+  init() {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    taken = FileTime(now)
+  }
+
+  /// Looks at every part of a package.
+  ///
+  /// - Throws: the errno of the calls; EIO when the package changes meanwhile.
+  public init(of package: Directory) throws(Errno) {
+    self.init()
+    add(try package.status())
+    var directories: [[UInt8]] = [[]]
+    while let path = directories.popLast() {
+      guard path.count <= PaxMember.longestPath else { throw Errno.overflow }
+      let opened = try package.openDeepDirectory(path)
+      let directory = Directory(descriptor: opened.rawValue)
+      try forEachEntry(of: opened.rawValue) { (entry) throws(Errno) in
+        let status = try directory.status(entry.cName)
+        add(status)
+        if FileType(mode: status.st_mode) == .directory {
+          directories.append(path.isEmpty ? Array(entry.name) : path + [0x2f] + entry.name)
+        }
+      }
+    }
+  }
+
+  /// Whether nothing had changed for two seconds when the look began.
+  ///
+  /// Only then may the stamp be remembered: times are as coarse as the kernel's tick (two seconds on FAT), and a
+  /// change in the same tick as the last one it saw would leave it as it is.
+  public var isSettled: Bool { newestChange.seconds < taken.seconds &- 2 }
+
+  /// Adds a part; the order of the parts makes no difference.
+  mutating func add(_ status: stat) {
+    var hash: UInt64 = 0
+    for value in [
+      UInt64(status.st_dev), UInt64(status.st_ino), UInt64(status.st_mode),
+      UInt64(status.st_uid) << 32 | UInt64(status.st_gid), UInt64(bitPattern: Int64(status.st_size)),
+      UInt64(bitPattern: Int64(status.st_mtim.tv_sec)), UInt64(bitPattern: Int64(status.st_mtim.tv_nsec)),
+      UInt64(bitPattern: Int64(status.st_ctim.tv_sec)), UInt64(bitPattern: Int64(status.st_ctim.tv_nsec)),
+    ] { hash = Self.mix(hash ^ value) }
+    first &+= hash
+    second &+= Self.mix(hash)
+    count += 1
+    newestChange = max(newestChange, FileTime(status.st_ctim))
+  }
+
+  public static func == (left: PackageStamp, right: PackageStamp) -> Bool {
+    (left.first, left.second, left.count) == (right.first, right.second, right.count)
+  }
+
+  public func hash(into hasher: inout Hasher) { hasher.combine(first) }
+
+  /// The finalizer of splitmix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators").
+  @inline(__always)
+  private static func mix(_ value: UInt64) -> UInt64 {
+    var value = value &+ 0x9e37_79b9_7f4a_7c15
+    value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
+    value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
+    return value ^ value >> 31
+  }
+}

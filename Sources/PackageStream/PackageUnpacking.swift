@@ -1,0 +1,227 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// The making of a package's parts from judged members.
+struct PackageUnpacking: ~Copyable {
+  private let package: Directory
+  private let stream: CInt
+  private let owners: PackageImport.Ownership
+  /// The package's directory open for reading, whatever its mode becomes.
+  private let opened: Descriptor
+  /// The directory that the last member was made in.
+  private var parent: Descriptor
+  private var parentPath: [UInt8] = []
+  private let buffer: UnsafeMutableRawBufferPointer
+
+  private static let newDirectory: mode_t = 0o700
+  private static let newFile: mode_t = 0o600
+
+  init(
+    into package: Directory, from stream: CInt, owners: PackageImport.Ownership
+  ) throws(PackageImportError) {
+    let opened = try doing("Opening the directory") { () throws(Errno) in try package.openForReading() }
+    let parent = try doing("Opening the directory") { () throws(Errno) in try package.openForReading() }
+    let raw = opened.rawValue
+    try doing("Preparing the directory") { () throws(Errno) in
+      try forEachEntry(of: raw) { (_) throws(Errno) in throw Errno.directoryNotEmpty }
+      // An inherited access list would be passed on to everything that is made here.
+      let attributes = ExtendedAttributes(of: raw)
+      for name in try attributes.namesIfAny() where CarriedAttributes.contains(name) {
+        try name.withCName { (cName) throws(Errno) in try attributes.remove(cName) }
+      }
+      try setPermissions(raw, Self.newDirectory)
+    }
+    self.package = package
+    self.stream = stream
+    self.owners = owners
+    self.opened = opened
+    self.parent = parent
+    buffer = .allocate(byteCount: 256 << 10, alignment: 4096)
+  }
+
+  deinit { buffer.deallocate() }
+
+  /// Makes a member. A directory can then be filled and gets its attributes from `finish`.
+  mutating func make(_ found: StreamScanner.Found) throws(PackageImportError) {
+    let member = found.member
+    if member.path.isEmpty { return }
+    let name = try enterParent(of: member.path)
+    let directory = Directory(descriptor: parent.rawValue)
+    switch member.kind {
+    case .directory:
+      try on(member, "Making") { (name) throws(Errno) in
+        try directory.makeDirectory(name, mode: Self.newDirectory)
+      }
+    case .regular:
+      try makeFile(found, name, in: directory)
+    case .hardLink:
+      try makeLink(member, name, in: directory)
+    case .symlink:
+      try on(member, "Making") { (name) throws(Errno) in
+        try member.target.withCName { (target) throws(Errno) in try directory.makeSymlink(name, to: target) }
+      }
+      try restoreNode(member, in: directory)
+    case .fifo:
+      try on(member, "Making") { (name) throws(Errno) in
+        try directory.makeNode(name, mode: S_IFIFO | Self.newFile, device: 0)
+      }
+      try restoreNode(member, in: directory)
+    case .characterDevice, .blockDevice:
+      throw .refused(member.path, "is a device")
+    }
+  }
+
+  /// Gives a directory what the stream says about it, after all of its entries have been made.
+  func finish(_ member: PaxMember) throws(PackageImportError) {
+    let directory = try doing("Opening \(readable(member.path))") { () throws(Errno) in
+      try package.openDeepDirectory(member.path)
+    }
+    try restore(member, directory.rawValue)
+  }
+
+  /// Waits until everything is on the disk.
+  func sync() throws(PackageImportError) {
+    let raw = opened.rawValue
+    try doing("Writing the package to the disk") { () throws(Errno) in try syncFileSystem(of: raw) }
+  }
+
+  // MARK: - Making
+
+  /// Opens the directory a path is in, unless the last one was in the same, and gives the path's last component.
+  private mutating func enterParent(of path: [UInt8]) throws(PackageImportError) -> [UInt8] {
+    let (directory, name) = split(path)
+    if !directory.elementsEqual(parentPath) {
+      parent = try doing("Opening \(readable(directory))") { () throws(Errno) in
+        try package.openDeepDirectory(directory)
+      }
+      parentPath = directory
+    }
+    return name
+  }
+
+  private func split(_ path: [UInt8]) -> (directory: [UInt8], name: [UInt8]) {
+    guard let slash = path.lastIndex(of: 0x2f) else { return ([], path) }
+    return (Array(path[..<slash]), Array(path[(slash + 1)...]))
+  }
+
+  /// Runs calls that name a member in its directory.
+  private func on(
+    _ member: PaxMember, _ what: String, _ body: (UnsafePointer<CChar>) throws(Errno) -> Void
+  ) throws(PackageImportError) {
+    let name = split(member.path).name
+    try doing("\(what) \(readable(member.path))") { () throws(Errno) in
+      try name.withCName { (cName) throws(Errno) in try body(cName) }
+    }
+  }
+
+  private func makeFile(
+    _ found: StreamScanner.Found, _ name: [UInt8], in directory: Directory
+  ) throws(PackageImportError) {
+    let member = found.member
+    let file = try doing("Making \(readable(member.path))") { () throws(Errno) in
+      Descriptor(
+        adopting: try name.withCName { (name) throws(Errno) in
+          try directory.open(name, O_CREAT | O_EXCL | O_WRONLY, mode: Self.newFile).release()
+        })
+    }
+    let raw = file.rawValue
+    if let sparse = member.sparse {
+      try doing("Making \(readable(member.path))") { () throws(Errno) in try setSize(raw, member.size) }
+      for segment in sparse.segments {
+        try copy(from: found.data + segment.stored, segment.length, to: raw, at: segment.offset, member)
+      }
+    } else {
+      try copy(from: found.data, member.size, to: raw, at: 0, member)
+    }
+    try restore(member, raw)
+  }
+
+  private func copy(
+    from start: Int64, _ length: Int64, to file: CInt, at offset: Int64, _ member: PaxMember
+  ) throws(PackageImportError) {
+    var done: Int64 = 0
+    while done < length {
+      let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(min(Int64(buffer.count), length - done))])
+      let count = try doing("Reading the stream") { () throws(Errno) in
+        try readFully(stream, into: part, at: start + done)
+      }
+      guard count == part.count else { throw .damaged("The stream ends within \(readable(member.path)).") }
+      try doing("Writing \(readable(member.path))") { () throws(Errno) in
+        try writeFully(file, UnsafeRawBufferPointer(part), at: offset + done)
+      }
+      done += Int64(count)
+    }
+  }
+
+  private func makeLink(_ member: PaxMember, _ name: [UInt8], in directory: Directory) throws(PackageImportError) {
+    let (path, first) = split(member.target)
+    let isFile = try doing("Linking \(readable(member.path))") { () throws(Errno) -> Bool in
+      let opened = try package.openDeepDirectory(path)
+      let source = Directory(descriptor: opened.rawValue)
+      return try first.withCName { (first) throws(Errno) in
+        guard FileType(mode: try source.status(first).st_mode) == .regular else { return false }
+        try name.withCName { (name) throws(Errno) in try source.link(first, to: directory, name) }
+        return true
+      }
+    }
+    guard isFile else { throw .refused(member.path, "is a link to something that is not a file") }
+  }
+
+  // MARK: - Attributes
+
+  /// Restores what is not data on an open file or directory. Giving a file away clears mode bits, and an access list
+  /// sets some: the mode comes after both, and the time, which every change moves, at the end.
+  private func restore(_ member: PaxMember, _ raw: CInt) throws(PackageImportError) {
+    if owners == .recorded {
+      try doing("Giving away \(readable(member.path))") { () throws(Errno) in
+        try setOwner(raw, member.owner, member.group)
+      }
+    }
+    try restoreAttributes(member, ExtendedAttributes(of: raw))
+    try doing("Setting the mode and time of \(readable(member.path))") { () throws(Errno) in
+      try setPermissions(raw, mode(member))
+      try setModified(raw, member.modified.timespec)
+    }
+  }
+
+  /// The same for what is not opened: a symlink, which has no mode, or a FIFO.
+  private func restoreNode(_ member: PaxMember, in directory: Directory) throws(PackageImportError) {
+    if owners == .recorded {
+      try on(member, "Giving away") { (name) throws(Errno) in
+        try directory.setOwner(name, member.owner, member.group)
+      }
+    }
+    if !member.attributes.isEmpty {
+      let name = split(member.path).name.map { CChar(bitPattern: $0) } + [0]
+      try restoreAttributes(member, ExtendedAttributes(of: name, in: directory))
+    }
+    try on(member, "Setting the mode and time of") { (name) throws(Errno) in
+      if member.kind != .symlink { try directory.setPermissions(name, mode(member)) }
+      try directory.setModified(name, member.modified.timespec)
+    }
+  }
+
+  private func restoreAttributes(
+    _ member: PaxMember, _ attributes: borrowing ExtendedAttributes
+  ) throws(PackageImportError) {
+    for attribute in member.attributes {
+      do {
+        try attribute.name.withCName { (name) throws(Errno) in
+          let result: Result<Void, Errno> = attribute.value.withUnsafeBytes { value in
+            do throws(Errno) { return .success(try attributes.set(name, value, flags: 0)) } catch {
+              return .failure(error)
+            }
+          }
+          try result.get()
+        }
+      } catch {
+        throw .failed(error, "Setting the attribute \(readable(attribute.name)) of \(readable(member.path))")
+      }
+    }
+  }
+
+  private func mode(_ member: PaxMember) -> mode_t {
+    owners == .caller && member.kind == .regular ? member.mode & 0o1777 : member.mode
+  }
+}

@@ -1,0 +1,152 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// The pass over a package's metadata from which a layout is made.
+struct PackageWalk {
+  private(set) var entries: ContiguousArray<PackageLayout.Entry> = []
+  private(set) var names: ContiguousArray<UInt8> = []
+  private(set) var extras: ContiguousArray<PackageLayout.Extra> = []
+  private(set) var stamp = PackageStamp()
+
+  private let package: Directory
+  /// The first member of each file that has several names, by identity.
+  private var firstNames: [FileIdentity: Int32] = [:]
+
+  /// An entry that was seen in its directory and waits for its place in the order.
+  private struct Pending {
+    let entry: PackageLayout.Entry
+    let extra: PackageLayout.Extra
+    let hasMoreNames: Bool
+  }
+
+  init(package: Directory) { self.package = package }
+
+  /// Depth first with a stack of its own: neither the call stack nor the number of descriptors grows with the depth.
+  mutating func run() throws(Errno) {
+    let top = try look("", in: package, name: 0..<0, parent: -1)
+    var stack: [Pending] = []
+    try list([], top.entry, index: -1, onto: &stack)
+    while let pending = stack.popLast() {
+      let index = try append(pending)
+      if FileType(mode: pending.entry.mode) == .directory {
+        try list(PackageLayout.path(index, entries, names), pending.entry, index: Int32(index), onto: &stack)
+      }
+    }
+    _ = try append(top)
+  }
+
+  /// Puts the entries of a directory on the stack, the first by bytes on top.
+  private mutating func list(
+    _ path: [UInt8], _ entry: PackageLayout.Entry, index: Int32, onto stack: inout [Pending]
+  ) throws(Errno) {
+    // Longer than a member may have: better refused here than after a walk of something endless.
+    guard path.count <= PaxMember.longestPath else { throw Errno.overflow }
+    let opened = try open(path, entry)
+    var ranges: [Range<Int>] = []
+    try forEachEntry(of: opened.rawValue) { (entry) throws(Errno) in
+      let start = names.count
+      names.append(contentsOf: entry.name)
+      ranges.append(start..<names.count)
+    }
+    names.withUnsafeBufferPointer { names in
+      ranges.sort { names[$1].lexicographicallyPrecedes(names[$0]) }
+    }
+    let directory = Directory(descriptor: opened.rawValue)
+    for range in ranges {
+      do {
+        let found = try names[range].withCName { (name) throws(Errno) in
+          try look(name, in: directory, name: range, parent: index)
+        }
+        if FileType(mode: found.entry.mode) != .socket { stack.append(found) }
+      } catch {
+        // Deleted since its name was read: it is not in the package any more.
+        if error != .noSuchFileOrDirectory { throw error }
+      }
+    }
+  }
+
+  private mutating func append(_ pending: Pending) throws(Errno) -> Int {
+    let index = entries.count
+    guard index < Int32.max else { throw Errno.overflow }
+    entries.append(pending.entry)
+    if pending.hasMoreNames {
+      if let first = firstNames[pending.entry.identity] {
+        // The first name's head says it all, as long as both were read in the same state.
+        guard entries[Int(first)].changed == pending.entry.changed else { throw Errno.ioError }
+        entries[index].link = first
+        return index
+      }
+      firstNames[pending.entry.identity] = Int32(index)
+    }
+    if !pending.extra.isEmpty {
+      entries[index].extra = Int32(extras.count)
+      extras.append(pending.extra)
+    }
+    return index
+  }
+
+  private mutating func look(
+    _ name: UnsafePointer<CChar>, in directory: Directory, name range: Range<Int>, parent: Int32
+  ) throws(Errno) -> Pending {
+    let status = try directory.status(name)
+    stamp.add(status)
+    let entry = PackageLayout.Entry(status, parent: parent, name: range)
+    var extra = PackageLayout.Extra()
+    let type = FileType(mode: status.st_mode)
+    extra.attributes = try Self.attributes(
+      range.isEmpty
+        ? ExtendedAttributes(of: directory.descriptor) : ExtendedAttributes(of: name, in: directory))
+    if type == .symlink { extra.target = try directory.symlinkTarget(name) }
+    if type == .regular { extra.sparse = try Self.sparse(name, in: directory, status, entry) }
+    return Pending(entry: entry, extra: extra, hasMoreNames: type == .regular && status.st_nlink > 1)
+  }
+
+  private static func attributes(_ attributes: consuming ExtendedAttributes) throws(Errno) -> [PaxMember.Attribute] {
+    var found: [PaxMember.Attribute] = []
+    for name in try attributes.namesIfAny() where CarriedAttributes.contains(name) {
+      let value = try name.withCName { (cName) throws(Errno) in try attributes.wholeValue(cName) }
+      if let value { found.append(PaxMember.Attribute(name: name, value: value)) }
+    }
+    found.sort { $0.name.lexicographicallyPrecedes($1.name) }
+    return found
+  }
+
+  /// Where a file that has fewer blocks than its size needs keeps its data.
+  ///
+  /// A file that may not be opened is taken for one without holes: what is wrong shows when its data is asked for.
+  private static func sparse(
+    _ name: UnsafePointer<CChar>, in directory: Directory, _ status: stat, _ entry: PackageLayout.Entry
+  ) throws(Errno) -> SparseMap? {
+    let size = Int64(status.st_size)
+    let smallest = SparseMap.smallestHole(size: size)
+    guard size >= smallest, Int64(status.st_blocks) < size / 512,
+      let file = try? directory.open(name, O_RDONLY | O_NONBLOCK)
+    else { return nil }
+    let ranges: [Range<Int64>]
+    do {
+      ranges = try dataRanges(file.rawValue, size: size, smallestHole: smallest)
+    } catch {
+      // No SEEK_DATA on this file system.
+      if error == .invalidArgument || error == .notSupported { return nil }
+      throw error
+    }
+    guard entry.matches(try fileStatus(file.rawValue)) else { throw Errno.ioError }
+    return SparseMap(ranges: ranges, size: size)
+  }
+
+  /// Opens a directory to read it, if it is still the one that was looked at.
+  private func open(_ path: [UInt8], _ entry: PackageLayout.Entry) throws(Errno) -> Descriptor {
+    let opened: Descriptor
+    do {
+      opened = try package.openDeepDirectory(path)
+    } catch {
+      switch error {
+      case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels: throw Errno.ioError
+      default: throw error
+      }
+    }
+    guard entry.identity == FileIdentity(try fileStatus(opened.rawValue)) else { throw Errno.ioError }
+    return opened
+  }
+}

@@ -1,0 +1,321 @@
+import BackingTree
+import Glibc
+import SystemPackage
+import Testing
+
+@testable import PackageStream
+
+@Suite struct PackageImportTests {
+  /// A file with these bytes, open.
+  static func file(_ bytes: [UInt8], in directory: Directory) throws -> Descriptor {
+    let file = try directory.open("stream", O_CREAT | O_TRUNC | O_RDWR, mode: 0o644)
+    try bytes.withUnsafeBytes { try writeFully(file.rawValue, $0, at: 0) }
+    return file
+  }
+
+  @Test func aPackageComesBackAsItWas() throws {
+    let temporary = try TemporaryTree()
+    let original = try temporary.subdirectory("package")
+    try makeOddPackage(in: Directory(descriptor: original.rawValue))
+    let reader = try reader(Directory(descriptor: original.rawValue))
+    let stream = try Self.file(try reader.allBytes(), in: temporary.directory)
+    let restored = try temporary.subdirectory("restored")
+    // What would be inherited from a directory around it is no part of the package.
+    try #require(shell("setfacl -d -m u:99:rwx '\(temporary.path)/restored'") == 0)
+    #expect(PackageImport.type(of: stream.rawValue) == bundleType)
+    let found = try PackageImport(checking: stream.rawValue)
+    #expect(found.type == bundleType)
+    #expect(found.memberCount == reader.layout.memberCount)
+    try found.unpack(
+      into: Directory(descriptor: restored.rawValue), owners: geteuid() == 0 ? .recorded : .caller)
+    try expectSame(Directory(descriptor: original.rawValue), Directory(descriptor: restored.rawValue))
+    let again = try PackageStreamTests.reader(Directory(descriptor: restored.rawValue))
+    #expect(try again.allBytes() == reader.allBytes())
+  }
+
+  @Test func anEmptyPackageComesBack() throws {
+    let temporary = try TemporaryTree()
+    let original = try temporary.subdirectory("package")
+    try setPermissions(original.rawValue, 0o500)
+    let stream = try Self.file(
+      try reader(Directory(descriptor: original.rawValue)).allBytes(), in: temporary.directory)
+    let restored = try temporary.subdirectory("restored")
+    try PackageImport(checking: stream.rawValue).unpack(into: Directory(descriptor: restored.rawValue))
+    try expectSame(Directory(descriptor: original.rawValue), Directory(descriptor: restored.rawValue))
+  }
+
+  @Test func holesComeBackAsHoles() throws {
+    let temporary = try TemporaryTree()
+    let original = try temporary.subdirectory("package")
+    let inside = Directory(descriptor: original.rawValue)
+    let image = try inside.open("image", O_CREAT | O_RDWR, mode: 0o644)
+    try setSize(image.rawValue, 20 << 30)
+    try [UInt8](repeating: 1, count: 5000).withUnsafeBytes { try writeFully(image.rawValue, $0, at: 10 << 30) }
+    let stream = try Self.file(try reader(inside).allBytes(), in: temporary.directory)
+    let restored = try temporary.subdirectory("restored")
+    let copy = Directory(descriptor: restored.rawValue)
+    try PackageImport(checking: stream.rawValue).unpack(into: copy)
+    try expectSame(inside, copy)
+    #expect(try copy.status("image").st_blocks < 100)
+  }
+
+  @Test func aDeepPackageComesBack() throws {
+    let temporary = try TemporaryTree()
+    let original = try temporary.subdirectory("package")
+    let inside = Directory(descriptor: original.rawValue)
+    var path: [UInt8] = []
+    for level in 0..<300 {
+      let name = [UInt8](repeating: 0x61, count: level % 3 == 0 ? 255 : 3)
+      let parent = try inside.openDeepDirectory(path)
+      try name.withCName { name throws in
+        try Directory(descriptor: parent.rawValue).makeDirectory(name, mode: 0o755)
+      }
+      path += (path.isEmpty ? [] : [0x2f]) + name
+    }
+    let stream = try Self.file(try reader(inside).allBytes(), in: temporary.directory)
+    let restored = try temporary.subdirectory("restored")
+    try PackageImport(checking: stream.rawValue).unpack(into: Directory(descriptor: restored.rawValue))
+    try expectSame(inside, Directory(descriptor: restored.rawValue))
+  }
+
+  @Test func theCallersFilesAreNotSetUserID() throws {
+    let temporary = try TemporaryTree()
+    let original = try temporary.subdirectory("package")
+    let inside = Directory(descriptor: original.rawValue)
+    try inside.write("tool", "x")
+    try inside.setPermissions("tool", 0o6755)
+    let stream = try Self.file(try reader(inside).allBytes(), in: temporary.directory)
+    let restored = try temporary.subdirectory("restored")
+    try PackageImport(checking: stream.rawValue).unpack(into: Directory(descriptor: restored.rawValue))
+    #expect(try Directory(descriptor: restored.rawValue).status("tool").st_mode & 0o7777 == 0o755)
+  }
+
+  @Test func aDirectoryThatIsNotEmptyIsLeftAlone() throws {
+    let temporary = try TemporaryTree()
+    let original = try temporary.subdirectory("package")
+    let stream = try Self.file(
+      try reader(Directory(descriptor: original.rawValue)).allBytes(), in: temporary.directory)
+    let found = try PackageImport(checking: stream.rawValue)
+    #expect(throws: PackageImportError.self) { try found.unpack(into: temporary.directory) }
+  }
+
+  // MARK: - Hostile streams
+
+  struct Hostile: CustomTestStringConvertible, Sendable {
+    let testDescription: String
+    let members: [PaxMember]
+
+    init(_ description: String, _ members: PaxMember...) {
+      testDescription = description
+      self.members = members
+    }
+  }
+
+  static func member(_ path: String, _ kind: PaxMember.Kind = .regular, to target: String = "") -> PaxMember {
+    PaxMember(
+      path: Array(path.utf8), kind: kind, mode: 0o755, owner: 0, group: 0, modified: .epoch,
+      target: Array(target.utf8))
+  }
+
+  /// The stream of these members, with headers as good as any.
+  static func stream(_ members: [PaxMember], top: Bool = true) -> [UInt8] {
+    var bytes = GlobalHeader.bytes(type: bundleType) ?? []
+    for member in members + (top ? [member("", .directory)] : []) {
+      bytes += member.head()
+      bytes += [UInt8](repeating: 0, count: Int(member.dataLength + padding(member.dataLength)))
+    }
+    return bytes + [UInt8](repeating: 0, count: 1024)
+  }
+
+  static let hostile: [Hostile] = [
+    Hostile("absolute", member("/etc/passwd")),
+    Hostile("parent", member("..", .directory), member("../outside")),
+    Hostile("parent inside", member("a", .directory), member("a/../b")),
+    Hostile("dot", member("a", .directory), member("a/.")),
+    Hostile("empty component", member("a", .directory), member("a//b")),
+    Hostile("NUL", member("a\u{0}b")),
+    Hostile("name of 256 bytes", member(String(repeating: "n", count: 256))),
+    Hostile("no parent", member("a/b")),
+    Hostile("below a file", member("a"), member("a/b")),
+    Hostile("below a symlink", member("a", .symlink, to: "b"), member("a/c")),
+    Hostile("twice", member("a"), member("a")),
+    Hostile("directory twice", member("a", .directory), member("a", .directory)),
+    Hostile("a file in a directory's place", member("a", .directory), member("a/b"), member("a")),
+    Hostile("out of order", member("b"), member("a")),
+    Hostile("back in a directory", member("a", .directory), member("b"), member("a/c")),
+    Hostile("character device", member("null", .characterDevice)),
+    Hostile("block device", member("disk", .blockDevice)),
+    Hostile("absolute symlink", member("a", .symlink, to: "/etc")),
+    Hostile("symlink above", member("a", .symlink, to: "..")),
+    Hostile("symlink far above", member("d", .directory), member("d/a", .symlink, to: "../../x")),
+    Hostile(
+      "symlink above through another", member("d", .directory), member("d/up", .symlink, to: ".."),
+      member("out", .symlink, to: "d/up/../x")),
+    Hostile("empty symlink", member("a", .symlink)),
+    Hostile("link to what follows", member("a", .hardLink, to: "b"), member("b")),
+    Hostile("link to nothing", member("a", .hardLink, to: "/etc/passwd")),
+    Hostile("link above", member("a", .hardLink, to: "../x")),
+    Hostile("link to a symlink", member("a", .symlink, to: "b"), member("c", .hardLink, to: "a")),
+    Hostile("link to a directory", member("a", .directory), member("b", .hardLink, to: "a")),
+    Hostile("top twice", member("", .directory)),
+    Hostile("top is a file", member("", .regular)),
+  ]
+
+  @Test(arguments: hostile) func whatCouldLeaveThePackageIsRefused(_ hostile: Hostile) throws {
+    let temporary = try TemporaryTree()
+    let stream = try Self.file(Self.stream(hostile.members), in: temporary.directory)
+    #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: stream.rawValue) }
+  }
+
+  /// The least number of directories around a symlink with which it stays inside; nil for never.
+  static let symlinks: [(target: String, depth: Int?)] = [
+    ("x", 0), ("./x", 0), ("x/y//z/", 0), (".", 0), ("..x", 0), ("...", 0), ("..", 1), ("../x", 1), ("./../d/./x", 1),
+    ("../../x", 2), ("..//../", 2), ("/x", nil), ("//", nil), ("", nil), ("x/..", nil), ("../x/../y", nil),
+    ("x\u{0}", nil), (String(repeating: "x", count: 4096), nil),
+  ]
+
+  @Test(arguments: symlinks) func symlinksAreJudgedByWhereTheyLead(_ target: String, _ least: Int?) {
+    for depth in 0..<4 {
+      let expected = least.map { depth >= $0 } ?? false
+      #expect(StreamPlace.staysInside(Array(target.utf8), depth: depth) == expected, "depth \(depth)")
+    }
+  }
+
+  @Test func harmlessMembersAreTaken() throws {
+    let temporary = try TemporaryTree()
+    let members = [
+      Self.member("a", .directory), Self.member("a/up", .symlink, to: "../b"), Self.member("a-", .fifo),
+      Self.member("b"), Self.member("c", .hardLink, to: "b"),
+    ]
+    let stream = try Self.file(Self.stream(members), in: temporary.directory)
+    #expect(try PackageImport(checking: stream.rawValue).memberCount == 6)
+    #expect(throws: PackageImportError.self) {
+      _ = try PackageImport(checking: stream.rawValue, limits: .init(members: 5))
+    }
+  }
+
+  @Test func attributesOfOtherNamespacesAreRefused() throws {
+    let temporary = try TemporaryTree()
+    var member = Self.member("a")
+    member.attributes = [.init(name: Array("security.capability".utf8), value: [1])]
+    let stream = try Self.file(Self.stream([member]), in: temporary.directory)
+    #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: stream.rawValue) }
+  }
+
+  @Test func aMemberLongerThanTheStreamIsRefused() throws {
+    let temporary = try TemporaryTree()
+    for size in [Int64(4096), 1 << 40, .max, .max - 511] {
+      var member = Self.member("a")
+      member.size = size
+      let bytes = (GlobalHeader.bytes(type: bundleType) ?? []) + member.head() + [UInt8](repeating: 0, count: 2048)
+      let stream = try Self.file(bytes, in: temporary.directory)
+      #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: stream.rawValue) }
+    }
+  }
+
+  // MARK: - Damaged streams
+
+  @Test func aStreamCutOffAnywhereIsRefused() throws {
+    let temporary = try TemporaryTree()
+    let package = try temporary.subdirectory("package")
+    try makeOddPackage(in: Directory(descriptor: package.rawValue))
+    let bytes = try reader(Directory(descriptor: package.rawValue)).allBytes()
+    let stream = try Self.file(bytes, in: temporary.directory)
+    var length = bytes.count
+    while length > 0 {
+      length -= Int.random(in: 1...700)
+      try setSize(stream.rawValue, Int64(max(0, length)))
+      #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: stream.rawValue) }
+    }
+    let longer = try Self.file(bytes + [0], in: temporary.directory)
+    #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: longer.rawValue) }
+  }
+
+  /// Every bit of every header counts; of the stored files' data nothing is known.
+  @Test func aFlippedBitInAHeaderIsNoticed() throws {
+    let temporary = try TemporaryTree()
+    let package = try temporary.subdirectory("package")
+    try makeOddPackage(in: Directory(descriptor: package.rawValue))
+    let reader = try reader(Directory(descriptor: package.rawValue))
+    let stream = try Self.file(try reader.allBytes(), in: temporary.directory)
+    let layout = reader.layout
+    for _ in 0..<3000 {
+      let index = Int.random(in: 0..<layout.memberCount)
+      let offset = layout.entries[index].offset + Int64.random(in: 0..<Int64(layout.entries[index].headLength))
+      let original = try reader.bytes(offset..<(offset + 1))
+      let flipped = [original[0] ^ 1 << UInt8.random(in: 0..<8)]
+      try flipped.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: offset) }
+      #expect(throws: PackageImportError.self, "byte \(offset)") {
+        _ = try PackageImport(checking: stream.rawValue)
+      }
+      try original.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: offset) }
+    }
+    #expect(throws: Never.self) { _ = try PackageImport(checking: stream.rawValue) }
+  }
+
+  @Test func mutatedStreamsNeitherCrashNorEscape() throws {
+    let temporary = try TemporaryTree()
+    let package = try temporary.subdirectory("package")
+    try makeOddPackage(in: Directory(descriptor: package.rawValue))
+    let original = try reader(Directory(descriptor: package.rawValue)).allBytes()
+    let interesting: [UInt8] = [0, 0x20, 0x2e, 0x2f, 0x30, 0x31, 0x37, 0x39, 0x3d, 0x78, 0xff]
+    for round in 0..<400 {
+      var bytes = original
+      for _ in 0..<Int.random(in: 1...6) {
+        let place = Int.random(in: 0..<bytes.count)
+        switch Int.random(in: 0..<4) {
+        case 0: bytes[place] = interesting.randomElement() ?? 0
+        case 1: bytes.removeSubrange(place..<min(bytes.count, place + 512))
+        case 2: bytes.insert(contentsOf: bytes[place..<min(bytes.count, place + 512)], at: place & ~511)
+        default: bytes.swapAt(place, Int.random(in: 0..<bytes.count))
+        }
+        // Checksums that fit again let the change get further.
+        if Bool.random() { Self.repairSums(&bytes) }
+        if bytes.isEmpty { bytes = [0] }
+      }
+      let stream = try Self.file(bytes, in: temporary.directory)
+      guard let found = try? PackageImport(checking: stream.rawValue) else { continue }
+      let name = "restored \(round)"
+      let restored = try temporary.subdirectory(name)
+      try found.unpack(into: Directory(descriptor: restored.rawValue))
+    }
+    var names: Set<String> = []
+    try forEachEntry(of: temporary.descriptor.rawValue) { names.insert(String(cString: $0.cName)) }
+    #expect(names.allSatisfy { $0.hasPrefix("restored ") || $0 == "package" || $0 == "stream" })
+  }
+
+  static func repairSums(_ bytes: inout [UInt8]) {
+    var start = 0
+    while start + 512 <= bytes.count {
+      if bytes[(start + 257)...].starts(with: "ustar".utf8) {
+        for index in 148..<156 { bytes[start + index] = 0x20 }
+        var sum = bytes[start..<(start + 512)].reduce(0) { $0 + Int($1) }
+        bytes[start + 154] = 0
+        for index in (148..<154).reversed() {
+          bytes[start + index] = 0x30 + UInt8(sum & 7)
+          sum >>= 3
+        }
+      }
+      start += 512
+    }
+  }
+
+  @Test func aFileThatIsNoStreamIsNotTakenForOne() throws {
+    let temporary = try TemporaryTree()
+    for bytes in [[], [UInt8](repeating: 0, count: 4096), Array("%PDF".utf8)] {
+      let file = try Self.file(bytes, in: temporary.directory)
+      #expect(PackageImport.type(of: file.rawValue) == nil)
+      do {
+        _ = try PackageImport(checking: file.rawValue)
+        Issue.record("taken")
+      } catch {
+        #expect(error.kind == .notAPackage)
+      }
+    }
+  }
+
+  @Test func sentencesShowNamesOnOneLine() {
+    #expect(readable(Array("Grüße".utf8)) == "\"Grüße\"")
+    #expect(readable([0x61, 0x0a, 0xff]) == "\"a\\x0a\\xff\"")
+  }
+}
