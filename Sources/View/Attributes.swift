@@ -29,13 +29,15 @@ extension View {
   /// The backing status of a node, checked to be the file that the node stands for.
   func status(of id: NodeID) throws(Errno) -> (stat, NodeTable.Location?) {
     if id == NodeTable.root { return (try rootHandle.directory.status(), nil) }
-    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
-    do throws(Errno) {
-      let parent = try directory(location.parent)
-      let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
-      if FileIdentity(status) == location.identity { return (status, location) }
-    } catch {
-      if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+    let location = nodes.location(of: id)
+    if let location {
+      do throws(Errno) {
+        let parent = try directory(location.parent)
+        let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
+        if FileIdentity(status) == location.identity { return (status, location) }
+      } catch {
+        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+      }
     }
     // Its name is gone or stands for another file now. What is open still answers.
     if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), location) }
@@ -85,16 +87,20 @@ extension View {
   /// A descriptor that names the node and nothing else, checked to be the right file.
   func locate(_ id: NodeID) throws(Errno) -> Descriptor {
     if id == NodeTable.root { return try rootHandle.directory.open(".", dfs_O_PATH) }
-    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
-    do throws(Errno) {
-      let parent = try directory(location.parent)
-      let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
-      if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
-    } catch {
-      if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+    if let location = nodes.location(of: id) {
+      do throws(Errno) {
+        let parent = try directory(location.parent)
+        let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
+        if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
+      } catch {
+        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+      }
     }
-    guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
-    return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })
+    if let open = openNodes.file(of: id) {
+      return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })
+    }
+    guard let handle = handles.handle(of: id) else { throw .staleNFSFileHandle }
+    return Descriptor(adopting: try systemCall { dup(handle.directory.descriptor) })
   }
 
   /// A backing status as the view shows it.

@@ -108,16 +108,17 @@ extension View {
   public func link(
     _ id: NodeID, to parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller
   ) throws(Errno) -> Entry {
-    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
-    if location.facet == .packageFile { throw .notPermitted }
+    let location = nodes.location(of: id)
+    if location?.facet == .packageFile { throw .notPermitted }
     let typed = Name(copying: name)
-    let source = renameSource(at: location)
+    // A file without a name (O_TMPFILE) gets its first one.
+    let source = location.map { renameSource(at: $0) } ?? RenameSource(realName: typed, displayName: typed, addressing: .realName)
     let located = try locate(id)
     return try changing(parent) { (directory, view) throws(Errno) in
       try refuseIfDenied(typed, in: view)
       let remembered = recall(typed, in: directory, caller: caller)
       let plan = CreatePlan.link(
-        source, typed: typed, resolves: resolve(name, in: view) != nil, sameDirectory: location.parent == parent,
+        source, typed: typed, resolves: resolve(name, in: view) != nil, sameDirectory: location?.parent == parent,
         remembered: remembered?.realName, in: destination(view))
       guard case .create(let real, _) = plan else {
         if case .refuse(let error) = plan { throw error }

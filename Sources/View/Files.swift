@@ -61,19 +61,20 @@ extension View {
   }
 
   private func openChecked(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Descriptor {
-    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
     // Programs are executed without being read by whoever runs them; the kernel has checked that they may.
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
     let backing = backingFlags(flags) & ~0x20
-    do throws(Errno) {
-      let parent = try directory(location.parent).directory
-      let found = try location.name.withPointer { (name) throws(Errno) in
-        if isExecution { return try parent.open(name, backing) }
-        return try caller.act { () throws(Errno) in try parent.open(name, backing) }
+    if let location = nodes.location(of: id) {
+      do throws(Errno) {
+        let parent = try directory(location.parent).directory
+        let found = try location.name.withPointer { (name) throws(Errno) in
+          if isExecution { return try parent.open(name, backing) }
+          return try caller.act { () throws(Errno) in try parent.open(name, backing) }
+        }
+        if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
+      } catch {
+        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
       }
-      if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
-    } catch {
-      if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
     }
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
     return Descriptor(

@@ -29,6 +29,8 @@ public final class NodeTable: Sendable {
     var parent: UInt32
     var name: UnsafeMutablePointer<CChar>?
     var facet: Facet
+    /// The file's last name is gone: its inode number may be another file's by now.
+    var isDetached = false
     /// How many nodes have this one as their parent: a directory stays while something below it is known.
     var children: UInt32
   }
@@ -38,6 +40,8 @@ public final class NodeTable: Sendable {
     var free: [UInt32] = []
     var index = IdentityIndex()
     var generation: UInt64 = 1
+    /// Called when a node's number is about to be free for another file.
+    var onRelease: (NodeID) -> Void
     /// Further places of files with several links, for when the place in the node goes away.
     var otherPlaces: [UInt32: [(parent: UInt32, name: CName)]] = [:]
   }
@@ -45,8 +49,9 @@ public final class NodeTable: Sendable {
   private let lock = RecursionFreeLock()
   nonisolated(unsafe) private var state: State
 
-  public init(root identity: FileIdentity) {
-    var initial = State()
+  /// - Parameter onRelease: called when a node is forgotten, before its number may be used again; it must not call back.
+  public init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
+    var initial = State(onRelease: onRelease)
     let none = Node(
       identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0, name: nil, facet: .plain,
       children: 0)
@@ -107,11 +112,12 @@ public final class NodeTable: Sendable {
     }
   }
 
+  /// Where a node is; nil when its last name is gone.
   public func location(of id: NodeID) -> Location? {
     locked { state -> Location? in
       guard Int(id) < state.nodes.count, id >= 1 else { return nil }
       let node = state.nodes[Int(id)]
-      guard id == 1 || node.name != nil else { return nil }
+      guard id == 1 || node.name != nil && !node.isDetached else { return nil }
       return Location(
         parent: NodeID(node.parent), name: node.name.map { CName(copying: $0) } ?? CName(copying: ""),
         identity: node.identity, facet: node.facet)
@@ -133,11 +139,22 @@ public final class NodeTable: Sendable {
   }
 
   /// A name is gone: a file with further known links is from now on reached by one of them.
-  public func removed(_ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>) {
+  ///
+  /// - Parameter isLast: whether it was the file's last name. What is still open of it keeps its node; a new file that
+  ///   gets the same inode number will have another one.
+  public func removed(
+    _ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>, isLast: Bool
+  ) {
     locked { state in
-      guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)),
-        var others = state.otherPlaces[found]
-      else { return }
+      let hash = IdentityIndex.hash(identity, facet)
+      guard let found = state.find(identity, facet, hash: hash), found != 1 else { return }
+      if isLast {
+        state.index.remove(found, hash: hash)
+        state.nodes[Int(found)].isDetached = true
+        state.otherPlaces[found] = nil
+        return
+      }
+      guard var others = state.otherPlaces[found] else { return }
       others.removeAll { NodeID($0.parent) == parent && $0.name.equals(name) }
       let node = state.nodes[Int(found)]
       if NodeID(node.parent) == parent, let current = node.name, strcmp(current, name) == 0, let next = others.popLast() {
@@ -180,7 +197,8 @@ extension NodeTable.State {
     var slot = start
     while slot > 1, nodes[Int(slot)].lookups == 0, nodes[Int(slot)].children == 0, nodes[Int(slot)].name != nil {
       let node = nodes[Int(slot)]
-      index.remove(slot, hash: IdentityIndex.hash(node.identity, node.facet))
+      onRelease(NodeID(slot))
+      if !node.isDetached { index.remove(slot, hash: IdentityIndex.hash(node.identity, node.facet)) }
       free(node.name)
       nodes[Int(slot)].name = nil
       nodes[Int(slot)].identity = FileIdentity(device: 0, inode: 0)

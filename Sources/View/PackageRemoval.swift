@@ -30,7 +30,9 @@ extension View {
         try systemCall { faccessat(directory.directory.descriptor, ".", W_OK | X_OK, 0x200 /* AT_EACCESS */) }
       }
       let staged = try stage(name, status, in: directory)
-      nodes.removed(FileIdentity(status), facet: .packageFile, from: parent, name: name)
+      for facet in [Facet.plain, .packageFile] {
+        nodes.removed(FileIdentity(status), facet: facet, from: parent, name: name, isLast: true)
+      }
       view?.reconcile(realName.name)
       return staged
     }

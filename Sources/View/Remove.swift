@@ -27,8 +27,7 @@ extension View {
       try realName.withPointer { (name) throws(Errno) in
         let status = try directory.status(name)
         try caller.act { () throws(Errno) in try directory.directory.removeDirectory(name) }
-        nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name)
-        if let id = nodes.id(of: FileIdentity(status), facet: .plain) { directoryViews.remove(id) }
+        nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true)
       }
       view?.reconcile(realName.name)
       noteMarker(realName.name, in: parent)
@@ -51,7 +50,7 @@ extension View {
     let companion = companion(of: realName.name, in: directory, view)
     try realName.withPointer { (name) throws(Errno) in
       try caller.act { () throws(Errno) in try directory.directory.unlink(name) }
-      nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name)
+      nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1)
     }
     view?.reconcile(realName.name)
     guard let companion else { return }

@@ -91,7 +91,9 @@ extension View {
             if flags.contains(.exchange) {
               nodes.moved(FileIdentity(replaced), facet: facet, to: oldParent, name: from)
             } else {
-              nodes.removed(FileIdentity(replaced), facet: facet, from: newParent, name: to)
+              nodes.removed(
+                FileIdentity(replaced), facet: facet, from: newParent, name: to,
+                isLast: replaced.st_nlink <= 1 || FileType(mode: replaced.st_mode) == .directory)
             }
           }
         }

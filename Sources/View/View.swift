@@ -40,9 +40,14 @@ public final class View: Sendable {
     let detected = options.profile == .auto ? Self.detectProfile(of: handle.directory) : options.profile
     self.options = options.resolved(detected)
     inspector = EntryInspector(options: self.options, root: handle.directory, logger: logger)
-    nodes = NodeTable(root: identity)
-    handles = DirectoryHandleCache(limit: 256)
-    directoryViews = DirectoryViewCache()
+    let handles = DirectoryHandleCache(limit: 256)
+    let directoryViews = DirectoryViewCache()
+    self.handles = handles
+    self.directoryViews = directoryViews
+    nodes = NodeTable(root: identity) { id in
+      handles.remove(id)
+      directoryViews.remove(id)
+    }
     self.tunnel = tunnel
     watch = try? ChangeWatch()
     rootDevice = identity.device
