@@ -142,11 +142,7 @@ public final class PackageReader: Sendable {
       descriptor = try Directory(descriptor: package.rawValue).openDeep(
         layout.path(index), O_RDONLY | O_NONBLOCK)
     } catch {
-      switch error {
-      case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .noSuchAddressOrDevice:
-        throw Errno.ioError
-      default: throw error
-      }
+      throw error.afterLooking
     }
     let file = OpenFile(member: index, descriptor: descriptor)
     // Closed outside the lock, when `dropped` goes.

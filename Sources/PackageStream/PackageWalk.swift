@@ -143,10 +143,7 @@ struct PackageWalk {
     do {
       opened = try package.openDeepDirectory(path)
     } catch {
-      switch error {
-      case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels: throw Errno.ioError
-      default: throw error
-      }
+      throw error.afterLooking
     }
     guard entry.identity == FileIdentity(try fileStatus(opened.rawValue)) else { throw Errno.ioError }
     return opened

@@ -243,7 +243,7 @@ import Testing
     let reader = try reader(Directory(descriptor: package.rawValue))
     let stream = try Self.file(try reader.allBytes(), in: temporary.directory)
     let layout = reader.layout
-    for _ in 0..<3000 {
+    for _ in 0..<1000 {
       let index = Int.random(in: 0..<layout.memberCount)
       let offset =
         layout.entries[index].offset + Int64.random(in: 0..<Int64(layout.entries[index].headLength))
