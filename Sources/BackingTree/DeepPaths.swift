@@ -14,7 +14,9 @@ extension Directory {
     if rest.isEmpty { return try open(".", flags) }
     var base: Descriptor?
     while rest.count > longest {
-      guard let slash = rest.indices.prefix(longest).last(where: { rest[$0] == 0x2f }) else { throw Errno.fileNameTooLong }
+      guard let slash = rest.indices.prefix(longest).last(where: { rest[$0] == 0x2f }) else {
+        throw Errno.fileNameTooLong
+      }
       let step = rest[..<slash]
       let from = Directory(descriptor: base.rawValue(or: descriptor))
       let opened = try step.withCName { (name) throws(Errno) in

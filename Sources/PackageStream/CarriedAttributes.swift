@@ -4,7 +4,9 @@ import SystemPackage
 /// The extended attributes that a stream carries.
 enum CarriedAttributes {
   private static let user = Array("user.".utf8)
-  private static let accessLists = ["system.posix_acl_access", "system.posix_acl_default"].map { Array($0.utf8) }
+  private static let accessLists = ["system.posix_acl_access", "system.posix_acl_default"].map {
+    Array($0.utf8)
+  }
 
   static func contains(_ name: [UInt8]) -> Bool { name.starts(with: user) || accessLists.contains(name) }
 }

@@ -15,7 +15,9 @@ struct FileTime: Hashable, Comparable, Sendable {
     self.nanoseconds = nanoseconds
   }
 
-  init(_ time: timespec) { self.init(seconds: Int64(time.tv_sec), nanoseconds: Int32(truncatingIfNeeded: time.tv_nsec)) }
+  init(_ time: timespec) {
+    self.init(seconds: Int64(time.tv_sec), nanoseconds: Int32(truncatingIfNeeded: time.tv_nsec))
+  }
 
   var timespec: timespec { Glibc.timespec(tv_sec: Int(seconds), tv_nsec: Int(nanoseconds)) }
 

@@ -13,7 +13,9 @@ enum GlobalHeader {
     guard isIdentifier(identifier) else { return nil }
     var records = PaxRecords()
     records.add("comment", mark + identifier)
-    var bytes = UstarHeader(name: Array("./PaxHeaders/package".utf8), size: Int64(records.bytes.count), type: 0x67).bytes
+    var bytes = UstarHeader(
+      name: Array("./PaxHeaders/package".utf8), size: Int64(records.bytes.count), type: 0x67
+    ).bytes
     bytes.append(contentsOf: records.bytes)
     bytes.append(contentsOf: repeatElement(0, count: padding(records.bytes.count)))
     return bytes
@@ -25,7 +27,8 @@ enum GlobalHeader {
   /// The type that a stream's first 1024 bytes name, or nil when they are not exactly what `bytes(type:)` makes.
   static func type(_ start: [UInt8]) -> String? {
     guard start.count >= length, let header = UstarHeader(parsing: start[..<512]), header.type == 0x67,
-      header.size > 0, header.size <= 512, let records = PaxRecords.parse(start[512..<(512 + Int(header.size))]),
+      header.size > 0, header.size <= 512,
+      let records = PaxRecords.parse(start[512..<(512 + Int(header.size))]),
       records.count == 1, records[0].value.starts(with: mark),
       let type = String(validating: records[0].value.dropFirst(mark.count), as: UTF8.self),
       let expected = bytes(type: type), start.starts(with: expected)

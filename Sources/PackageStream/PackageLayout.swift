@@ -112,8 +112,7 @@ public final class PackageLayout: Sendable {
     for index in entries.indices {
       entries[index].offset = end
       let member = Self.member(index, entries, names, extras)
-      guard member.isWithinLimits else { throw Errno.overflow }
-      let head = member.headLength()
+      guard let head = member.headLength() else { throw Errno.overflow }
       entries[index].headLength = UInt32(head)
       let (data, overflow) = member.dataLength.addingReportingOverflow(padding(member.dataLength) + head)
       let (next, carry) = end.addingReportingOverflow(data)
@@ -179,7 +178,8 @@ public final class PackageLayout: Sendable {
   }
 
   private static func member(
-    _ index: Int, _ entries: ContiguousArray<Entry>, _ names: ContiguousArray<UInt8>, _ extras: ContiguousArray<Extra>
+    _ index: Int, _ entries: ContiguousArray<Entry>, _ names: ContiguousArray<UInt8>,
+    _ extras: ContiguousArray<Extra>
   ) -> PaxMember {
     let entry = entries[index]
     var member = PaxMember(
@@ -201,7 +201,8 @@ public final class PackageLayout: Sendable {
       member.size = entry.size
     case .characterDevice, .blockDevice:
       // The kernel's huge encoding of a device number, as glibc's <sys/sysmacros.h> takes it apart.
-      member.deviceMajor = UInt32(truncatingIfNeeded: entry.device >> 8 & 0xfff | entry.device >> 32 & 0xffff_f000)
+      member.deviceMajor = UInt32(
+        truncatingIfNeeded: entry.device >> 8 & 0xfff | entry.device >> 32 & 0xffff_f000)
       member.deviceMinor = UInt32(truncatingIfNeeded: entry.device & 0xff | entry.device >> 12 & 0xffff_ff00)
     default:
       break

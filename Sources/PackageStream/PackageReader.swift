@@ -89,7 +89,9 @@ public final class PackageReader: Sendable {
   // MARK: - Data
 
   /// Fills `buffer` with stored data of a member, from the byte at `position` of it on.
-  private func read(_ index: Int, at position: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(Errno) {
+  private func read(_ index: Int, at position: Int64, into buffer: UnsafeMutableRawBufferPointer)
+    throws(Errno)
+  {
     let file = try open(index)
     try check(file)
     if let sparse = layout.sparse(index) {
@@ -100,7 +102,8 @@ public final class PackageReader: Sendable {
         let skipped = position + Int64(done) - piece.stored
         let count = Int(min(Int64(buffer.count - done), piece.length - skipped))
         try fill(
-          UnsafeMutableRawBufferPointer(rebasing: buffer[done..<(done + count)]), from: file, at: piece.offset + skipped)
+          UnsafeMutableRawBufferPointer(rebasing: buffer[done..<(done + count)]), from: file,
+          at: piece.offset + skipped)
         done += count
         segment += 1
       }
@@ -136,12 +139,10 @@ public final class PackageReader: Sendable {
     let descriptor: Descriptor
     do {
       // Without blocking, so that a FIFO put in the file's place is found out and not waited for.
-      descriptor = try Directory(descriptor: package.rawValue).openDeep(layout.path(index), O_RDONLY | O_NONBLOCK)
+      descriptor = try Directory(descriptor: package.rawValue).openDeep(
+        layout.path(index), O_RDONLY | O_NONBLOCK)
     } catch {
-      switch error {
-      case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .noSuchAddressOrDevice: throw Errno.ioError
-      default: throw error
-      }
+      throw error.afterLooking
     }
     let file = OpenFile(member: index, descriptor: descriptor)
     // Closed outside the lock, when `dropped` goes.

@@ -30,10 +30,16 @@ public struct PackageStamp: Hashable, Sendable {
     var directories: [[UInt8]] = [[]]
     while let path = directories.popLast() {
       guard path.count <= PaxMember.longestPath else { throw Errno.overflow }
-      let opened = try package.openDeepDirectory(path)
+      let opened: Descriptor
+      do {
+        opened = try package.openDeepDirectory(path)
+      } catch {
+        throw error.afterLooking
+      }
       let directory = Directory(descriptor: opened.rawValue)
       try forEachEntry(of: opened.rawValue) { (entry) throws(Errno) in
-        let status = try directory.status(entry.cName)
+        let status: stat
+        do throws(Errno) { status = try directory.status(entry.cName) } catch { throw error.afterLooking }
         add(status)
         if FileType(mode: status.st_mode) == .directory {
           directories.append(path.isEmpty ? Array(entry.name) : path + [0x2f] + entry.name)
@@ -76,5 +82,15 @@ public struct PackageStamp: Hashable, Sendable {
     value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
     value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
     return value ^ value >> 31
+  }
+}
+
+extension Errno {
+  /// The error for something that was there a moment ago: EIO when it is gone or another kind of thing.
+  var afterLooking: Errno {
+    switch self {
+    case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .noSuchAddressOrDevice: .ioError
+    default: self
+    }
   }
 }

@@ -142,7 +142,8 @@ struct PackageUnpacking: ~Copyable {
   ) throws(PackageImportError) {
     var done: Int64 = 0
     while done < length {
-      let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(min(Int64(buffer.count), length - done))])
+      let part = UnsafeMutableRawBufferPointer(
+        rebasing: buffer[..<Int(min(Int64(buffer.count), length - done))])
       let count = try doing("Reading the stream") { () throws(Errno) in
         try readFully(stream, into: part, at: start + done)
       }
@@ -154,7 +155,9 @@ struct PackageUnpacking: ~Copyable {
     }
   }
 
-  private func makeLink(_ member: PaxMember, _ name: [UInt8], in directory: Directory) throws(PackageImportError) {
+  private func makeLink(_ member: PaxMember, _ name: [UInt8], in directory: Directory)
+    throws(PackageImportError)
+  {
     let (path, first) = split(member.target)
     let isFile = try doing("Linking \(readable(member.path))") { () throws(Errno) -> Bool in
       let opened = try package.openDeepDirectory(path)

@@ -102,7 +102,9 @@ struct PackageWalk {
     return Pending(entry: entry, extra: extra, hasMoreNames: type == .regular && status.st_nlink > 1)
   }
 
-  private static func attributes(_ attributes: consuming ExtendedAttributes) throws(Errno) -> [PaxMember.Attribute] {
+  private static func attributes(_ attributes: consuming ExtendedAttributes) throws(Errno) -> [PaxMember
+    .Attribute]
+  {
     var found: [PaxMember.Attribute] = []
     for name in try attributes.namesIfAny() where CarriedAttributes.contains(name) {
       let value = try name.withCName { (cName) throws(Errno) in try attributes.wholeValue(cName) }
@@ -141,10 +143,7 @@ struct PackageWalk {
     do {
       opened = try package.openDeepDirectory(path)
     } catch {
-      switch error {
-      case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels: throw Errno.ioError
-      default: throw error
-      }
+      throw error.afterLooking
     }
     guard entry.identity == FileIdentity(try fileStatus(opened.rawValue)) else { throw Errno.ioError }
     return opened

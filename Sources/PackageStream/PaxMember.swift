@@ -5,7 +5,8 @@
 struct PaxMember: Equatable {
   /// The `typeflag` of ustar.
   enum Kind: UInt8 {
-    case regular = 0x30, hardLink, symlink, characterDevice, blockDevice, directory, fifo
+    case regular = 0x30
+    case hardLink, symlink, characterDevice, blockDevice, directory, fifo
   }
 
   struct Attribute: Equatable {
@@ -61,7 +62,9 @@ extension PaxMember {
       // than a directory that old programs would extract it into.
       let sum = hexadecimal(checksum(records, sparse?.text ?? []))
       head.append(
-        contentsOf: UstarHeader(name: Array("./PaxHeaders/".utf8) + sum, size: Int64(records.count), type: 0x78).bytes)
+        contentsOf: UstarHeader(
+          name: Array("./PaxHeaders/".utf8) + sum, size: Int64(records.count), type: 0x78
+        ).bytes)
       head.append(contentsOf: records)
       head.append(contentsOf: repeatElement(0, count: padding(records.count)))
     }
@@ -70,15 +73,16 @@ extension PaxMember {
     return head
   }
 
-  /// `head().count` without making it.
-  func headLength() -> Int64 { headLength(records: records().count) }
+  /// `head().count` without making it, or nil when the path or the extended header is longer than every program reads.
+  func headLength() -> Int64? {
+    let records = records().count
+    guard path.count <= Self.longestPath, records <= Self.longestRecords else { return nil }
+    return headLength(records: records)
+  }
 
   private func headLength(records: Int) -> Int64 {
     Int64((records == 0 ? 0 : 512 + records + padding(records)) + 512 + (sparse?.text.count ?? 0))
   }
-
-  /// Whether the extended header is one that every program reads.
-  var isWithinLimits: Bool { path.count <= Self.longestPath && records().count <= Self.longestRecords }
 
   private func ustar() -> UstarHeader {
     var header = UstarHeader(name: ustarName, size: storedLength, type: kind.rawValue)

@@ -12,7 +12,8 @@ extension PaxMember {
     var stored = header.size
     var realSize: Int64?
     var member = PaxMember(
-      path: [], kind: kind, mode: header.mode, owner: header.owner, group: header.group, modified: header.modified)
+      path: [], kind: kind, mode: header.mode, owner: header.owner, group: header.group,
+      modified: header.modified)
     for (keyword, value) in records {
       if let attribute = PaxRecords.attributeName(keyword) {
         if let last = member.attributes.last, !last.name.lexicographicallyPrecedes(attribute) { return nil }

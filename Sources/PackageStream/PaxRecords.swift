@@ -16,7 +16,9 @@ struct PaxRecords {
 
   mutating func add(_ keyword: StaticString, _ value: [UInt8]) { add(Self.bytes(keyword), value) }
 
-  mutating func add(_ keyword: StaticString, _ value: Int64) { add(Self.bytes(keyword), Array(String(value).utf8)) }
+  mutating func add(_ keyword: StaticString, _ value: Int64) {
+    add(Self.bytes(keyword), Array(String(value).utf8))
+  }
 
   /// A time as pax writes it: decimal seconds with nine digits of fraction, the sign in front of the whole.
   mutating func add(_ keyword: StaticString, _ time: FileTime) {
@@ -60,7 +62,9 @@ struct PaxRecords {
         length <= rest.count, length > space - rest.startIndex + 2
       else { return nil }
       let end = rest.startIndex + Int(length)
-      guard rest[end - 1] == 0x0a, let equals = rest[(space + 1)..<(end - 1)].firstIndex(of: 0x3d) else { return nil }
+      guard rest[end - 1] == 0x0a, let equals = rest[(space + 1)..<(end - 1)].firstIndex(of: 0x3d) else {
+        return nil
+      }
       records.append((rest[(space + 1)..<equals], rest[(equals + 1)..<(end - 1)]))
       rest = rest[end...]
     }
@@ -90,7 +94,8 @@ struct PaxRecords {
   /// A time as `add` writes it, or nil.
   static func time(_ value: ArraySlice<UInt8>) -> FileTime? {
     let isNegative = value.first == 0x2d
-    let parts = (isNegative ? value.dropFirst() : value).split(separator: 0x2e, omittingEmptySubsequences: false)
+    let parts = (isNegative ? value.dropFirst() : value).split(
+      separator: 0x2e, omittingEmptySubsequences: false)
     guard parts.count <= 2, let first = parts.first, let seconds = decimal(first) else { return nil }
     guard parts.count == 2 else { return FileTime(seconds: isNegative ? -seconds : seconds, nanoseconds: 0) }
     guard parts[1].count == 9, let nanoseconds = decimal(parts[1]) else { return nil }

@@ -60,7 +60,9 @@ struct StreamPlace {
   /// higher than where the name is. What begins with as many `..` as there are directories and goes down from there
   /// stays inside, also through other symlinks that do the same.
   static func staysInside(_ target: [UInt8], depth: Int) -> Bool {
-    guard let first = target.first, first != 0x2f, target.count < 4096, !target.contains(0) else { return false }
+    guard let first = target.first, first != 0x2f, target.count < 4096, !target.contains(0) else {
+      return false
+    }
     var level = depth
     var goesDown = false
     for component in target.split(separator: 0x2f) where !component.elementsEqual([0x2e]) {

@@ -93,7 +93,7 @@ struct StreamScanner {
     if let failure { throw failure }
     guard let member = decoded else { throw damaged(start) }
     // Before anything is added to it: a length that lies is the one number here that could overflow.
-    guard member.dataLength <= available, member.isWithinLimits else {
+    guard member.dataLength <= available, member.headLength() != nil else {
       throw .damaged("\(readable(member.path)) is longer than what there is of the stream.")
     }
     if let sparse = member.sparse { head += sparse.text }

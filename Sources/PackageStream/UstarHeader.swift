@@ -25,7 +25,9 @@ struct UstarHeader {
   /// Whether a name needs no extended header: short enough, and of bytes that no program converts.
   static func fits(_ name: [UInt8]) -> Bool { name.count <= 100 && name.allSatisfy { $0 < 0x80 } }
 
-  static func fits(_ time: FileTime) -> Bool { time.nanoseconds == 0 && (0...largestSize).contains(time.seconds) }
+  static func fits(_ time: FileTime) -> Bool {
+    time.nanoseconds == 0 && (0...largestSize).contains(time.seconds)
+  }
 
   var bytes: [UInt8] {
     var block = [UInt8](repeating: 0, count: 512)
@@ -74,7 +76,8 @@ struct UstarHeader {
       return value
     }
     guard let mode = number(100, 7), let owner = number(108, 7), let group = number(116, 7),
-      let size = number(124, 11), let seconds = number(136, 11), let major = number(329, 7), let minor = number(337, 7)
+      let size = number(124, 11), let seconds = number(136, 11), let major = number(329, 7),
+      let minor = number(337, 7)
     else { return nil }
     self.init(name: text(0, 100), size: size, type: block[base + 156])
     // At most 33 bits of size and time and 21 of everything else: no conversion here loses anything.

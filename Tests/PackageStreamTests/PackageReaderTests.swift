@@ -50,8 +50,10 @@ import Testing
     try makeOddPackage(in: temporary.directory)
     var seen: Set<PackageStamp> = [try PackageStamp(of: temporary.directory)]
     let changes: [String] = [
-      "echo more >> Contents/dense", "touch Contents/new", "mv Contents/new Contents/newer", "rm Contents/newer",
-      "chmod 0644 Contents/empty", "setfattr -n user.more -v x Contents/dense", "ln Contents/dense Contents/copy",
+      "echo more >> Contents/dense", "touch Contents/new", "mv Contents/new Contents/newer",
+      "rm Contents/newer",
+      "chmod 0644 Contents/empty", "setfattr -n user.more -v x Contents/dense",
+      "ln Contents/dense Contents/copy",
       "touch -d 2001-01-01 'Contents/empty directory'", "ln -sfn elsewhere Contents/short",
     ]
     for change in changes {
@@ -112,7 +114,8 @@ import Testing
       try reader.bytes(range).withUnsafeBytes { try writeFully(stream.rawValue, $0, at: range.lowerBound) }
     }
     for tool in ["tar", "bsdtar"] {
-      let list = "\(tool) -tvf '\(temporary.path)/stream' | grep -c -e ' 9663676416 .*/large$' -e '8 .*/next$' | grep -qx 2"
+      let list =
+        "\(tool) -tvf '\(temporary.path)/stream' | grep -c -e ' 9663676416 .*/large$' -e '8 .*/next$' | grep -qx 2"
       #expect(shell(list) == 0, "\(tool)")
     }
   }
@@ -141,7 +144,9 @@ import Testing
 
   @Test func severalThreadsReadAtOnce() async throws {
     let temporary = try TemporaryTree()
-    for index in 0..<40 { try temporary.directory.write("file \(index)", String(repeating: "\(index)", count: 3000)) }
+    for index in 0..<40 {
+      try temporary.directory.write("file \(index)", String(repeating: "\(index)", count: 3000))
+    }
     let reader = try reader(temporary.directory)
     let all = try reader.allBytes()
     try await withThrowingTaskGroup(of: Void.self) { group in

@@ -94,12 +94,16 @@ func states(below directory: Directory, _ fidelity: Fidelity = .exact) throws ->
       state.content = try contentChecksum(file.rawValue, size: state.size)
       let identity = FileIdentity(status)
       identities[path] = identity
-      if let first = firsts[identity], first.lexicographicallyPrecedes(path) {} else { firsts[identity] = path }
+      if let first = firsts[identity], first.lexicographicallyPrecedes(path) {
+      } else {
+        firsts[identity] = path
+      }
     }
     if type == .symlink { state.target = try parent.symlinkTarget(name) }
     if fidelity == .exact && type != .symlink {
       let attributes =
-        name.pointee == 0 ? ExtendedAttributes(of: parent.descriptor) : ExtendedAttributes(of: name, in: parent)
+        name.pointee == 0
+        ? ExtendedAttributes(of: parent.descriptor) : ExtendedAttributes(of: name, in: parent)
       for attribute in try attributes.names() where CarriedAttributes.contains(attribute) {
         state.attributes[attribute] = attribute.withCName { attributes.value($0, limit: 70_000) }
       }
@@ -114,7 +118,8 @@ func states(below directory: Directory, _ fidelity: Fidelity = .exact) throws ->
     var names: [[UInt8]] = []
     try forEachEntry(of: opened.rawValue) { names.append(Array($0.name)) }
     for name in names {
-      try name.withCName { cName throws in try add(path.isEmpty ? name : path + [0x2f] + name, cName, parent) }
+      try name.withCName { cName throws in try add(path.isEmpty ? name : path + [0x2f] + name, cName, parent)
+      }
     }
   }
   for (path, identity) in identities { found[path]?.first = firsts[identity] ?? [] }
@@ -159,7 +164,8 @@ let bundleType = "com.apple.application-bundle"
 /// A reader of the package at `directory`.
 func reader(_ directory: Directory) throws -> PackageReader {
   PackageReader(
-    layout: try PackageLayout(of: directory, type: bundleType), package: try directory.open(".", O_RDONLY | O_DIRECTORY))
+    layout: try PackageLayout(of: directory, type: bundleType),
+    package: try directory.open(".", O_RDONLY | O_DIRECTORY))
 }
 
 extension PackageReader {
