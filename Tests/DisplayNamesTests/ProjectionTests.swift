@@ -1,0 +1,171 @@
+import Testing
+
+@testable import DisplayNames
+
+@Suite struct ProjectionTests {
+  typealias Child = Projection.Child
+
+  private func file(_ name: Name, stem: Int? = nil, localized: Name? = nil, hidden: HiddenReason? = nil) -> Child {
+    Child(realName: name, kind: .file, inode: 1, hidden: hidden, localized: localized, stemLength: stem)
+  }
+
+  private func listing(_ children: [Child]) -> [Name: Name] {
+    var projection = Projection()
+    for child in children { projection.upsert(child) }
+    return listing(projection)
+  }
+
+  private func listing(_ projection: Projection) -> [Name: Name] {
+    var result: [Name: Name] = [:]
+    for slot in 0..<projection.slotLimit where projection.summary(at: slot)?.isHidden == false {
+      result[projection.realName(at: slot)] = projection.displayName(at: slot)
+    }
+    return result
+  }
+
+  @Test func aLoneEntryIsShownUnderItsFirstRung() {
+    #expect(listing([file("a.txt", stem: 1)]) == ["a.txt": "a"])
+    #expect(listing([file("Calculator.app", stem: 10, localized: "Rechner")]) == ["Calculator.app": "Rechner"])
+    #expect(listing([file("README")]) == ["README": "README"])
+  }
+
+  @Test func entriesThatWouldShareANameAllKeepTheirExtensions() {
+    #expect(
+      listing([file("cat.doc", stem: 3), file("cat.jpg", stem: 3)]) == ["cat.doc": "cat.doc", "cat.jpg": "cat.jpg"])
+  }
+
+  @Test func anEntryWhoseRealNameIsContestedKeepsIt() {
+    #expect(
+      listing([file("same"), file("same.txt", stem: 4), file("same.md", stem: 4)])
+        == ["same": "same", "same.txt": "same.txt", "same.md": "same.md"])
+  }
+
+  @Test func aHiddenEntryKeepsItsNameFromOthers() {
+    #expect(
+      listing([file("a", hidden: .finderInvisible), file("a.txt", stem: 1)]) == ["a.txt": "a.txt"])
+  }
+
+  @Test func aGroupOfLocalizedNamesFallsToTheNextRungTogether() {
+    #expect(
+      listing([file("Public", localized: "Delad"), file("Shared", localized: "Delad")])
+        == ["Public": "Public", "Shared": "Shared"])
+    #expect(
+      listing([file("A.app", stem: 1, localized: "X"), file("B.app", stem: 1, localized: "X"), file("A.rtf", stem: 1)])
+        == ["A.app": "A.app", "B.app": "B", "A.rtf": "A.rtf"])
+  }
+
+  @Test func aLocalizedEntryLeavesItsOwnStemToOthers() {
+    #expect(
+      listing([file("Calculator.app", stem: 10, localized: "Rechner"), file("Calculator.txt", stem: 10)])
+        == ["Calculator.app": "Rechner", "Calculator.txt": "Calculator"])
+  }
+
+  @Test func whatClashedComesBackWhenTheOtherLeaves() {
+    var projection = Projection()
+    for child in [file("cat.doc", stem: 3), file("cat.jpg", stem: 3)] { projection.upsert(child) }
+    projection.remove(realName: "cat.jpg")
+    #expect(listing(projection) == ["cat.doc": "cat"])
+  }
+
+  @Test func aChildKeepsItsSlotWhenItChanges() {
+    var projection = Projection()
+    projection.upsert(file("a.txt", stem: 1))
+    let slot = projection.upsert(file("b.txt", stem: 1))
+    projection.remove(realName: "a.txt")
+    #expect(projection.upsert(file("b.txt", hidden: .configured)) == slot)
+    #expect(projection.summary(at: slot)?.isHidden == true)
+  }
+
+  /// The rule, told slowly: add claims until no child owes one.
+  private func oracle(_ children: [Child]) -> [Name: Name] {
+    let rungs = children.map { child -> [Name] in
+      guard child.hidden == nil else { return [child.realName] }
+      return [child.localized, child.stemLength.map { Name(child.realName.bytes.prefix($0)) }].compactMap(\.self)
+        + [child.realName]
+    }
+    var level = children.map { _ in 0 }
+    var changed = true
+    while changed {
+      changed = false
+      for (index, child) in children.enumerated() where child.hidden == nil && level[index] < rungs[index].count - 1 {
+        let name = rungs[index][level[index]]
+        let isContested = children.indices.contains { other in
+          guard other != index else { return false }
+          if children[other].realName == name { return true }
+          return children[other].hidden == nil
+            && rungs[other][...min(level[other], rungs[other].count - 1)].dropLast(
+              level[other] == rungs[other].count - 1 ? 1 : 0
+            ).contains(name)
+        }
+        if isContested {
+          level[index] += 1
+          changed = true
+        }
+      }
+    }
+    var result: [Name: Name] = [:]
+    for (index, child) in children.enumerated() where child.hidden == nil {
+      result[child.realName] = rungs[index][level[index]]
+    }
+    return result
+  }
+
+  @Test(arguments: 0..<60 as Range<UInt64>)
+  func anyHistoryGivesWhatTheSetOfChildrenGives(seed: UInt64) {
+    var random = SplitMix(state: seed)
+    var projection = Projection()
+    var children: [Name: Child] = [:]
+    // Few letters, so that names clash often.
+    let letters = ["a", "b", "c"]
+    for step in 0..<300 {
+      let stem = letters[Int(random.next() % 3)]
+      let ext = ["", ".x", ".y", ".z"][Int(random.next() % 4)]
+      let name = Name(stem + ext)
+      if random.next() % 3 == 0 {
+        projection.remove(realName: name)
+        children[name] = nil
+      } else {
+        var child = file(name, stem: ext.isEmpty || random.next() % 4 == 0 ? nil : stem.utf8.count)
+        if random.next() % 3 == 0 { child.localized = Name(letters[Int(random.next() % 3)] + ["", ".x"][Int(random.next() % 2)]) }
+        if random.next() % 8 == 0 { child.hidden = .configured }
+        if child.hidden != nil { child.localized = nil; child.stemLength = nil }
+        if child.localized == name || child.localized == child.stemLength.map({ Name(name.bytes.prefix($0)) }) {
+          child.localized = nil
+        }
+        projection.upsert(child)
+        children[name] = child
+      }
+      let shown = listing(projection)
+      #expect(shown == oracle(Array(children.values)), "seed \(seed), step \(step)")
+      // Nothing is lost, and every listed and every real name stands for exactly one entry.
+      #expect(Set(shown.values).count == shown.count, "seed \(seed), step \(step)")
+      for (real, display) in shown {
+        #expect(display == real || children[display] == nil, "seed \(seed), step \(step)")
+        let resolution = projection.resolve(display.bytes.span)
+        #expect(resolution.map { projection.realName(at: $0.slot) } == real && resolution?.byDisplayName == true)
+        #expect(projection.resolve(real.bytes.span).map { projection.realName(at: $0.slot) } == real)
+      }
+    }
+  }
+
+  @Test func tenThousandNamesOfOneStemCostNoMoreThanAnyOthers() {
+    var projection = Projection()
+    for index in 0..<10_000 { projection.upsert(file(Name("core.\(index)"), stem: 4)) }
+    #expect(projection.count == 10_000)
+    #expect(projection.displayName(at: 77) == "core.77")
+    for index in 1..<10_000 { projection.remove(realName: Name("core.\(index)")) }
+    #expect(listing(projection) == ["core.0": "core"])
+  }
+}
+
+/// Repeatable randomness (SplitMix64).
+struct SplitMix: RandomNumberGenerator {
+  var state: UInt64
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var z = state
+    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+    return z ^ (z >> 31)
+  }
+}
