@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Sourced by the scripts beside it: steps that say what they do and how long it took, and where Swift is.
 
 set -eu
