@@ -1,0 +1,65 @@
+# shellcheck shell=sh
+# Sourced by the scripts beside it: steps that say what they do and how long it took, and where Swift is.
+
+set -eu
+
+say() { printf '%s\n' "$*"; }
+
+fail() {
+  printf 'displayfs: %s\n' "$*" >&2
+  exit 1
+}
+
+milliseconds() { echo $(($(date +%s%N) / 1000000)); }
+
+# step TEXT COMMAND...: runs the command between two lines.
+step() {
+  say "==> $1"
+  shift
+  started=$(milliseconds)
+  status=0
+  "$@" || status=$?
+  spent=$(($(milliseconds) - started))
+  seconds=$(printf '%d.%02d' $((spent / 1000)) $((spent % 1000 / 10)))
+  if [ "$status" -ne 0 ]; then
+    say "    failed after $seconds s"
+    exit "$status"
+  fi
+  say "    took $seconds s"
+}
+
+# as_root COMMAND...: with sudo for those who are not root.
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    fail "root must run this, and there is no sudo: $*"
+  fi
+}
+
+# Sets $swift.
+find_swift() {
+  for swift in "$(command -v swift || true)" "${SWIFT_HOME:-/opt/swift}/usr/bin/swift" /usr/local/bin/swift \
+    "${HOME:-/root}/.local/share/swiftly/bin/swift" /usr/libexec/swift/bin/swift; do
+    [ -x "$swift" ] || continue
+    # OpenStack's client has the same name, and `swift --version` is not Swift's there.
+    version=$("$swift" --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p') || continue
+    [ -n "$version" ] || continue
+    # shellcheck disable=SC2086 # two words: major and minor
+    set -- $version
+    [ "$1" -gt 6 ] || { [ "$1" -eq 6 ] && [ "$2" -ge 2 ]; } && return
+    old="$swift is Swift $1.$2. "
+  done
+  fail "${old:-}Swift 6.2 or newer is needed and was not found.
+  Install it from https://www.swift.org/install/linux/ and either put it on PATH or unpack it in /opt/swift."
+}
+
+# Builds the program as it is installed, one file without Swift's libraries beside it. Sets $binary. $here is Mount.
+build_release() {
+  find_swift
+  step "Building displayfs (release) with $swift; the first time takes some minutes" \
+    "$swift" build --package-path "$here/.." -c release --static-swift-stdlib --product displayfs
+  binary=$(cd "$here/.." && pwd)/.build/release/displayfs
+}
