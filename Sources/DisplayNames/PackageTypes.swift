@@ -19,6 +19,8 @@ public struct PackageType: Sendable, Hashable {
 /// extension, one that an application declares, or the bundle bit).
 public struct PackageTypes: Sendable {
   private var types: [FoldedExtension: PackageType] = [:]
+  /// The first extension that was given for each type.
+  private var firstExtensions: [String: String] = [:]
   /// Every extension that may make a directory a package.
   public private(set) var extensions = ExtensionSet()
 
@@ -40,6 +42,25 @@ public struct PackageTypes: Sendable {
     return hasBundleBit ? .byBundleBit : nil
   }
 
+  /// What names the type of a package outside its directory: the uniform type identifier, followed by the extension
+  /// where the identifier alone would not give that back.
+  public func identifier(of name: Name) -> String {
+    guard let type = type(of: name.bytes.span), let stem = FileExtension.stemLength(of: name.bytes.span),
+      let text = Name(name.bytes[(stem + 1)...]).text
+    else { return PackageType.byBundleBit.uti }
+    let ext = text.lowercased()
+    return firstExtensions[type.uti]?.lowercased() == ext ? type.uti : "\(type.uti).\(ext)"
+  }
+
+  /// The extension that `identifier(of:)` stands for, or nil when no extension makes a directory that type here.
+  public func fileExtension(of identifier: String) -> String? {
+    if let ext = firstExtensions[identifier] { return ext }
+    guard let period = identifier.lastIndex(of: ".") else { return nil }
+    let ext = String(identifier[identifier.index(after: period)...])
+    guard let key = FoldedExtension(ext), types[key]?.uti == String(identifier[..<period]) else { return nil }
+    return ext
+  }
+
   /// Adds a type that an application declares. False when the extension is no extension, or is one that the
   /// Finder shows as a folder whatever is declared; a type already present keeps its meaning.
   @discardableResult
@@ -47,7 +68,10 @@ public struct PackageTypes: Sendable {
     guard !Self.folders.contains(ext), ExtensionSet([ext]).count == 1, let key = FoldedExtension(ext) else {
       return false
     }
-    if types[key] == nil { types[key] = type }
+    if types[key] == nil {
+      types[key] = type
+      if type.uti != PackageType.byBundleBit.uti, firstExtensions[type.uti] == nil { firstExtensions[type.uti] = ext }
+    }
     extensions = extensions.inserting([ext])
     return true
   }

@@ -74,6 +74,7 @@ extension Operations {
     table.flush = { raw, _, info in
       let request = Request(raw: raw!)
       guard let file = Handle.file(info) else { return request.succeed() }
+      request.view.importPackage(file, caller: request.caller)
       // Closing a copy makes a backing file system that delays errors (NFS, quotas) report them now.
       let copy = dup(file.descriptor.rawValue)
       if copy < 0 || Glibc.close(copy) == 0 { request.succeed() } else { request.fail(Errno(rawValue: errno)) }

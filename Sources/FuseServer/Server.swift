@@ -58,6 +58,7 @@ public final class Server: @unchecked Sendable {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
     view.finishRemovals()
+    announceWhenAnswering(mountPoint)
     let result = dfs_session_loop(session, UInt32(Self.threads), 0)
     fuse_session_unmount(session)
     // A positive number is the signal that ended the loop: that is how a daemon is stopped.
@@ -80,6 +81,29 @@ public final class Server: @unchecked Sendable {
     want(FUSE_CAP_PARALLEL_DIROPS)
     connection.max_background = 64
     connection.congestion_threshold = 48
-    onReady()
+  }
+
+  /// Asks the mount from a thread of its own: the kernel lets that wait until the session is complete, so the answer
+  /// is what the first user will get.
+  private func announceWhenAnswering(_ mountPoint: String) {
+    let thread = Unmanaged.passRetained(Announcement(path: mountPoint, onReady: onReady))
+    var id = pthread_t()
+    let error = pthread_create(&id, nil, { argument in
+      let announcement = Unmanaged<Announcement>.fromOpaque(argument!).takeRetainedValue()
+      var status = stat()
+      if stat(announcement.path, &status) == 0 || errno == EACCES { announcement.onReady() }
+      return nil
+    }, thread.toOpaque())
+    if error == 0 { pthread_detach(id) } else { thread.release() }
+  }
+
+  private final class Announcement: Sendable {
+    let path: String
+    let onReady: @Sendable () -> Void
+
+    init(path: String, onReady: @escaping @Sendable () -> Void) {
+      self.path = path
+      self.onReady = onReady
+    }
   }
 }

@@ -16,6 +16,14 @@ public struct PackageImportError: Error, CustomStringConvertible, Sendable {
   public let kind: Kind
   public let description: String
 
+  /// A call that prepared the unpacking failed.
+  public init(failed errno: Errno) { self = .failed(errno, "Making room for the package") }
+
+  init(kind: Kind, description: String) {
+    self.kind = kind
+    self.description = description
+  }
+
   static let notAPackage = PackageImportError(
     kind: .notAPackage, description: "The file does not begin with the header of a package.")
 

@@ -50,7 +50,7 @@ extension View {
       let found = Found(
         directory: directory, realName: realName, status: try fileStatus(descriptor.rawValue), facet: .plain)
       let entry = entry(found, in: parent)
-      let file = OpenFile(descriptor: descriptor, node: entry.id)
+      let file = OpenFile(descriptor: descriptor, node: entry.id, flags: flags)
       openNodes.opened(file)
       return CreatedFile(entry: entry, file: file)
     }

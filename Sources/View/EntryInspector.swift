@@ -13,9 +13,9 @@ public struct EntryInspector: Sendable {
   let options: ViewOptions
   private let extensionRule: ExtensionRule
   private let hiddenRules = HiddenRules()
-  private let packageTypes: PackageTypes
+  let packageTypes: PackageTypes
   private let localizer: Localizer
-  private let readsFinderInfo: Bool
+  let readsFinderInfo: Bool
 
   /// - Parameter options: with the profile found out.
   init(options: ViewOptions, root: Directory, logger: Logger) {
@@ -113,7 +113,7 @@ public struct EntryInspector: Sendable {
 
   /// The uniform type identifier for a package's stream.
   func typeIdentifier(of name: Name) -> String {
-    (packageTypes.type(of: name.bytes.span) ?? .byBundleBit).uti
+    packageTypes.identifier(of: name)
   }
 
   func hasKnownExtension(_ name: Name) -> Bool { extensionRule.known.containsExtension(of: name.bytes.span) }

@@ -46,6 +46,9 @@ extension View {
     }
   }
 
+  /// Whether a node is a directory to programs.
+  public func isDirectory(_ id: NodeID) throws(Errno) -> Bool { try attributes(id).st_mode & S_IFMT == S_IFDIR }
+
   /// All entries of a directory of the view, hidden ones included, each explained.
   public func explainAll(in id: NodeID) throws(Errno) -> [Explanation] {
     let handle = try directory(id)

@@ -55,7 +55,7 @@ extension View {
   func open(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
     let descriptor = try openChecked(id, flags: flags, caller: caller)
     if flags & O_TRUNC != 0 { try systemCall { ftruncate(descriptor.rawValue, 0) } }
-    let file = OpenFile(descriptor: descriptor, node: id)
+    let file = OpenFile(descriptor: descriptor, node: id, flags: flags)
     openNodes.opened(file)
     return file
   }
@@ -91,7 +91,7 @@ extension View {
     }
     let status = try fileStatus(descriptor.rawValue)
     let node = nodes.remember(FileIdentity(status), facet: .plain, parent: parent, name: "")
-    let file = OpenFile(descriptor: descriptor, node: node.id)
+    let file = OpenFile(descriptor: descriptor, node: node.id, flags: flags)
     openNodes.opened(file)
     return CreatedFile(
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)

@@ -1,14 +1,18 @@
 import BackingTree
+import Glibc
 import Synchronization
 
 /// A file that a program has open: its own backing descriptor, so that renames and unlinks do not touch it.
 public final class OpenFile: Sendable {
   public let descriptor: Descriptor
   public let node: NodeID
+  /// Whether it was opened for writing.
+  let mayWrite: Bool
 
-  init(descriptor: consuming Descriptor, node: NodeID) {
+  init(descriptor: consuming Descriptor, node: NodeID, flags: CInt) {
     self.descriptor = descriptor
     self.node = node
+    mayWrite = flags & O_ACCMODE != O_RDONLY
   }
 }
 

@@ -17,6 +17,7 @@ extension View {
       let to = CName(copying: newName)
       return try execute(from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
     }
+    var moved: (name: Name, source: Resolved)?
     try DirectoryView.changing(oldView, newView) { () throws(Errno) in
       guard let source = resolve(oldName, in: oldView) else { throw .noSuchFileOrDirectory }
       let typedOld = Name(copying: oldName)
@@ -67,6 +68,13 @@ extension View {
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
       remember(source, typed: typedOld, in: oldHandle, caller: caller)
+      moved = plan.newName.map { ($0, source) }
+    }
+    // Programs that copy safely write under a hidden name first; a package's stream is one now that it can be seen.
+    if importsPackages, let (name, source) = moved, source.child.kind == .file, source.child.hidden != nil,
+      let status = CName(name).withPointer({ try? newHandle.status($0) })
+    {
+      importPackage(at: newParent, realName: CName(name), identity: FileIdentity(status), caller: caller)
     }
   }
 

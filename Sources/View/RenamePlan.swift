@@ -109,6 +109,16 @@ public enum RenamePlan: Equatable, Sendable {
   /// RENAME_EXCHANGE: the contents change places, both real names stay.
   case exchange(from: Name, with: Name)
 
+  /// The real name that the entry has afterwards; nil when nothing moves, or two entries change places.
+  var newName: Name? {
+    switch self {
+    case .nothing, .refuse, .exchange: nil
+    case .move(_, let to, _), .moveThenRemove(_, let to, _), .replaceThenMove(_, _, let to),
+      .exchangeThenRemove(_, let to):
+      to
+    }
+  }
+
   /// - Returns: among the refusals, EPERM for another name for a localized one, EEXIST as described above or
   ///   with `noReplace`, ENOENT for an exchange with nothing, ENAMETOOLONG for a result of more than 255 bytes, EISDIR
   ///   and ENOTDIR as rename(2) has them, EINVAL for both flags at once and for exchanging a package with anything else.

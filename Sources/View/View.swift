@@ -19,6 +19,7 @@ public final class View: Sendable {
   let directoryViews: DirectoryViewCache
   let openNodes = OpenNodes()
   let tunnel: Tunnel
+  let importsPackages: Bool
   let packageSizes = PackageSizes()
   let watch: ChangeWatch?
   private let covered: DirectoryHandle.Covered?
@@ -29,7 +30,7 @@ public final class View: Sendable {
   /// - Parameter covered: the mount point, if there will be one.
   public init(
     source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions,
-    tunnel: Tunnel = Tunnel(), logger: Logger
+    tunnel: Tunnel = Tunnel(), importsPackages: Bool = true, logger: Logger
   ) throws(Errno) {
     let identity = FileIdentity(try fileStatus(source.rawValue))
     let coveredDirectory = DirectoryHandle.Covered(covered)
@@ -49,6 +50,7 @@ public final class View: Sendable {
       directoryViews.remove(id)
     }
     self.tunnel = tunnel
+    self.importsPackages = importsPackages && self.options.profile.appliesRules
     watch = try? ChangeWatch()
     rootDevice = identity.device
   }

@@ -46,9 +46,7 @@ struct HelperInvocation {
 
   func run() throws(Failure) {
     var options = MountOptions()
-    for list in lists {
-      do { try options.add(list) } catch { if !isSloppy { throw error } }
-    }
+    for list in lists { try options.add(list, sloppy: isSloppy) }
     let mounter = try Mounter(source: positional[0], mountPoint: positional[1], options: options)
     if !isRehearsal { try mounter.mount(foreground: false, debug: false) }
   }

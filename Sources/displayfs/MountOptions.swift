@@ -5,6 +5,7 @@ import View
 struct MountOptions {
   var view = ViewOptions()
   var tunnel = TunnelOptions()
+  var importsPackages = true
   /// For libfuse and the kernel.
   var fuse: [String] = []
   var isReadOnly = false
@@ -15,20 +16,24 @@ struct MountOptions {
   private static let ignored: Set<String> = [
     "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "nonempty", "use_ino",
     "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "mand", "nomand", "loud", "silent", "rw", "atime",
-    "diratime", "async", "suid_dumpable", "default_permissions",
+    "diratime", "nodiratime", "async", "suid_dumpable", "default_permissions",
   ]
   /// Passed on as they are.
   private static let passed: Set<String> = [
     "allow_other", "allow_root", "auto_unmount", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "noatime",
-    "nodiratime", "sync", "dirsync", "ro",
+    "sync", "dirsync", "ro",
   ]
   /// Passed on with their value.
-  private static let passedWithValue: Set<String> = ["fsname", "subtype", "max_read", "context", "fscontext"]
-  private static let own = ["extensions", "hidden", "packages", "profile", "language", "tunnel", "tunnel-timeout"]
+  private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
+  private static let own = ["extensions", "hidden", "packages", "profile", "language", "tunnel", "tunnel-timeout", "import"]
 
   /// Adds the options of one `-o`, separated by commas; `\,` is a comma in a value.
-  mutating func add(_ list: String) throws(Failure) {
-    for option in Self.split(list) where !option.isEmpty { try addOne(option) }
+  ///
+  /// - Parameter sloppy: pass over what is no option, as mount(8) asks its helpers with `-s`.
+  mutating func add(_ list: String, sloppy: Bool = false) throws(Failure) {
+    for option in Self.split(list) where !option.isEmpty {
+      do throws(Failure) { try addOne(option) } catch { if !sloppy { throw error } }
+    }
   }
 
   private mutating func addOne(_ option: String) throws(Failure) {
@@ -53,6 +58,13 @@ struct MountOptions {
         }
       } catch { throw Failure(.usage, "\(error)") }
       if try tunnel.set(name, to: parts[1]) { return }
+      if name == "import" {
+        guard ["on", "off"].contains(parts[1]) else {
+          throw Failure(.usage, "import=\(parts[1]): not a value of this option; use one of: on, off")
+        }
+        importsPackages = parts[1] == "on"
+        return
+      }
     } else if Self.own.contains(name) || Self.passedWithValue.contains(name) {
       throw Failure(.usage, "-o \(name): this option needs a value: \(name)=...")
     }

@@ -42,8 +42,9 @@ struct Mounter {
     let view: View
     do throws(Errno) {
       view = try View(
-        source: root, covered: covered, options: viewOptions, tunnel: Tunnel(mode: options.tunnel.mode, timeout: options.tunnel.timeout),
-        logger: logger)
+        source: root, covered: covered, options: viewOptions,
+        tunnel: Tunnel(mode: options.tunnel.mode, timeout: options.tunnel.timeout),
+        importsPackages: options.importsPackages, logger: logger)
     } catch { throw Failure(.system, "\(source): \(error)") }
     let server = Server(view: view, onReady: onReady)
     do throws(Server.MountError) {
@@ -111,6 +112,10 @@ struct Mounter {
   }
 
   private func checkMachine() throws(Failure) {
+    if access("/dev/fuse", F_OK) == 0, access("/dev/fuse", R_OK | W_OK) != 0 {
+      throw Failure(
+        .usage, "/dev/fuse may not be opened by this user: its mode should be 0666 (chmod a+rw /dev/fuse as root)")
+    }
     if access("/dev/fuse", F_OK) != 0 {
       throw Failure(
         .system, "/dev/fuse is missing: load the kernel module (modprobe fuse), or give the container the device")

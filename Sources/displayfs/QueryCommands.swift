@@ -22,6 +22,7 @@ struct List: ParsableCommand {
     let query = try Query(path, options)
     let entries: [Explanation]
     do throws(Errno) {
+      guard try query.view.isDirectory(query.node) else { throw .notDirectory }
       entries = try query.view.explainAll(in: query.node)
         .filter { all || !$0.isHidden }
         .sorted { $0.displayName < $1.displayName }

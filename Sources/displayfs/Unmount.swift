@@ -14,8 +14,11 @@ struct Unmount: ParsableCommand {
 
   func run() throws {
     let path = absolutePath(mountpoint)
-    guard MountTable.current.contains(where: { $0.mountPoint == path }) else {
+    guard let mount = MountTable.current.last(where: { $0.mountPoint == path }) else {
       throw Failure(.mount, "\(mountpoint): nothing is mounted here")
+    }
+    guard mount.type == "fuse.displayfs" else {
+      throw Failure(.usage, "\(mountpoint): what is mounted here is no displayfs (\(mount.type)); use umount")
     }
     if geteuid() == 0 {
       if umount2(path, (lazy ? 2 /* MNT_DETACH */ : 0) | 8 /* UMOUNT_NOFOLLOW */) == 0 { return }

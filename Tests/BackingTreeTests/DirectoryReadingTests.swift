@@ -23,7 +23,8 @@ struct TemporaryDirectory: ~Copyable {
 
 private func removeTree(_ path: String) -> CInt {
   var child: pid_t = 0
-  var arguments: [UnsafeMutablePointer<CChar>?] = ["rm", "-rf", "--", path].map { strdup($0) } + [nil]
+  let words: [String] = ["rm", "-rf", "--", path]
+  var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
   defer { for argument in arguments { free(argument) } }
   guard posix_spawnp(&child, "rm", nil, nil, &arguments, environ) == 0 else { return -1 }
   var status: CInt = 0
