@@ -112,11 +112,16 @@ extension stat {
   var permissions: mode_t { st_mode & 0o7777 }
 }
 
-/// An extended attribute as text, nil when it is not there.
-func attribute(_ name: String, of path: String) -> String? {
+/// An extended attribute, nil when it is not there.
+func attributeBytes(_ name: String, of path: String) -> [UInt8]? {
   var buffer = [UInt8](repeating: 0, count: 4096)
   let count = lgetxattr(path, name, &buffer, buffer.count)
-  return count < 0 ? nil : String(decoding: buffer.prefix(count), as: UTF8.self)
+  return count < 0 ? nil : Array(buffer.prefix(count))
+}
+
+/// An extended attribute as text, nil when it is not there.
+func attribute(_ name: String, of path: String) -> String? {
+  attributeBytes(name, of: path).map { String(decoding: $0, as: UTF8.self) }
 }
 
 func setAttribute(_ name: String, to value: some Collection<UInt8>, of path: String) -> Errno? {
