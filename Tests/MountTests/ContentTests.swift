@@ -134,7 +134,13 @@ import Testing
 
   @Test func aTemporaryFileIsGivenAName() throws {
     let view = try view()
-    let file = try OpenFile(view.mountPoint, dfs_O_TMPFILE | O_RDWR)
+    let file: OpenFile
+    do {
+      file = try OpenFile(view.mountPoint, dfs_O_TMPFILE | O_RDWR)
+    } catch Errno.notSupportedOnSocket {
+      // libfuse passes the request on since 3.17. Before, programs are told so, and make a file with a name.
+      return
+    }
     #expect(file.write("made") == 4)
     #expect(view.realListing() == ["notes.txt"])
     #expect(file.status.st_nlink == 0)
