@@ -1,0 +1,119 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// What the backing file systems say is what programs are told.
+@Suite(.mounting) struct BackingErrorTests {
+  private func mountTemporary(_ path: String, _ options: String) -> Bool {
+    makeDirectory(path)
+    return Shell.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path]).status == 0
+  }
+
+  @Test(.asRoot) func aFullFileSystemSaysSo() throws {
+    let view = try MountedView { root in
+      try #require(mountTemporary(root, "size=256k,nr_inodes=50"))
+      try put("kept", at: "\(root)/notes.txt")
+    }
+    let file = try OpenFile(view.at("big"), O_RDWR | O_CREAT)
+    let block = [UInt8](repeating: 0x41, count: 64 << 10)
+    var written = 0
+    var error: Errno?
+    while error == nil, written < 1 << 20 {
+      error = failure { CInt(truncatingIfNeeded: write(file.descriptor, block, block.count)) }
+      written += block.count
+    }
+    #expect(error == .noSpace)
+    #expect(failure { dfs_fallocate(file.descriptor, 0, 0, 1 << 20) } == .noSpace)
+    #expect(unlink(view.at("big")) == 0)
+    var made = 0
+    while made < 100, mkdir(view.at("d\(made)"), 0o755) == 0 { made += 1 }
+    #expect(made < 50)
+    #expect(failure { mkdir(view.at("more"), 0o755) } == .noSpace)
+    #expect(failure { open(view.at("more"), O_CREAT | O_WRONLY, 0o644) } == .noSpace)
+    #expect(failure { symlink("x", view.at("more")) } == .noSpace)
+    #expect(text(view.at("notes")) == "kept")
+    #expect(rmdir(view.at("d0")) == 0)
+    #expect(mkdir(view.at("more"), 0o755) == 0)
+  }
+
+  @Test(.asRoot) func aReadOnlyFileSystemSaysSo() throws {
+    let view = try MountedView { root in
+      try #require(mountTemporary(root, "size=1m"))
+      try put("kept", at: "\(root)/notes.txt")
+      try put("x", at: "\(root)/Letter.rtfd/TXT.rtf")
+      try #require(Shell.run(["mount", "-o", "remount,ro", root]).status == 0)
+    }
+    expectReadOnly(view)
+  }
+
+  @Test func aViewMountedReadOnlySaysSo() throws {
+    let view = try MountedView("ro") { root in
+      try put("kept", at: "\(root)/notes.txt")
+      try put("x", at: "\(root)/Letter.rtfd/TXT.rtf")
+    }
+    expectReadOnly(view)
+  }
+
+  private func expectReadOnly(_ view: MountedView) {
+    #expect(failure { open(view.at("notes"), O_WRONLY) } == .readOnlyFileSystem)
+    #expect(failure { open(view.at("new"), O_WRONLY | O_CREAT, 0o644) } == .readOnlyFileSystem)
+    #expect(failure { mkdir(view.at("new"), 0o755) } == .readOnlyFileSystem)
+    #expect(failure { unlink(view.at("notes")) } == .readOnlyFileSystem)
+    #expect(failure { unlink(view.at("Letter")) } == .readOnlyFileSystem)
+    #expect(failure { rename(view.at("notes"), view.at("new")) } == .readOnlyFileSystem)
+    #expect(failure { chmod(view.at("notes"), 0o600) } == .readOnlyFileSystem)
+    #expect(failure { truncate(view.at("notes"), 0) } == .readOnlyFileSystem)
+    #expect(setAttribute("user.tag", to: [1], of: view.at("notes")) == .readOnlyFileSystem)
+    #expect(text(view.at("notes")) == "kept")
+    #expect(view.realListing() == ["notes.txt", "Letter.rtfd"])
+  }
+
+  @Test(.asRoot) func fileSystemsInsideTheTreeStayApart() throws {
+    let view = try MountedView { root in
+      try put("x", at: "\(root)/notes.txt")
+      try #require(mountTemporary("\(root)/other", "size=3m"))
+      try put("y", at: "\(root)/other/inner.txt")
+    }
+    #expect(view.listing("other") == ["inner"])
+    #expect(failure { rename(view.at("notes"), view.at("other/notes")) } == .improperLink)
+    #expect(failure { link(view.at("notes"), view.at("other/notes")) } == .improperLink)
+    #expect(view.shell("mv notes other/letter").status == 0)
+    #expect(view.realListing("other").contains("letter") || view.realListing("other").contains("letter.txt"))
+    // Free space is that of the place asked about.
+    var (inside, outside) = (statvfs(), statvfs())
+    #expect(statvfs(view.at("other"), &inside) == 0)
+    #expect(statvfs(view.real("other"), &outside) == 0)
+    #expect(inside.f_blocks * inside.f_frsize == outside.f_blocks * outside.f_frsize)
+    #expect(inside.f_blocks * inside.f_frsize == 3 << 20)
+    #expect(failure { rmdir(view.at("other")) } == .resourceBusy)
+  }
+
+  @Test func freeSpaceIsThatOfTheBackingFileSystem() throws {
+    let view = try MountedView()
+    var (shown, real) = (statvfs(), statvfs())
+    #expect(statvfs(view.mountPoint, &shown) == 0)
+    #expect(statvfs(view.source, &real) == 0)
+    #expect(shown.f_blocks == real.f_blocks && shown.f_bsize == real.f_bsize && shown.f_frsize == real.f_frsize)
+    #expect(shown.f_files == real.f_files)
+    #expect(shown.f_namemax == 255)
+    #expect(view.shell("df -P . | tail -1").text.hasPrefix(view.source))
+  }
+
+  @Test func errorsAreThoseOfTheBackingFileSystem() throws {
+    let view = try MountedView { root in
+      try put("x", at: "\(root)/notes.txt")
+      try put("x", at: "\(root)/Full/x")
+    }
+    #expect(failure { rmdir(view.at("Full")) } == .directoryNotEmpty)
+    #expect(failure { rmdir(view.at("notes")) } == .notDirectory)
+    #expect(failure { rename(view.at("Full"), view.at("Full/inner")) } == .invalidArgument)
+    #expect(failure { rename(view.at("Full"), view.at("notes")) } == .notDirectory)
+    #expect(failure { rename(view.at("notes"), view.at("Full")) } == .isDirectory)
+    #expect(failure { link(view.at("Full"), view.at("link")) } == .notPermitted)
+    var target = [CChar](repeating: 0, count: 16)
+    #expect(failure { CInt(truncatingIfNeeded: readlink(view.at("notes"), &target, 16)) } == .invalidArgument)
+    #expect(failure { unlink(view.at("absent")) } == .noSuchFileOrDirectory)
+    #expect(failure { mkdir(view.at(String(repeating: "n", count: 256)), 0o755) } == .fileNameTooLong)
+  }
+}

@@ -1,0 +1,230 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// What programs do with the content of files, by a display name wherever one is given.
+@Suite(.mounting) struct ContentTests {
+  private func view(_ options: String = "") throws -> MountedView {
+    try MountedView(options) { root in try put("0123456789", at: "\(root)/notes.txt") }
+  }
+
+  @Test func anUnlinkedFileStaysOpen() throws {
+    let view = try view()
+    let file = try OpenFile(view.at("notes"), O_RDWR)
+    #expect(unlink(view.at("notes")) == 0)
+    #expect(view.realListing() == [])
+    #expect(file.text() == "0123456789")
+    #expect(file.write("ABC", at: 2) == 3)
+    #expect(file.text() == "01ABC56789")
+    #expect(file.status.st_nlink == 0)
+    #expect(file.status.st_size == 10)
+    #expect(failure { ftruncate(file.descriptor, 4) } == nil)
+    #expect(file.status.st_size == 4)
+    #expect(failure { fchmod(file.descriptor, 0o600) } == nil)
+    #expect(file.status.permissions == 0o600)
+    #expect(failure { fsync(file.descriptor) } == nil)
+    #expect(file.text() == "01AB")
+    // Its name is free, and nothing that stands in for the open file is in the way.
+    try put("new", at: view.at("notes.txt"))
+    #expect(file.text() == "01AB")
+    #expect(view.realListing() == ["notes.txt"])
+  }
+
+  @Test func aReplacedFileStaysOpen() throws {
+    let view = try view()
+    let file = try OpenFile(view.at("notes"), O_RDWR)
+    try put("new", at: view.at("draft"))
+    #expect(rename(view.at("draft"), view.at("notes")) == 0)
+    #expect(file.text() == "0123456789")
+    #expect(file.write("X", at: 0) == 1)
+    #expect(text(view.at("notes")) == "new")
+    #expect(file.text() == "X123456789")
+  }
+
+  @Test func anOpenFileFollowsItsRename() throws {
+    let view = try view()
+    let file = try OpenFile(view.at("notes"), O_RDWR)
+    #expect(rename(view.at("notes"), view.at("letter")) == 0)
+    #expect(file.write("X", at: 0) == 1)
+    #expect(text(view.at("letter")) == "X123456789")
+    #expect(file.status.st_ino == status(view.at("letter"))?.st_ino)
+  }
+
+  @Test func writesThroughEitherNameAreOneFile() throws {
+    let view = try view()
+    let first = try OpenFile(view.at("notes"), O_RDWR)
+    let second = try OpenFile(view.at("notes.txt"), O_RDWR)
+    #expect(first.status.st_ino == second.status.st_ino)
+    #expect(first.write("AB", at: 0) == 2)
+    #expect(second.text() == "AB23456789")
+    #expect(second.write("YZ", at: 8) == 2)
+    #expect(first.text() == "AB234567YZ")
+    #expect(text(view.real("notes.txt")) == "AB234567YZ")
+    #expect(truncate(view.at("notes"), 3) == 0)
+    #expect(second.text() == "AB2")
+  }
+
+  @Test func offsetsBeyondFourGigabytesWork() throws {
+    let view = try view()
+    let far = 5 << 30
+    let file = try OpenFile(view.at("large"), O_RDWR | O_CREAT)
+    #expect(file.write("far", at: far) == 3)
+    #expect(file.text(10, at: far) == "far")
+    #expect(file.status.st_size == far + 3)
+    #expect(file.status.st_blocks < 100)
+    #expect(file.bytes(4, at: 1 << 32) == [0, 0, 0, 0])
+    #expect(status(view.real("large"))?.st_size == far + 3)
+  }
+
+  @Test func holesAreFoundWhereTheyAre() throws {
+    let view = try view()
+    let real = try OpenFile(view.real("holes"), O_RDWR | O_CREAT)
+    #expect(ftruncate(real.descriptor, 3 << 20) == 0)
+    #expect(real.write("data", at: 1 << 20) == 4)
+    #expect(fsync(real.descriptor) == 0)
+    let file = try OpenFile(view.at("holes"))
+    for (whence, from) in [
+      (dfs_SEEK_DATA, 0), (dfs_SEEK_HOLE, 0), (dfs_SEEK_HOLE, 1 << 20), (dfs_SEEK_DATA, 2 << 20), (dfs_SEEK_HOLE, 4 << 20),
+    ] {
+      errno = 0
+      let expected = lseek(real.descriptor, from, whence)
+      let expectedError = expected < 0 ? errno : 0
+      errno = 0
+      let found = lseek(file.descriptor, from, whence)
+      #expect(found == expected, "\(whence) from \(from)")
+      #expect((found < 0 ? errno : 0) == expectedError)
+    }
+  }
+
+  /// The modes of fallocate(2): to keep the size, punch a hole, collapse, zero and insert.
+  @Test(arguments: [0, 1, 1 | 2, 8, 16, 16 | 1, 32] as [CInt])
+  func fallocateDoesWhatTheBackingFileSystemDoes(mode: CInt) throws {
+    let view = try view()
+    let content = [UInt8](repeating: 0x41, count: 64 << 10)
+    try put(content, at: view.real("direct"))
+    try put(content, at: view.real("mounted"))
+    func run(_ path: String) throws -> Errno? {
+      let file = try OpenFile(path, O_RDWR)
+      return failure { dfs_fallocate(file.descriptor, mode, 8192, mode & 40 == 0 ? 128 << 10 : 4096) }
+    }
+    let (expected, actual) = (try run(view.real("direct")), try run(view.at("mounted")))
+    // The kernel passes not every mode on to user space; what it refuses is refused as not supported.
+    if actual == .notSupported, expected != .notSupported {
+      #expect(contents(view.real("mounted")) == content)
+      return
+    }
+    #expect(actual == expected)
+    #expect(contents(view.real("mounted")) == contents(view.real("direct")))
+    #expect(contents(view.at("mounted")) == contents(view.real("direct")))
+    #expect(status(view.at("mounted"))?.st_size == status(view.real("direct"))?.st_size)
+    #expect(status(view.at("mounted"))?.st_blocks == status(view.real("direct"))?.st_blocks)
+  }
+
+  @Test func copyFileRangeCopies() throws {
+    let view = try view()
+    let from = try OpenFile(view.at("notes"))
+    let to = try OpenFile(view.at("copy"), O_RDWR | O_CREAT)
+    #expect(dfs_copy_file_range(from.descriptor, 2, to.descriptor, 1, 5, 0) == 5)
+    #expect(to.bytes(20, at: 0) == [0] + Array("23456".utf8))
+    #expect(to.status.st_size == 6)
+    #expect(text(view.real("copy")) == "\0" + "23456")
+    #expect(dfs_copy_file_range(from.descriptor, 10, to.descriptor, 0, 5, 0) == 0)
+  }
+
+  @Test func aTemporaryFileIsGivenAName() throws {
+    let view = try view()
+    let file: OpenFile
+    do {
+      file = try OpenFile(view.mountPoint, dfs_O_TMPFILE | O_RDWR)
+    } catch Errno.notSupportedOnSocket {
+      // libfuse passes the request on since 3.17. Before, programs are told so, and make a file with a name.
+      return
+    }
+    #expect(file.write("made") == 4)
+    #expect(view.realListing() == ["notes.txt"])
+    #expect(file.status.st_nlink == 0)
+    let handle = "/proc/self/fd/\(file.descriptor)"
+    #expect(failure { linkat(AT_FDCWD, handle, AT_FDCWD, view.at("named.txt"), CInt(AT_SYMLINK_FOLLOW)) } == nil)
+    #expect(text(view.at("named")) == "made")
+    #expect(file.status.st_nlink == 1)
+    #expect(failure { linkat(AT_FDCWD, handle, AT_FDCWD, view.at("notes"), CInt(AT_SYMLINK_FOLLOW)) } == .fileExists)
+  }
+
+  @Test func appendsOfTwoProcessesDoNotOverwriteEachOther() throws {
+    let view = try view()
+    let script = """
+      write() { i=0; while [ $i -lt 200 ]; do echo "$1$i" >>log; i=$((i+1)); done; }
+      : >log; write a & write b & wait; sort -u log | wc -l; wc -l <log
+      """
+    #expect(view.shell(script).text == "400\n400")
+    let first = try OpenFile(view.at("log2"), O_WRONLY | O_CREAT | O_APPEND)
+    let second = try OpenFile(view.real("log2"), O_WRONLY | O_APPEND)
+    for _ in 0..<10 {
+      #expect(first.write("a") == 1)
+      #expect(second.write("b") == 1)
+    }
+    #expect(text(view.at("log2")) == String(repeating: "ab", count: 10))
+  }
+
+  @Test func sharedMappingsAndCallsSeeTheSameBytes() throws {
+    let view = try view()
+    let file = try OpenFile(view.at("notes"), O_RDWR)
+    let mapped = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
+    defer { munmap(mapped, 4096) }
+    try #require(mapped != MAP_FAILED)
+    let bytes = mapped.assumingMemoryBound(to: UInt8.self)
+    #expect(bytes[3] == UInt8(ascii: "3"))
+    bytes[0] = UInt8(ascii: "M")
+    #expect(file.text(1) == "M")
+    #expect(file.write("W", at: 1) == 1)
+    #expect(bytes[1] == UInt8(ascii: "W"))
+    #expect(msync(mapped, 4096, CInt(MS_SYNC)) == 0)
+    #expect(text(view.real("notes.txt")) == "MW23456789")
+    #expect(view.shell("head -c 3 notes").text == "MW2")
+  }
+
+  @Test func programsRunFromTheView() throws {
+    let view = try view()
+    try put("#!/bin/sh\necho ran\n", at: view.at("tool"))
+    #expect(chmod(view.at("tool"), 0o755) == 0)
+    #expect(view.shell("./tool").text == "ran")
+    #expect(view.shell("cp /bin/echo program && ./program ran").text == "ran")
+  }
+
+  @Test func aThousandFilesCanBeOpenAtOnce() throws {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    limit.rlim_cur = min(limit.rlim_max, 4096)
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let view = try view()
+    let files = try (0..<1000).map { try OpenFile(view.at("file\($0)"), O_RDWR | O_CREAT) }
+    for (number, file) in files.enumerated() { file.write("\(number)") }
+    for (number, file) in files.enumerated() { #expect(file.text() == "\(number)") }
+    #expect(view.listing().count == 1001)
+  }
+
+  @Test func flushAndSyncSucceed() throws {
+    let view = try view()
+    let file = try OpenFile(view.at("notes"), O_RDWR)
+    file.write("synced", at: 0)
+    #expect(failure { fsync(file.descriptor) } == nil)
+    #expect(failure { fdatasync(file.descriptor) } == nil)
+    let directory = try OpenFile(view.mountPoint)
+    #expect(failure { fsync(directory.descriptor) } == nil)
+    #expect(failure { dfs_syncfs(file.descriptor) } == nil)
+  }
+
+  @Test func openFlagsAreObeyed() throws {
+    let view = try view()
+    #expect(failure { open(view.at("notes"), O_WRONLY | O_DIRECTORY) } == .notDirectory)
+    #expect(failure { open(view.mountPoint, O_WRONLY) } == .isDirectory)
+    #expect(failure { open(view.at("notes/x"), O_RDONLY) } == .notDirectory)
+    #expect(failure { open(view.at("absent"), O_RDONLY) } == .noSuchFileOrDirectory)
+    let readOnly = try OpenFile(view.at("notes"))
+    #expect(failure { CInt(truncatingIfNeeded: write(readOnly.descriptor, "x", 1)) } == .badFileDescriptor)
+    let truncated = try OpenFile(view.at("notes"), O_RDWR | O_TRUNC)
+    #expect(truncated.status.st_size == 0)
+    #expect(status(view.real("notes.txt"))?.st_size == 0)
+  }
+}

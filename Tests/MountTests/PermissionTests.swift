@@ -1,0 +1,197 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// What ordinary users may do in a view that root has mounted for all: what they may do in the backing tree.
+@Suite(.mounting, .asRoot) struct PermissionTests {
+  private static let anna: uid_t = 61001
+  private static let bert: uid_t = 61002
+  private static let staff: gid_t = 62000
+
+  /// A view with a directory `open` in which everybody may make files.
+  private func view(_ options: String = "allow_other", build: (String) throws -> Void = { _ in }) throws -> MountedView {
+    try MountedView(options) { root in
+      makeDirectory("\(root)/open")
+      chmod("\(root)/open", 0o777)
+      try build(root)
+    }
+  }
+
+  private func run(
+    _ view: MountedView, as user: uid_t, groups: [gid_t] = [], _ script: String
+  ) -> Outcome {
+    let list = groups.isEmpty ? "--clear-groups" : "--groups=" + groups.map(String.init).joined(separator: ",")
+    return Shell.run(
+      ["setpriv", "--reuid=\(user)", "--regid=\(user)", list, "/bin/sh", "-c", "cd '\(view.mountPoint)' && { \(script)\n}"],
+      with: ["SOURCE": view.source])
+  }
+
+  @Test func newEntriesBelongToWhoMadeThem() throws {
+    let view = try view()
+    let script = "cd open && : >file && mkdir directory && ln -s x link && mkfifo pipe && printf x >notes.txt"
+    let outcome = run(view, as: Self.anna, script)
+    #expect(outcome.status == 0, "\(outcome.errorText)")
+    for name in ["file", "directory", "link", "pipe", "notes.txt"] {
+      let made = try #require(status(view.real("open/\(name)")))
+      #expect(made.st_uid == Self.anna && made.st_gid == Self.anna, "\(name)")
+    }
+  }
+
+  @Test func theBackingTreesPermissionsHold() throws {
+    let view = try view { root in
+      try put("secret", at: "\(root)/secret.txt")
+      chmod("\(root)/secret.txt", 0o600)
+      try put("x", at: "\(root)/closed/x.txt")
+      chmod("\(root)/closed", 0o700)
+      try put("read me", at: "\(root)/public.txt")
+    }
+    for script in [
+      "cat secret", "cat secret.txt", "ls closed", "cat closed/x", "cat closed/x.txt", "echo x >public", "echo x >new", "rm public",
+      "mv public other", "ln public open/stolen 2>/dev/null && echo x >open/stolen", "chmod 777 public", "chown \(Self.anna) public",
+      "touch -d 2001-01-01 public", "truncate -s 0 public", "setfattr -n user.tag -v x public", "rmdir open", "mkdir d",
+    ] {
+      let outcome = run(view, as: Self.anna, script)
+      #expect(outcome.status != 0, "\(script)")
+    }
+    #expect(run(view, as: Self.anna, "cat public").text == "read me")
+    #expect(text(view.real("public.txt")) == "read me")
+    #expect(view.realListing() == ["open", "secret.txt", "closed", "public.txt"])
+  }
+
+  @Test func aDirectoryThatCannotBeReadCanStillBePassed() throws {
+    let view = try view { root in
+      try put("x", at: "\(root)/passage/known.txt")
+      chmod("\(root)/passage", 0o711)
+    }
+    #expect(run(view, as: Self.anna, "ls passage").status != 0)
+    #expect(run(view, as: Self.anna, "cat passage/known.txt").text == "x")
+  }
+
+  @Test func supplementaryGroupsCount() throws {
+    let view = try view { root in
+      makeDirectory("\(root)/team")
+      chown("\(root)/team", 0, Self.staff)
+      chmod("\(root)/team", 0o770)
+      try put("plan", at: "\(root)/team/plan.txt")
+      chown("\(root)/team/plan.txt", 0, Self.staff)
+      chmod("\(root)/team/plan.txt", 0o660)
+    }
+    #expect(run(view, as: Self.anna, "cat team/plan").status != 0)
+    let member = run(view, as: Self.anna, groups: [Self.staff], "cat team/plan && echo more >>team/plan && : >team/new")
+    #expect(member.status == 0, "\(member.errorText)")
+    #expect(text(view.real("team/plan.txt")) == "planmore\n")
+    #expect(status(view.real("team/new"))?.st_uid == Self.anna)
+    // A member may give a file of their own to the group, and to no other.
+    #expect(run(view, as: Self.anna, groups: [Self.staff], "chgrp \(Self.staff) team/new").status == 0)
+    #expect(run(view, as: Self.anna, groups: [Self.staff], "chgrp 62001 team/new").status != 0)
+  }
+
+  @Test func setGroupDirectoriesPassOnTheirGroup() throws {
+    let view = try view { root in
+      makeDirectory("\(root)/shared")
+      chown("\(root)/shared", 0, Self.staff)
+      chmod("\(root)/shared", 0o2777)
+    }
+    #expect(run(view, as: Self.anna, "mkdir shared/inner && : >shared/file && : >shared/inner/deep").status == 0)
+    for name in ["inner", "file", "inner/deep"] { #expect(status(view.real("shared/\(name)"))?.st_gid == Self.staff) }
+    #expect(status(view.real("shared/inner"))?.permissions == 0o2755)
+    #expect(status(view.real("shared/file"))?.permissions == 0o644)
+  }
+
+  @Test func stickyDirectoriesKeepOthersOut() throws {
+    let view = try view()
+    chmod(view.real("open"), 0o1777)
+    #expect(run(view, as: Self.anna, "printf mine >open/notes.txt").status == 0)
+    #expect(run(view, as: Self.bert, "rm -f open/notes").status != 0)
+    #expect(run(view, as: Self.bert, "mv open/notes open/other").status != 0)
+    #expect(run(view, as: Self.bert, "printf x >open/own && mv open/own open/notes").status != 0)
+    #expect(text(view.real("open/notes.txt")) == "mine")
+    #expect(run(view, as: Self.anna, "mv open/notes open/other && rm open/other").status == 0)
+  }
+
+  @Test func theCallersUmaskHolds() throws {
+    let view = try view()
+    #expect(run(view, as: Self.anna, "umask 027; : >open/file; mkdir open/directory; umask 0; : >open/all; mkdir open/free").status == 0)
+    #expect(status(view.real("open/file"))?.permissions == 0o640)
+    #expect(status(view.real("open/directory"))?.permissions == 0o750)
+    #expect(status(view.real("open/all"))?.permissions == 0o666)
+    #expect(status(view.real("open/free"))?.permissions == 0o777)
+  }
+
+  @Test func accessControlListsHoldAndAreInherited() throws {
+    let view = try view { root in
+      try put("for bert", at: "\(root)/letter.txt")
+      chmod("\(root)/letter.txt", 0o600)
+    }
+    guard Shell.run("setfacl -m u:\(Self.bert):r letter.txt", in: view.source).status == 0 else { return }
+    #expect(run(view, as: Self.bert, "cat letter").text == "for bert")
+    #expect(run(view, as: Self.anna, "cat letter").status != 0)
+    let through = view.shell("setfacl -m u:\(Self.anna):rw letter && setfacl -d -m u:\(Self.bert):rwx,g::-,o::- open")
+    #expect(through.status == 0, "\(through.errorText)")
+    #expect(run(view, as: Self.anna, "printf x >>letter").status == 0)
+    // Where there is a default list, it takes the place of the umask.
+    let made = run(view, as: Self.anna, "umask 077; mkdir open/inner; printf y >open/inner/file.txt; : >open/file.txt")
+    #expect(made.status == 0, "\(made.errorText)")
+    #expect(run(view, as: Self.bert, "cat open/inner/file").text == "y")
+    let direct = Shell.run(
+      "umask 077; mkdir open/direct; : >open/direct.txt; for e in inner direct; do getfacl -cpE open/$e >$e.acl; done; "
+        + "for e in file direct; do getfacl -cpE open/$e.txt >$e.acl2; done; cmp inner.acl direct.acl && cmp file.acl2 direct.acl2",
+      in: view.source)
+    #expect(direct.status == 0, "\(direct.text) \(direct.errorText)")
+    let lists = "getfacl -cpnE open open/inner open/file.txt letter.txt"
+    #expect(view.shell(lists).text == Shell.run(lists, in: view.source).text)
+  }
+
+  @Test func writingClearsTheSetIdBits() throws {
+    let view = try view { root in
+      for name in ["write", "truncate", "chown", "fallocate"] {
+        try put("program", at: "\(root)/open/\(name)")
+        chown("\(root)/open/\(name)", Self.anna, Self.anna)
+        chmod("\(root)/open/\(name)", 0o6777)
+      }
+    }
+    #expect(run(view, as: Self.bert, "printf x >>open/write").status == 0)
+    #expect(status(view.at("open/write"))?.permissions == 0o777)
+    #expect(status(view.real("open/write"))?.permissions == 0o777)
+    #expect(run(view, as: Self.bert, "truncate -s 3 open/truncate").status == 0)
+    #expect(status(view.real("open/truncate"))?.permissions == 0o777)
+    #expect(run(view, as: Self.bert, "fallocate -l 10000 open/fallocate").status == 0)
+    #expect(status(view.real("open/fallocate"))?.permissions == 0o777)
+    #expect(run(view, as: Self.anna, "chgrp \(Self.anna) open/chown").status == 0)
+    #expect(status(view.real("open/chown"))?.permissions == 0o777)
+  }
+
+  @Test func rootsOwnMountIsForRootAlone() throws {
+    let view = try view("")
+    #expect(run(view, as: Self.anna, "ls").status != 0)
+    #expect(view.shell("ls").text == "open")
+  }
+
+  @Test func ownersChangeWhatIsTheirs() throws {
+    let view = try view()
+    #expect(run(view, as: Self.anna, ": >open/notes.txt; chmod 600 open/notes; touch -d @1000000000.5 open/notes").status == 0)
+    let file = try #require(status(view.real("open/notes.txt")))
+    #expect(file.permissions == 0o600)
+    #expect(file.st_mtim.tv_sec == 1_000_000_000 && file.st_mtim.tv_nsec == 500_000_000)
+    #expect(run(view, as: Self.anna, "chown \(Self.bert) open/notes").status != 0)
+    #expect(run(view, as: Self.bert, "chmod 777 open/notes").status != 0)
+    #expect(chown(view.at("open/notes"), Self.bert, Self.bert) == 0)
+    #expect(status(view.real("open/notes.txt"))?.st_uid == Self.bert)
+    #expect(run(view, as: Self.bert, "cat open/notes").status == 0)
+  }
+
+  @Test func aPackageThatSomebodyMayNotRemoveStays() throws {
+    let view = try view { root in
+      try put("x", at: "\(root)/Album.photoslibrary/x")
+      try put("x", at: "\(root)/open/Mine.rtfd/locked/x")
+      chown("\(root)/open/Mine.rtfd", Self.anna, Self.anna)
+      try put("x", at: "\(root)/open/Sticky.rtfd/x")
+    }
+    #expect(run(view, as: Self.anna, "rm -f Album").status != 0)
+    #expect(isThere(view.real("Album.photoslibrary/x")))
+    chmod(view.real("open"), 0o1777)
+    #expect(run(view, as: Self.anna, "rm -f open/Sticky").status != 0)
+    #expect(isThere(view.real("open/Sticky.rtfd/x")))
+  }
+}

@@ -1,0 +1,85 @@
+import Glibc
+
+/// What became of a program.
+struct Outcome: Sendable {
+  /// The exit status, or 128 and the number of the signal that ended it.
+  let status: CInt
+  let output: [UInt8]
+  let errors: [UInt8]
+
+  /// The standard output without the line break at its end.
+  var text: String { Self.trimmed(output) }
+  var errorText: String { Self.trimmed(errors) }
+  /// The lines of the standard output, as names.
+  var names: Set<FileName> { Set(output.split(separator: 0x0a).map { FileName($0) }) }
+
+  private static func trimmed(_ bytes: [UInt8]) -> String {
+    var text = String(decoding: bytes, as: UTF8.self)
+    while text.hasSuffix("\n") { text.removeLast() }
+    return text
+  }
+}
+
+/// Programs that tests run.
+enum Shell {
+  /// Runs `/bin/sh -c script` for at most a minute.
+  static func run(
+    _ script: String, in directory: String = "/", with variables: [String: String] = [:]
+  ) -> Outcome {
+    run(["/bin/sh", "-c", "cd '\(directory)' || exit 125\n" + script], with: variables)
+  }
+
+  /// Runs a program that is found along PATH.
+  ///
+  /// Its output goes to files: a daemon that it leaves behind would hold a pipe open.
+  static func run(_ arguments: [String], with variables: [String: String] = [:]) -> Outcome {
+    var template = Array("\(temporaryDirectory)/displayfs-output-XXXXXX".utf8CString)
+    guard let directory = mkdtemp(&template).map({ String(cString: $0) }) else {
+      return Outcome(status: 126, output: [], errors: Array("mkdtemp: \(errno)".utf8))
+    }
+    defer {
+      for name in ["out", "err"] { unlink("\(directory)/\(name)") }
+      rmdir(directory)
+    }
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "\(directory)/out", O_WRONLY | O_CREAT, 0o600)
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "\(directory)/err", O_WRONLY | O_CREAT, 0o600)
+    var child: pid_t = 0
+    let failed = withCStrings(["timeout", "-k", "5", "60"] + arguments) { arguments in
+      withCStrings(environment(with: variables)) { environment in
+        posix_spawnp(&child, "timeout", &actions, nil, arguments, environment)
+      }
+    }
+    guard failed == 0 else {
+      return Outcome(status: 127, output: [], errors: Array(String(cString: strerror(failed)).utf8))
+    }
+    var status: CInt = 0
+    while waitpid(child, &status, 0) < 0 && errno == EINTR {}
+    let signal = status & 0x7f
+    return Outcome(
+      status: signal == 0 ? (status >> 8) & 0xff : 128 + signal,
+      output: contents("\(directory)/out") ?? [], errors: contents("\(directory)/err") ?? [])
+  }
+
+  static var temporaryDirectory: String { getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp" }
+
+  /// That of the test process, but for the variables that choose a language.
+  private static func environment(with variables: [String: String]) -> [String] {
+    let inherited = (contents("/proc/self/environ") ?? []).split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+    let replaced = Set(variables.keys).union(["LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"])
+    return inherited.filter { !replaced.contains(String($0.prefix { $0 != "=" })) } + ["LC_ALL=C.UTF-8"].filter { _ in
+      variables["LC_ALL"] == nil
+    } + variables.map { "\($0.key)=\($0.value)" }
+  }
+
+  private static func withCStrings<R>(
+    _ strings: [String], _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> R
+  ) -> R {
+    var pointers: [UnsafeMutablePointer<CChar>?] = strings.map { strdup($0) } + [nil]
+    defer { for pointer in pointers { free(pointer) } }
+    return pointers.withUnsafeMutableBufferPointer { body($0.baseAddress!) }
+  }
+}
