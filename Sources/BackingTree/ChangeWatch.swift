@@ -39,11 +39,13 @@ public final class ChangeWatch: Sendable {
 
   /// Watches a directory until `stop`.
   ///
+  /// - Parameter attributes: whether a change of an entry's attributes is told as a change of the entry.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
-    _ directory: Directory, _ handler: @escaping @Sendable (Change) -> Void
+    _ directory: Directory, attributes: Bool, _ handler: @escaping @Sendable (Change) -> Void
   ) throws(Errno) -> Key {
     let mask = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR)
+      | (attributes ? UInt32(IN_ATTRIB) : 0)
     // The lock is held over the call: an event for the new key must find its handler.
     let result: Result<Key, Errno> = watches.withLock { watches in
       do throws(Errno) {

@@ -56,7 +56,8 @@ public struct EntryInspector: Sendable {
   func inspect(
     name: Name, type: FileType, inode: UInt64, in directory: Directory, at place: Place, facts: DirectoryFacts
   ) -> Projection.Child {
-    var child = Projection.Child(realName: name, kind: Self.kind(of: type), inode: inode)
+    var child = Projection.Child(
+      realName: name, kind: Self.kind(of: type), inode: inode, entryType: type.direntType)
     if place == .insidePackage {
       if options.hidden != .show {
         child.hidden = hiddenRules.reason(name: name.bytes.span, kind: child.kind)
