@@ -51,8 +51,9 @@ extension View {
   ) throws(Errno) {
     var position = max(0, position)
     while position < 2 {
-      let id = position == 0 ? open.node : nodes.location(of: open.node)?.parent ?? open.node
-      let inode = nodes.location(of: id).map { inodeNumber($0.identity, .plain) } ?? UInt(id)
+      // What lies above the root of the view is not the view's business, and 0 would make readers skip the entry.
+      let up = position == 0 || open.node == NodeTable.root ? nil : nodes.location(of: open.node)?.parent
+      let inode = nodes.location(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
       let goOn = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
         body(ListedEntry(name: $0, inode: inode, type: S_IFDIR, next: position + 1))
       }
