@@ -14,7 +14,7 @@ import Testing
   /// What an expression of Python makes of the JSON that a command printed.
   private func json(_ outcome: Outcome, _ expression: String) -> String {
     Shell.run(
-      ["python3", "-c", "import json, sys\nd = json.loads(sys.argv[1])\nprint(\(expression))", outcome.text]
+      ["python3", "-c", "import json, sys\nd = json.loads(sys.argv[1])\nprint((\(expression)))", outcome.text]
     ).text
   }
 
