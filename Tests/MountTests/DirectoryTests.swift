@@ -80,10 +80,16 @@ import Testing
       }
       guard name != ".." else { continue }
       types[name] = entry.pointee.d_type
-      #expect(entry.pointee.d_ino == status(view.at(name))?.st_ino, "\(name)")
+      withKnownIssue("`.` is listed with the number that the kernel knows the directory by") {
+        #expect(entry.pointee.d_ino == status(view.at(name))?.st_ino, "\(name)")
+      } when: {
+        name == "."
+      }
     }
-    // DT_DIR, DT_REG, DT_LNK, DT_FIFO.
-    #expect(types == [".": 4, "notes": 8, "Letter": 8, "Folder": 4, "link": 10, "pipe": 1])
+    // DT_DIR, DT_REG and DT_LNK; what a special file is may be left to be asked (DT_UNKNOWN).
+    let special = types.removeValue(forKey: "pipe")
+    #expect(special == 0 || special == 1)
+    #expect(types == [".": 4, "notes": 8, "Letter": 8, "Folder": 4, "link": 10])
   }
 
   @Test func aTreeIsBuiltAndRemovedByTheUsualTools() throws {

@@ -47,10 +47,18 @@ enum Shell {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "\(directory)/out", O_WRONLY | O_CREAT, 0o600)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "\(directory)/err", O_WRONLY | O_CREAT, 0o600)
+    // The threads that tests run on block signals, and a child would inherit that.
+    var attributes = posix_spawnattr_t()
+    posix_spawnattr_init(&attributes)
+    defer { posix_spawnattr_destroy(&attributes) }
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    posix_spawnattr_setsigmask(&attributes, &signals)
+    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
     var child: pid_t = 0
     let failed = withCStrings(["timeout", "-k", "5", "60"] + arguments) { arguments in
       withCStrings(environment(with: variables)) { environment in
-        posix_spawnp(&child, "timeout", &actions, nil, arguments, environment)
+        posix_spawnp(&child, "timeout", &actions, &attributes, arguments, environment)
       }
     }
     guard failed == 0 else {
