@@ -19,6 +19,8 @@ public final class DirectoryView: Sendable {
     var isRead = false
     /// When each directory in it last changed: a marker that appears inside one changes how it is listed.
     var insideChanged: [Projection.Slot: FileTimes] = [:]
+    /// The watches on what is inside an entry and says how it is listed.
+    var inside: [Projection.Slot: [ChangeWatch.Key]] = [:]
     /// The times at the last look, where there is no watch.
     var times: FileTimes?
   }
@@ -44,7 +46,10 @@ public final class DirectoryView: Sendable {
     watchKey = try? watch.watch(handle.directory, attributes: inspector.readsFinderInfo) { [weak self] change in self?.note(change) }
   }
 
-  deinit { if let watchKey { watch?.stop(watchKey) } }
+  deinit {
+    if let watchKey { watch?.stop(watchKey) }
+    for key in state.inside.values.joined() { watch?.stop(key) }
+  }
 
   /// Runs `body` with the projection as the directory is now.
   func withCurrent<R: ~Copyable>(_ body: (borrowing Projection) throws(Errno) -> R) throws(Errno) -> R {
@@ -101,12 +106,29 @@ public final class DirectoryView: Sendable {
     let isCovered = CName(name).withPointer { handle.isCovered($0) }
     // Its time first: what changes after that is seen the next time.
     let times = type == .directory && !isCovered ? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
+    var sources: [[UInt8]] = []
     let slot = state.projection.upsert(
       isCovered
         ? Projection.Child(realName: name, kind: .directory, inode: inode, entryType: type.direntType)
         : inspector.inspect(
-          name: name, type: type, inode: inode, in: handle.directory, at: place, facts: state.facts))
+          name: name, type: type, inode: inode, in: handle.directory, at: place, facts: state.facts,
+          sources: &sources))
     state.insideChanged[slot] = times
+    watchInside(name, slot, sources)
+  }
+
+  /// Hears of changes of the tables that an entry's localized name comes from. Few entries have any.
+  private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
+    for key in state.inside.removeValue(forKey: slot) ?? [] { watch?.stop(key) }
+    guard let watch, !sources.isEmpty else { return }
+    state.inside[slot] = sources.compactMap { path in
+      path.withCName { path in
+        guard let source = try? handle.directory.openBeneath(path, O_RDONLY | O_DIRECTORY) else { return nil }
+        return try? watch.watch(Directory(descriptor: source.rawValue), attributes: false) { [weak self] _ in
+          self?.noteInside(name)
+        }
+      }
+    }
   }
 
   /// Looks at every directory in this one that has changed inside since it was looked at. Asked before a listing: one
