@@ -46,7 +46,9 @@ import Testing
 
   @Test func theWordMountMayBeLeftOut() throws {
     let place = try unmounted()
-    #expect(Displayfs.run([place.source, place.mountPoint, "-o", "language=en", "-o", "extensions=show"]).status == 0)
+    #expect(
+      Displayfs.run([place.source, place.mountPoint, "-o", "language=en", "-o", "extensions=show"]).status
+        == 0)
     #expect(place.listing() == ["notes.txt"])
   }
 
@@ -131,7 +133,9 @@ import Testing
     for path in [place.mountPoint, place.source + "/absent"] {
       let outcome = Displayfs.run(["unmount", path])
       #expect(outcome.status == 32)
-      #expect(outcome.errorText.contains(path) && outcome.errorText.contains("nothing is mounted"), "\(outcome.errorText)")
+      #expect(
+        outcome.errorText.contains(path) && outcome.errorText.contains("nothing is mounted"),
+        "\(outcome.errorText)")
     }
   }
 
@@ -173,7 +177,9 @@ import Testing
     #expect(Displayfs.run(["--version"]).status == 0)
     let help = Displayfs.run(["--help"])
     #expect(help.status == 0)
-    for command in ["mount", "unmount", "ls", "explain", "realpath", "name"] { #expect(help.text.contains(command)) }
+    for command in ["mount", "unmount", "ls", "explain", "realpath", "name"] {
+      #expect(help.text.contains(command))
+    }
     #expect(Displayfs.run([]).status == 1)
     #expect(Displayfs.run(["mount", "--nonsense"]).status == 1)
     #expect(Displayfs.run(["ls", "/", "/"]).status == 1)
@@ -194,7 +200,8 @@ import Testing
   func theHelperTakesItsNameAndItsOptionsLast(name: String) throws {
     let (view, helper) = try helper(name)
     let outcome = Shell.run([
-      helper, view.source, view.mountPoint, "-n", "-v", "-t", "displayfs", "-o", "rw,dev,suid,noauto,language=en,extensions=show",
+      helper, view.source, view.mountPoint, "-n", "-v", "-t", "displayfs", "-o",
+      "rw,dev,suid,noauto,language=en,extensions=show",
     ])
     #expect(outcome.status == 0, "\(outcome.errorText)")
     #expect(view.listing() == ["notes.txt"])
@@ -213,7 +220,9 @@ import Testing
     #expect(strict.status == 1)
     #expect(strict.errorText.contains("did you mean extensions"))
     #expect(!Displayfs.isMounted(view.mountPoint))
-    let sloppy = Shell.run([helper, view.source, view.mountPoint, "-s", "-o", "nonsense,language=en,extensions=show"])
+    let sloppy = Shell.run([
+      helper, view.source, view.mountPoint, "-s", "-o", "nonsense,language=en,extensions=show",
+    ])
     #expect(sloppy.status == 0, "\(sloppy.errorText)")
     withKnownIssue("what follows an unknown option in its list is dropped too") {
       #expect(view.listing() == ["notes.txt"])
@@ -238,7 +247,9 @@ extension MountedView {
   /// The process that serves this mount.
   var daemon: pid_t? {
     for name in names("/proc") {
-      guard let number = pid_t(name.description), let arguments = contents("/proc/\(name)/cmdline") else { continue }
+      guard let number = pid_t(name.description), let arguments = contents("/proc/\(name)/cmdline") else {
+        continue
+      }
       let words = arguments.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
       if words.first == Displayfs.path, words.contains(mountPoint) { return number }
     }

@@ -14,16 +14,22 @@ import Testing
   /// What an expression of Python makes of the JSON that a command printed.
   private func json(_ outcome: Outcome, _ expression: String) -> String {
     Shell.run(
-      ["python3", "-c", "import json, sys\nd = json.loads(sys.argv[1])\nprint((\(expression)))", outcome.text]
+      [
+        "python3", "-c", "import json, sys\nd = json.loads(sys.argv[1])\nprint((\(expression)))",
+        outcome.text,
+      ]
     ).text
   }
 
   @Test func realpathLeadsFromTheViewToTheBackingTree() throws {
     let view = try view()
     for (shown, real) in [
-      ("Benutzer/anna/Dokumente/a", "Users/anna/Documents/a.txt"), ("Programme/Rechner", "Applications/Calculator.app"),
+      ("Benutzer/anna/Dokumente/a", "Users/anna/Documents/a.txt"),
+      ("Programme/Rechner", "Applications/Calculator.app"),
       ("Programme/Calculator.app", "Applications/Calculator.app"), ("Users", "Users"), (".hidden", ".hidden"),
-      ("Benutzer/anna/Dokumente/Versionshinweise/1.0", "Users/anna/Documents/Release Notes.localized/1.0.txt"),
+      (
+        "Benutzer/anna/Dokumente/Versionshinweise/1.0", "Users/anna/Documents/Release Notes.localized/1.0.txt"
+      ),
     ] {
       let mounted = ask(view, "realpath", view.at(shown))
       #expect(mounted.status == 0)
@@ -42,21 +48,25 @@ import Testing
     let view = try view()
     for (real, shown) in [
       ("Users/anna/Documents/a.txt", "a"), ("Applications/Calculator.app", "Rechner"), ("Users", "Benutzer"),
-      ("Users/anna/Documents/Release Notes.localized", "Versionshinweise"), ("Users/anna/Documents/same.txt", "same.txt"),
+      ("Users/anna/Documents/Release Notes.localized", "Versionshinweise"),
+      ("Users/anna/Documents/same.txt", "same.txt"),
     ] {
       #expect(ask(view, "name", view.real(real)).text == shown)
       #expect(ask(view, "name", view.at(real)).text == shown)
       #expect(json(ask(view, "name", "--json", view.real(real)), "d['displayName']") == shown)
     }
     #expect(ask(view, "name", "-o", "language=fr", view.real("Users")).text == "Utilisateurs")
-    #expect(ask(view, "name", "-o", "extensions=show", view.real("Users/anna/Documents/a.txt")).text == "a.txt")
+    #expect(
+      ask(view, "name", "-o", "extensions=show", view.real("Users/anna/Documents/a.txt")).text == "a.txt")
   }
 
   @Test func explainTellsWhy() throws {
     let view = try view()
     let shown = ask(view, "explain", view.real("Users/anna/Documents/a.txt"))
     #expect(shown.status == 0)
-    for part in ["display name: a\n", "real name:    a.txt\n", "kind:         file", "Its extension is hidden."] {
+    for part in [
+      "display name: a\n", "real name:    a.txt\n", "kind:         file", "Its extension is hidden.",
+    ] {
       #expect(shown.text.contains(part), "\(shown.text)")
     }
     let secret = view.real("Users/anna/Downloads/secret.txt")
@@ -65,7 +75,8 @@ import Testing
     #expect(json(object, "d['realName'], d['kind'], d['hidden']") == "('secret.txt', 'file', True)")
     let package = ask(view, "explain", "--json", view.real("Applications/Calculator.app"))
     #expect(json(package, "d['displayName'], d['kind'], d['hidden']") == "('Rechner', 'package', False)")
-    #expect(json(package, "sorted(d)") == "['displayName', 'hidden', 'kind', 'realName', 'realPath', 'reason']")
+    #expect(
+      json(package, "sorted(d)") == "['displayName', 'hidden', 'kind', 'realName', 'realPath', 'reason']")
     #expect(ask(view, "explain", view.real("absent")).status == 2)
   }
 
@@ -77,7 +88,8 @@ import Testing
     #expect(ask(view, "ls", "-l", view.real("Users")).names.contains(FileName("directory\tGeteilt\tShared")))
     let list = ask(view, "ls", "--json", view.real(TestTree.documents))
     #expect(
-      json(list, "[(e['realName'], e['kind']) for e in d if e['displayName'] == 'Letter']") == "[('Letter.rtfd', 'package')]")
+      json(list, "[(e['realName'], e['kind']) for e in d if e['displayName'] == 'Letter']")
+        == "[('Letter.rtfd', 'package')]")
     #expect(json(list, "any(e['hidden'] for e in d)") == "False")
     #expect(json(ask(view, "ls", "--json", folder), "d") == "[]")
     #expect(ask(view, "ls", view.real("absent")).status == 2)
@@ -85,9 +97,12 @@ import Testing
   }
 
   @Test func namesThatAreNotTextAreGivenAsBytes() throws {
-    let view = try MountedView { root in _ = Shell.run("printf x > \"$(printf 'a\\351\\\"\\\\b\\n')\"x", in: root) }
+    let view = try MountedView { root in
+      _ = Shell.run("printf x > \"$(printf 'a\\351\\\"\\\\b\\n')\"x", in: root)
+    }
     let list = Displayfs.run(["ls", "--json", view.source])
-    #expect(json(list, "len(d), d[0]['realNameBytes']") == "(1, '61e9225c620a78')" || json(list, "len(d)") == "1")
+    #expect(
+      json(list, "len(d), d[0]['realNameBytes']") == "(1, '61e9225c620a78')" || json(list, "len(d)") == "1")
     #expect(json(list, "bytes.fromhex(d[0]['displayNameBytes'])[:2] == b'a\\xe9'") == "True")
   }
 
@@ -96,7 +111,10 @@ import Testing
     let cases: [(path: String, answers: [String: String])] = [
       (
         "Programme/Rechner",
-        ["realname": "Calculator.app", "displayname": "Rechner", "kind": "package", "realpath": view.real("Applications/Calculator.app")]
+        [
+          "realname": "Calculator.app", "displayname": "Rechner", "kind": "package",
+          "realpath": view.real("Applications/Calculator.app"),
+        ]
       ),
       ("Users/anna/Documents/a", ["realname": "a.txt", "displayname": "a", "kind": "file"]),
       ("Users/anna/Documents/a.txt", ["realname": "a.txt", "displayname": "a", "kind": "file"]),
@@ -117,11 +135,14 @@ import Testing
     let path = view.at("Users/anna/Documents/a")
     var list = [CChar](repeating: 0, count: 4096)
     let count = listxattr(path, &list, list.count)
-    #expect(!String(decoding: list.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self).contains("displayfs"))
+    #expect(
+      !String(decoding: list.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self).contains(
+        "displayfs"))
     #expect(setAttribute("user.displayfs.realname", to: [1], of: path) != nil)
     #expect(failure { removexattr(path, "user.displayfs.realname") } != nil)
     // A copy of the file with its attributes brings none of them along.
-    #expect(view.shell("cp --preserve=xattr Users/anna/Documents/a.txt Users/anna/Documents/copy.txt").status == 0)
+    #expect(
+      view.shell("cp --preserve=xattr Users/anna/Documents/a.txt Users/anna/Documents/copy.txt").status == 0)
     #expect(attribute("user.displayfs.realname", of: view.real("Users/anna/Documents/copy.txt")) == nil)
   }
 }
