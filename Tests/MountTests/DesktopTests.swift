@@ -1,0 +1,182 @@
+import Glibc
+import Testing
+
+/// What desktops do with a document through its display name: GIO, on which the file managers of GNOME, Xfce, MATE and
+/// Cinnamon are built, and LibreOffice.
+@Suite(.mounting) struct DesktopTests {
+  private static let session = "GVFS_DISABLE_FUSE=1 dbus-run-session -- "
+
+  @Test(
+    .needing("gio", "dbus-run-session"),
+    arguments: [
+      ProgramRun("gio save", "\(session)gio save \"$FILE\" <\"$WORK/$FILE\""),
+      ProgramRun("gio save --backup", "\(session)gio save --backup \"$FILE\" <\"$WORK/$FILE\"", backup: "report~"),
+      ProgramRun("gio save --unlink", "\(session)gio save --unlink \"$FILE\" <\"$WORK/$FILE\""),
+      ProgramRun("gio copy", "\(session)gio copy \"$WORK/$FILE\" \"$FILE\""),
+      ProgramRun("gio copy --backup", "\(session)gio copy --backup \"$WORK/$FILE\" \"$FILE\"", backup: "report~"),
+      ProgramRun("gio move", "\(session)gio move \"$WORK/$FILE\" \"$FILE\""),
+      ProgramRun(
+        "gio rename and back",
+        "\(session)sh -ec 'gio rename \"$FILE\" trip; gio rename trip \"$FILE\"' >/dev/null; cat \"$WORK/$FILE\" >\"$FILE\""),
+    ])
+  func fileManagersSave(_ run: ProgramRun) throws { try run.expectNoDifference() }
+
+  // MARK: Rename and trash, as an ordinary user
+
+  private static let user: uid_t = geteuid() == 0 ? 65534 : geteuid()
+
+  /// A view of a directory that belongs to the user who then runs programs there.
+  private func view() throws -> MountedView {
+    try MountedView(geteuid() == 0 ? "allow_other" : "") { root in
+      try put("letter", at: "\(root)/report.txt")
+      try put("sea", at: "\(root)/Pictures/sea.png")
+      try put("sea", at: "\(root)/Sub/sea.jpg")
+      makeDirectory("\(root)/.home")
+      guard geteuid() == 0 else { return }
+      for path in ["", "report.txt", "Pictures", "Pictures/sea.png", "Sub", "Sub/sea.jpg", ".home"] {
+        chown("\(root)/\(path)", Self.user, Self.user)
+      }
+    }
+  }
+
+  /// Runs a script in a desktop session of its own.
+  private func run(_ view: MountedView, _ script: String) -> Outcome {
+    let change = geteuid() == 0 ? ["setpriv", "--reuid=\(Self.user)", "--regid=\(Self.user)", "--clear-groups"] : []
+    let home = view.real(".home")
+    return Shell.run(
+      change + ["dbus-run-session", "--", "/bin/sh", "-ec", "cd '\(view.mountPoint)'\n\(Self.waitForTrash)\n\(script)"],
+      with: ["HOME": home, "XDG_DATA_HOME": home, "XDG_RUNTIME_DIR": home, "GVFS_DISABLE_FUSE": "1"])
+  }
+
+  /// The trash is kept up to date by a daemon that hears of changes a moment later.
+  private static let waitForTrash = """
+    wait_for_trash() {
+      for attempt in 1 2 3 4 5 6 7 8 9 10; do
+        [ "$(gio trash --list | wc -l)" -ne "$1" ] || return 0
+        sleep 0.1
+      done
+      gio trash --list >&2
+      return 1
+    }
+    restore() { gio trash --restore "$(gio trash --list | grep -F "/$1" | cut -f1)"; }
+    """
+
+  @Test(.needing("gio", "dbus-run-session")) func renamingInAFileManagerKeepsTheExtension() throws {
+    let view = try view()
+    let outcome = run(view, "gio rename report letter; cd Pictures; gio rename sea 'v1.2'")
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(view.realListing().contains("letter.txt"))
+    #expect(view.realListing("Pictures") == ["v1.2.png"])
+    #expect(text(view.real("letter.txt")) == "letter")
+  }
+
+  @Test(.needing("gio", "dbus-run-session")) func aFileManagersRenameReplacesNothing() throws {
+    let view = try view()
+    for taken in ["Sub", "Pictures", "report", "report.txt"] {
+      #expect(run(view, "cd Pictures; cp sea ../photo; cd ..; gio rename photo \(taken)").status != 0, "\(taken)")
+      #expect(text(view.real("report.txt")) == "letter")
+    }
+  }
+
+  @Test(.needing("gio", "dbus-run-session")) func theTrashKeepsTheExtensionAndGivesItBack() throws {
+    let view = try view()
+    let before = view.realListing()
+    let trashed = run(view, "gio trash report")
+    #expect(trashed.status == 0, "\(trashed.complaint)")
+    let trash = ".Trash-\(Self.user)"
+    #expect(view.realListing("\(trash)/files") == ["report.txt"])
+    #expect(view.realListing("\(trash)/info") == ["report.trashinfo"])
+    #expect(status(view.real(trash))?.permissions == 0o700)
+    #expect(!view.listing().contains("report"))
+    let restored = run(view, "wait_for_trash 1; restore report; wait_for_trash 0")
+    #expect(restored.status == 0, "\(restored.complaint)")
+    #expect(view.realListing().difference(from: before.union([FileName(trash)])) == nil)
+    #expect(view.realListing("\(trash)/files") == [])
+    #expect(view.realListing("\(trash)/info") == [])
+    #expect(text(view.real("report.txt")) == "letter")
+  }
+
+  @Test(.needing("gio", "dbus-run-session")) func twoThatAreShownAlikeAreTrashedAndRestored() throws {
+    let view = try view()
+    let trashed = run(view, "gio trash Pictures/sea Sub/sea; wait_for_trash 2")
+    #expect(trashed.status == 0, "\(trashed.complaint)")
+    #expect(view.realListing(".Trash-\(Self.user)/files").count == 2)
+    let restored = run(view, "wait_for_trash 2; restore Pictures/sea; restore Sub/sea; wait_for_trash 0")
+    #expect(restored.status == 0, "\(restored.complaint)")
+    #expect(view.realListing("Pictures") == ["sea.png"])
+    #expect(view.realListing("Sub") == ["sea.jpg"])
+  }
+
+  @Test(.needing("gio", "dbus-run-session")) func whatWasTrashedByItsRealNameComesBackToo() throws {
+    let view = try view()
+    let outcome = run(view, "gio trash report.txt; wait_for_trash 1; restore report; wait_for_trash 0")
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(text(view.real("report.txt")) == "letter")
+  }
+
+  @Test(.needing("gio", "dbus-run-session")) func anEmptiedTrashIsEmpty() throws {
+    let view = try view()
+    let outcome = run(view, "gio trash report Pictures; wait_for_trash 2; gio trash --empty; wait_for_trash 0")
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(view.realListing(".Trash-\(Self.user)/files") == [])
+    #expect(view.realListing(".Trash-\(Self.user)/info") == [])
+  }
+
+  // MARK: LibreOffice
+
+  /// In a profile of its own, with a macro that saves a document under the name that it was opened by.
+  private func office(_ view: MountedView, _ script: String) throws -> Outcome {
+    let profile = view.source + "/.office"
+    let basic = "\(profile)/user/basic"
+    let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+    try put(
+      head + """
+        <library:library xmlns:library="http://openoffice.org/2000/library" library:name="Standard" library:readonly="false" \
+        library:passwordprotected="false"><library:element library:name="Save"/></library:library>
+        """, at: "\(basic)/Standard/script.xlb")
+    try put(
+      head + """
+        <script:module xmlns:script="http://openoffice.org/2000/script" script:name="Save" script:language="StarBasic">
+        Sub Change(path As String)
+          Dim hidden(0) As New com.sun.star.beans.PropertyValue
+          hidden(0).Name = "Hidden"
+          hidden(0).Value = True
+          document = StarDesktop.loadComponentFromURL(ConvertToURL(path), "_blank", 0, hidden())
+          document.Text.setString("new text")
+          document.store()
+          document.close(True)
+        End Sub
+        </script:module>
+        """, at: "\(basic)/Standard/Save.xba")
+    try put(
+      head + """
+        <library:libraries xmlns:library="http://openoffice.org/2000/library" xmlns:xlink="http://www.w3.org/1999/xlink">
+        <library:library library:name="Standard" xlink:href="$(USER)/basic/Standard/script.xlb/" xlink:type="simple" library:link="false"/>
+        </library:libraries>
+        """, at: "\(basic)/script.xlc")
+    let outcome = view.shell(
+      "office() { HOME='\(profile)' soffice -env:UserInstallation='file://\(profile)' --headless --norestore \"$@\"; }\n\(script)")
+    _ = Shell.run(["rm", "-rf", profile])
+    return outcome
+  }
+
+  @Test(.needing("soffice", "unzip")) func libreOfficeSavesAndConverts() throws {
+    let view = try MountedView { root in try put("old text\n", at: "\(root)/report.txt") }
+    let outcome = try office(
+      view,
+      """
+      set -e
+      mkdir Letters
+      office --convert-to odt --outdir Letters report >&2
+      chmod 640 Letters/report
+      office "macro:///Standard.Save.Change($VIEW/Letters/report)" >&2
+      unzip -p "$SOURCE/Letters/report.odt" content.xml
+      """)
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(outcome.text.contains("new text"))
+    #expect(view.realListing("Letters") == ["report.odt"])
+    #expect(view.listing("Letters") == ["report"])
+    #expect(status(view.real("Letters/report.odt"))?.permissions == 0o640)
+    #expect(view.realListing() == ["report.txt", "Letters"])
+  }
+}

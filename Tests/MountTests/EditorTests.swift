@@ -1,0 +1,104 @@
+import Testing
+
+/// Saving a document through its display name, with the editors that people use.
+@Suite(.mounting) struct EditorTests {
+  private static func vim(_ title: String, _ options: String, backup: FileName? = nil) -> ProgramRun {
+    let vim = "vim -N -u NONE -i NONE -es -c 'set backupskip= updatecount=1 swapfile \(options)'"
+    return ProgramRun("vim, \(title)", "\(vim) -c '%s/old/new/' -c wq \"$FILE\"", backup: backup)
+  }
+
+  @Test(
+    .needing("vim"),
+    arguments: [
+      vim("backupcopy=auto", "backupcopy=auto"),
+      vim("backupcopy=yes", "backupcopy=yes"),
+      vim("backupcopy=no", "backupcopy=no"),
+      vim("nowritebackup", "nowritebackup"),
+      vim("backup by renaming", "backup backupcopy=no", backup: "report~"),
+      ProgramRun(
+        "vim, saved twice", "vim -N -u NONE -i NONE -es -c 'set bsk=' -c '%s/old/newer/' -c w -c '%s/newer/new/' -c wq \"$FILE\""),
+    ])
+  func vimSaves(_ run: ProgramRun) throws { try run.expectNoDifference() }
+
+  /// The name of a backup that is a copy is of vim's own making: there is no extension to keep.
+  @Test(.needing("vim"))
+  func vimSavesWithABackupThatIsACopy() throws {
+    try Self.vim("backup by copying", "backup backupcopy=yes").expectNoDifference()
+  }
+
+  @Test(
+    .needing("vim", "nano", "python3"),
+    arguments: [
+      ProgramRun(
+        "vim", Terminal.script("vim -N -u NONE -i NONE --cmd 'set bsk=' \"$FILE\"", [("old text", ":s/old/new/\r"), ("new", ":wq\r")])),
+      ProgramRun("nano", Terminal.script("nano -I \"$FILE\"", nanoKeys)),
+      ProgramRun("nano -B", Terminal.script("nano -I -B \"$FILE\"", nanoKeys)),
+      ProgramRun("nano -G", Terminal.script("nano -I -G \"$FILE\"", nanoKeys)),
+    ])
+  func editorsInATerminalSave(_ run: ProgramRun) throws { try run.expectNoDifference() }
+
+  /// Deletes the first word, types another, writes out under the name that is offered, leaves.
+  private static let nanoKeys = [("old text", "\u{4}\u{4}\u{4}new\u{f}"), ("Name to Write", "\r"), ("Wrote 1 line", "\u{18}")]
+
+  private static func emacs(_ title: String, _ lisp: String, backup: FileName? = nil) -> ProgramRun {
+    let open = "(setq backup-enable-predicate (lambda (_) t)) (find-file (getenv \"FILE\"))"
+    let edit = "(defun change (from to) (goto-char (point-min)) (search-forward from) (replace-match to) (save-buffer))"
+    return ProgramRun("emacs, \(title)", "emacs -Q --batch --eval '(progn \(edit) \(open) \(lisp))'", backup: backup)
+  }
+
+  @Test(
+    .needing("emacs"),
+    arguments: [
+      emacs("first save", "(change \"old\" \"new\")", backup: "report~"),
+      emacs("later save", "(change \"old\" \"newer\") (change \"newer\" \"new\")", backup: "report~"),
+      emacs("without backups", "(setq make-backup-files nil) (change \"old\" \"new\")"),
+      emacs("file-precious-flag", "(setq make-backup-files nil file-precious-flag t) (change \"old\" \"new\")"),
+      emacs("backup-by-copying", "(setq backup-by-copying t) (change \"old\" \"new\")"),
+      emacs("numbered backups", "(setq version-control t) (change \"old\" \"new\")", backup: "report.~1~"),
+    ])
+  func emacsSaves(_ run: ProgramRun) throws { try run.expectNoDifference() }
+
+  @Test(
+    .needing("sed", "perl"),
+    arguments: [
+      ProgramRun("sed -i", "sed -i s/old/new/ \"$FILE\""),
+      ProgramRun("sed -i~", "sed -i~ s/old/new/ \"$FILE\"", backup: "report~"),
+      ProgramRun("sed -i.bak", "sed -i.bak s/old/new/ \"$FILE\""),
+      ProgramRun("perl -i", "perl -pi -e s/old/new/ \"$FILE\""),
+      ProgramRun("perl -i~", "perl -pi~ -e s/old/new/ \"$FILE\"", backup: "report~"),
+      ProgramRun("perl -i.bak", "perl -pi.bak -e s/old/new/ \"$FILE\""),
+      ProgramRun("sort -o", "cp \"$WORK/$FILE\" .new; sort -o \"$FILE\" .new; rm .new"),
+    ])
+  func streamEditorsSave(_ run: ProgramRun) throws { try run.expectNoDifference() }
+}
+
+/// Programs that want a terminal.
+enum Terminal {
+  /// A script that runs a command in a terminal and types: each text when the screen has shown what precedes it.
+  static func script(_ command: String, _ exchanges: [(shown: String, typed: String)]) -> String {
+    let words = exchanges.flatMap { [$0.shown, $0.typed] }.map { "'\($0)'" }.joined(separator: " ")
+    return "python3 -c '\(driver)' \(words) -- \(command)"
+  }
+
+  private static let driver = """
+    import fcntl, os, pty, struct, sys, termios
+    words = sys.argv[1:]
+    split = words.index("--")
+    child, terminal = pty.fork()
+    if child == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        os.execvp(words[split + 1], words[split + 1:])
+    seen = b""
+    for shown, typed in zip(words[0:split:2], words[1:split:2]):
+        while shown.encode() not in seen:
+            seen += os.read(terminal, 4096)
+        seen = b""
+        os.write(terminal, typed.encode())
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:
+        pass
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+}

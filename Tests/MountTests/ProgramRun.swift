@@ -1,0 +1,170 @@
+import Glibc
+import Testing
+
+/// A program that changes the document `$FILE`, as a script that runs in the document's directory.
+///
+/// `$WORK` is a directory elsewhere, and the program's home. It holds a file of the document's name with the new text,
+/// the mode 600 and a time of the year 2001.
+struct ProgramRun: Sendable, CustomTestStringConvertible {
+  let testDescription: String
+  let script: String
+  /// The real names, in the view, of what the program left under other names without it.
+  let renamed: [FileName: FileName]
+
+  static let before = "old text\n"
+  static let after = "new text\n"
+
+  /// - Parameter backup: what the program makes of the old document by renaming or linking it: as the document, it is
+  ///   a text and keeps its extension.
+  init(_ title: String, _ script: String, backup: FileName? = nil) {
+    testDescription = title
+    self.script = script
+    renamed = backup.map { [$0: FileName($0.bytes + Array(".txt".utf8))] } ?? [:]
+  }
+
+  /// Runs the program twice in a plain directory and twice in a view, with the document's display name and with its
+  /// real one, and expects no difference: the same entries, contents, modes, owners and attributes, but for the
+  /// extensions that the view hid and gave back.
+  func expectNoDifference(_ location: SourceLocation = #_sourceLocation) throws {
+    let plain = try Workplace(document: "report")
+    let reference = plain.run(script, in: plain.directory, on: "report")
+    #expect(reference.status == 0, "without a view: \(reference.complaint)", sourceLocation: location)
+    try expect(
+      "report", in: plain.entries.renamed(by: renamed.merging(["report": "report.txt"]) { $1 }), location)
+
+    let plainByRealName = try Workplace(document: "report.txt")
+    _ = plainByRealName.run(script, in: plainByRealName.directory, on: "report.txt")
+    try expect("report.txt", in: plainByRealName.entries, location)
+  }
+
+  private func expect(_ name: String, in expected: Entries, _ location: SourceLocation) throws {
+    let workplace = try Workplace(document: name)
+    let view = try MountedView { root in try Workplace.putDocument(at: "\(root)/report.txt") }
+    let original = try OpenFile(view.real("report.txt"))
+    let outcome = workplace.run(script, in: view.mountPoint, on: name)
+    #expect(outcome.status == 0, "\(outcome.complaint)", sourceLocation: location)
+    let found = Entries(of: view.source, originally: original)
+    #expect(found.difference(from: expected) == nil, "through \(name)", sourceLocation: location)
+    #expect(text(view.real("report.txt")) == Self.after, sourceLocation: location)
+    #expect(text(view.at("report")) == Self.after, sourceLocation: location)
+    #expect(view.listing().contains("report"), sourceLocation: location)
+  }
+}
+
+/// A document in a plain directory, and a directory with what programs need to change it.
+final class Workplace {
+  private let base: String
+  private let original: OpenFile
+
+  init(document: String) throws {
+    var template = Array("\(Shell.temporaryDirectory)/displayfs-plain-XXXXXX".utf8CString)
+    let made = mkdtemp(&template).map { String(cString: $0) }
+    base = try #require(made)
+    makeDirectory("\(base)/plain")
+    try Self.putDocument(at: "\(base)/plain/\(document)")
+    original = try OpenFile("\(base)/plain/\(document)")
+    try put(ProgramRun.after, at: "\(base)/work/\(document)")
+    chmod("\(base)/work/\(document)", 0o600)
+    setTime(1_000_000_000, of: "\(base)/work/\(document)")
+  }
+
+  deinit { _ = Shell.run(["rm", "-rf", "--one-file-system", base]) }
+
+  var directory: String { "\(base)/plain" }
+  var entries: Entries { Entries(of: directory, originally: original) }
+
+  /// An old document with a mode that no program gives by itself, and a mark that only the same file keeps.
+  static func putDocument(at path: String) throws {
+    try put(ProgramRun.before, at: path)
+    chmod(path, 0o640)
+    _ = setAttribute("user.mark", to: Array("original".utf8), of: path)
+    setTime(900_000_000, of: path)
+  }
+
+  func run(_ script: String, in directory: String, on document: String) -> Outcome {
+    Shell.run(
+      "set -e; umask 022; \(script)", in: directory,
+      with: ["FILE": document, "WORK": "\(base)/work", "HOME": "\(base)/work", "TERM": "vt100"])
+  }
+}
+
+extension Outcome {
+  /// What a program said, for the message of a failed expectation.
+  var complaint: String { "status \(status): \(text)\n\(errorText)" }
+}
+
+private func setTime(_ seconds: Int, of path: String) {
+  let times = [timespec(tv_sec: seconds, tv_nsec: 0), timespec(tv_sec: seconds, tv_nsec: 0)]
+  utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW)
+}
+
+/// All that is in a directory and below it, by path.
+struct Entries {
+  private var entries: [FileName: Entry]
+
+  struct Entry: Hashable, CustomStringConvertible {
+    let mode: mode_t
+    let owner: uid_t
+    let group: gid_t
+    let links: nlink_t
+    let content: [UInt8]
+    let mark: String?
+    let isOriginal: Bool
+    /// When it is one that a program copied, nil when it is that of the run.
+    let time: Int?
+
+    var description: String {
+      "mode \(String(mode, radix: 8)), \(owner):\(group), \(links) links, mark \(mark ?? "none"), "
+        + "\(isOriginal ? "the old file" : "another file"), time \(time.map { "\($0)" } ?? "now"), "
+        + "\(String(decoding: content.prefix(80), as: UTF8.self))"
+    }
+  }
+
+  /// - Parameter original: the document, as it was opened before the program ran: no other file can have its inode number.
+  init(of root: String, originally original: OpenFile) {
+    entries = [:]
+    add(names(root), below: "", of: root, original.status)
+  }
+
+  private mutating func add(_ names: Set<FileName>, below path: String, of root: String, _ original: stat) {
+    for name in names {
+      let relative = path + name.description
+      let full = "\(root)/\(relative)"
+      guard let found = status(full) else { continue }
+      let old = found.st_mtim.tv_sec < 1_100_000_000
+      entries[FileName(relative)] = Entry(
+        mode: found.st_mode, owner: found.st_uid, group: found.st_gid, links: found.isDirectory ? 0 : found.st_nlink,
+        content: found.isRegular ? contents(full) ?? [] : [], mark: attribute("user.mark", of: full),
+        isOriginal: found.st_ino == original.st_ino, time: old ? found.st_mtim.tv_sec : nil)
+      if found.isDirectory { add(MountTests.names(full), below: relative + "/", of: root, original) }
+    }
+  }
+
+  /// The same entries under other names.
+  func renamed(by table: [FileName: FileName]) -> Entries {
+    var result = self
+    result.entries = [:]
+    for (name, entry) in entries { result.entries[table[name] ?? name] = entry }
+    return result
+  }
+
+  /// Nil when there is none.
+  func difference(from expected: Entries) -> String? {
+    let all = Set(entries.keys).union(expected.entries.keys).sorted()
+    let lines = all.filter { entries[$0] != expected.entries[$0] }.map { name in
+      "\(name): \(entries[name]?.description ?? "is missing"); expected: \(expected.entries[name]?.description ?? "nothing")"
+    }
+    return lines.isEmpty ? nil : lines.joined(separator: "\n")
+  }
+}
+
+extension Trait where Self == ConditionTrait {
+  /// For tests of programs that not every machine has. Without them a test is skipped, but where the environment says
+  /// that they must be there it runs and fails.
+  static func needing(_ programs: String...) -> Self {
+    let missing = programs.filter { Shell.run(["which", $0]).status != 0 }
+    return .enabled(
+      if: missing.isEmpty || getenv("DISPLAYFS_REQUIRE_PROGRAMS") != nil,
+      "Not installed here: \(missing.joined(separator: ", ")). Mount/setup installs what the tests need.")
+  }
+}
