@@ -112,11 +112,8 @@ import Testing
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     #expect(view.listing() == ["notes", "Folder", "Music"])
     try put("", at: view.real("Music/.localized"))
-    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent")
-    {
-      #expect(view.listing() == ["notes", "Folder", "Musik"])
-      #expect(isThere(view.at("Musik/.localized")))
-    }
+    #expect(view.listing() == ["notes", "Folder", "Musik"])
+    #expect(isThere(view.at("Musik/.localized")))
     #expect(unlink(view.real("Music/.localized")) == 0)
     #expect(view.listing() == ["notes", "Folder", "Music"])
     #expect(!isThere(view.at("Musik")))
@@ -126,21 +123,16 @@ import Testing
     let view = try view("language=de") { root in makeDirectory("\(root)/Extra.localized") }
     #expect(view.listing().contains("Extra.localized"))
     try put("\"Extra\" = \"Zugabe\";\n", at: view.real("Extra.localized/.localized/de.strings"))
-    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent")
-    {
-      #expect(view.listing().contains("Zugabe"))
-      try put("\"Extra\" = \"Beigabe\";\n", at: view.real("Extra.localized/.localized/de.strings"))
-      #expect(view.listing().contains("Beigabe"))
-    }
+    #expect(view.listing().contains("Zugabe"))
+    try put("\"Extra\" = \"Beigabe\";\n", at: view.real("Extra.localized/.localized/de.strings"))
+    #expect(view.listing().contains("Beigabe"))
   }
 
   @Test func aMarkerMadeThroughTheMountShowsAtOnce() throws {
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     #expect(view.listing() == ["notes", "Folder", "Music"])
     try put("", at: view.at("Music/.localized"))
-    withKnownIssue("a regular file that is created as a marker is not noticed in the parent") {
-      #expect(view.listing() == ["notes", "Folder", "Musik"])
-    }
+    #expect(view.listing() == ["notes", "Folder", "Musik"])
     #expect(unlink(view.at("Music/.localized")) == 0)
     #expect(view.listing() == ["notes", "Folder", "Music"])
   }
@@ -160,9 +152,7 @@ import Testing
       setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: view.real("notes.txt"))
         == nil
     else { return }
-    withKnownIssue("an attribute that was set beside the mount is not noticed") {
-      #expect(view.listing() == ["Folder"])
-    }
+    #expect(view.listing() == ["Folder"])
     #expect(removexattr(view.real("notes.txt"), "user.com.apple.FinderInfo") == 0)
     #expect(view.listing() == ["notes", "Folder"])
   }
@@ -172,25 +162,19 @@ import Testing
     #expect(status(view.at("Tool.app"))?.isDirectory == true)
     #expect(view.listing().contains("Tool.app"))
     try TestTree.application(view.real("Tool.app"), named: "Tool")
-    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent")
-    {
-      #expect(view.listing().contains("Tool"))
-      #expect(status(view.at("Tool"))?.isRegular == true)
-    }
+    #expect(view.listing().contains("Tool"))
+    #expect(status(view.at("Tool"))?.isRegular == true)
   }
 
   @Test func aDirectoryMovedAwayAndReplacedShowsTheNewOne() throws {
     let view = try view()
-    withKnownIssue("the directories that are kept open outlive the nodes they are kept for", isIntermittent: true)
-    {
-      for round in 0..<10 {
-        #expect(rename(view.real("Folder"), view.real("Old\(round)")) == 0)
-        try put("y", at: view.real("Folder/other\(round).txt"))
-        #expect(view.listing("Folder") == [FileName("other\(round)")])
-        #expect(text(view.at("Folder/other\(round)")) == "y")
-        #expect(!isThere(view.at("Folder/inner")))
-        #expect(view.listing("Old0") == ["inner"])
-      }
+    for round in 0..<10 {
+      #expect(rename(view.real("Folder"), view.real("Old\(round)")) == 0)
+      try put("y", at: view.real("Folder/other\(round).txt"))
+      #expect(view.listing("Folder") == [FileName("other\(round)")])
+      #expect(text(view.at("Folder/other\(round)")) == "y")
+      #expect(!isThere(view.at("Folder/inner")))
+      #expect(view.listing("Old0") == ["inner"])
     }
   }
 

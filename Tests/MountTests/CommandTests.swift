@@ -54,10 +54,8 @@ import Testing
 
   @Test func anOptionMayBeJoinedToItsLetter() throws {
     let place = try unmounted()
-    withKnownIssue("`-oname=value` is taken for an option called `-oname`") {
-      #expect(Displayfs.run(["mount", "-oextensions=show", place.source, place.mountPoint]).status == 0)
-      #expect(place.listing() == ["notes.txt"])
-    }
+    #expect(Displayfs.run(["mount", "-oextensions=show", place.source, place.mountPoint]).status == 0)
+    #expect(place.listing() == ["notes.txt"])
   }
 
   @Test func theMountAnswersWhenTheCommandReturns() throws {
@@ -224,9 +222,7 @@ import Testing
       helper, view.source, view.mountPoint, "-s", "-o", "nonsense,language=en,extensions=show",
     ])
     #expect(sloppy.status == 0, "\(sloppy.errorText)")
-    withKnownIssue("what follows an unknown option in its list is dropped too") {
-      #expect(view.listing() == ["notes.txt"])
-    }
+    #expect(view.listing() == ["notes.txt"])
   }
 
   @Test func readOnlyByLetter() throws {

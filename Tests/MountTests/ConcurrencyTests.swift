@@ -49,10 +49,7 @@ import Testing
       """
     let workers = (0..<4).map { Shell.start(worker.replacingPercent(with: "worker\($0)")) }
     let statuses = workers.map { Shell.wait(for: $0) }
-    withKnownIssue("the directories that are kept open outlive the nodes they are kept for", isIntermittent: true)
-    {
-      #expect(statuses == [0, 0, 0, 0])
-    }
+    #expect(statuses == [0, 0, 0, 0])
   }
 }
 

@@ -222,12 +222,7 @@ struct SaveDirectory: Sendable {
     try #require(setAttribute("user.com.apple.FinderInfo", to: info, of: view.real("report.txt")) == nil)
     let save = try #require(Save.all.first { $0.program == program })
     try save.calls(SaveDirectory(path: view.mountPoint))
-    let unlinks = ["unzip -o", "cp --remove-destination, tar -x, git checkout"]
-    withKnownIssue("the attributes are looked for under the old name after the file has been renamed away") {
-      #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("report.txt")) == info)
-    } when: {
-      !unlinks.contains(program)
-    }
+    #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("report.txt")) == info)
   }
 
   @Test func anotherProcessDoesNotGetTheName() throws {
