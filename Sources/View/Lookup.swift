@@ -21,16 +21,17 @@ struct Found {
 extension View {
   /// What `name` stands for in `parent`, one more time known to the kernel.
   public func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
-    entry(try find(parent, name), in: parent)
+    let found = try find(parent, name)
+    return entry(found, in: parent, byRealName: found.realName.equals(name))
   }
 
   /// The kernel gives back `count` of the times it was told of a node.
   public func forget(_ id: NodeID, count: UInt64) { nodes.forget(id, count: count) }
 
   /// Tells the kernel of what was found.
-  func entry(_ found: Found, in parent: NodeID) -> Entry {
+  func entry(_ found: Found, in parent: NodeID, byRealName: Bool = true) -> Entry {
     let node = found.realName.withPointer {
-      nodes.remember(FileIdentity(found.status), facet: found.facet, parent: parent, name: $0)
+      nodes.remember(FileIdentity(found.status), facet: found.facet, parent: parent, name: $0, byRealName: byRealName)
     }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)

@@ -20,6 +20,8 @@ public final class NodeTable: Sendable {
     public let name: CName
     public let identity: FileIdentity
     public let facet: Facet
+    /// Whether the last one who looked it up gave its real name.
+    public let wasGivenByRealName: Bool
   }
 
   fileprivate struct Node {
@@ -31,6 +33,7 @@ public final class NodeTable: Sendable {
     var facet: Facet
     /// The file's last name is gone: its inode number may be another file's by now.
     var isDetached = false
+    var wasGivenByRealName = true
     /// How many nodes have this one as their parent: a directory stays while something below it is known.
     var children: UInt32
   }
@@ -75,20 +78,25 @@ public final class NodeTable: Sendable {
   public var count: Int { locked { $0.nodes.count - 1 - $0.free.count } }
 
   /// The node of a file found under `name` in `parent`, one more time known to the kernel.
+  ///
+  /// - Parameters:
+  ///   - name: its real name.
+  ///   - byRealName: whether that is the name it was looked up by.
   public func remember(
-    _ identity: FileIdentity, facet: Facet, parent: NodeID, name: UnsafePointer<CChar>
+    _ identity: FileIdentity, facet: Facet, parent: NodeID, name: UnsafePointer<CChar>, byRealName: Bool = true
   ) -> (id: NodeID, generation: UInt64) {
     locked { state in
       let hash = IdentityIndex.hash(identity, facet)
       if let found = state.find(identity, facet, hash: hash) {
         state.nodes[Int(found)].lookups += 1
+        state.nodes[Int(found)].wasGivenByRealName = byRealName
         if found != 1 { state.place(found, parent: UInt32(parent), name: name) }
         return (NodeID(found), state.nodes[Int(found)].generation)
       }
       state.generation += 1
       let node = Node(
         identity: identity, lookups: 1, generation: state.generation, parent: UInt32(parent), name: strdup(name),
-        facet: facet, children: 0)
+        facet: facet, wasGivenByRealName: byRealName, children: 0)
       let slot: UInt32
       if let reused = state.free.popLast() {
         slot = reused
@@ -120,7 +128,7 @@ public final class NodeTable: Sendable {
       guard id == 1 || node.name != nil && !node.isDetached else { return nil }
       return Location(
         parent: NodeID(node.parent), name: node.name.map { CName(copying: $0) } ?? CName(copying: ""),
-        identity: node.identity, facet: node.facet)
+        identity: node.identity, facet: node.facet, wasGivenByRealName: node.wasGivenByRealName)
     }
   }
 

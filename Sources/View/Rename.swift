@@ -190,11 +190,11 @@ extension View {
 
   /// The source of a link, of which the kernel tells the node but not the name that led to it.
   ///
-  /// The display name is taken: it is what the view lists. A file that is listed under its real name gives that.
+  /// The kernel looks the name up right before it links, so the last name the node was looked up by is the one.
   func renameSource(at location: NodeTable.Location) -> RenameSource {
     let real = location.name.name
     let plain = RenameSource(realName: real, displayName: real, addressing: .realName)
-    guard !isPlainMirror, let view = try? readableView(location.parent) else { return plain }
+    guard !isPlainMirror, !location.wasGivenByRealName, let view = try? readableView(location.parent) else { return plain }
     let resolved: RenameSource? = try? view.withCurrent { (projection) throws(Errno) -> RenameSource? in
       guard let slot = projection.slot(realName: real.bytes.span), let child = projection.child(at: slot) else {
         return nil
