@@ -12,7 +12,8 @@ import Testing
     git init -q; git add "$FILE"; git commit -qm old
     """
   private static let change = "cat \"$WORK/$FILE\" >\"$FILE\""
-  private static let clean = "test -z \"$(git status --porcelain)\"; git fsck --strict --full"
+  /// The index has inode numbers and times of every run.
+  private static let clean = "test -z \"$(git status --porcelain)\"; git fsck --strict --full; rm .git/index"
 
   private static let runs = [
     ProgramRun("commit", "\(start); \(change); git commit -qam new; \(clean)"),
@@ -30,5 +31,6 @@ import Testing
         + "git commit -q --allow-empty -m more; git checkout -q other; git rebase -q main; \(clean)"),
   ]
 
-  @Test(arguments: runs) func gitWorksInTheView(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  /// By display names only: git adds nothing that it does not find in a listing.
+  @Test(arguments: runs) func gitWorksInTheView(_ run: ProgramRun) throws { try run.expectNoDifferenceByDisplayName() }
 }
