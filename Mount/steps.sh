@@ -63,3 +63,18 @@ build_release() {
     "$swift" build --package-path "$here/.." -c release --static-swift-stdlib --product displayfs
   binary=$(cd "$here/.." && pwd)/.build/release/displayfs
 }
+
+# Has desktops notice that file types or icons below $prefix came or went.
+refresh_desktop() {
+  if [ -d "$prefix/share/mime/packages" ] && command -v update-mime-database >/dev/null; then
+    as_root update-mime-database "$prefix/share/mime"
+  fi
+  icons=$prefix/share/icons/hicolor
+  [ -d "$icons" ] || return 0
+  # The icon theme specification: this is how programs see that a theme has changed.
+  as_root touch "$icons"
+  # A cache is brought up to date, not introduced: others who install icons here may not know of it.
+  if [ -e "$icons/icon-theme.cache" ] && command -v gtk-update-icon-cache >/dev/null; then
+    as_root gtk-update-icon-cache -q -t -f "$icons"
+  fi
+}

@@ -24,13 +24,18 @@ public final class ChangeWatch: Sendable {
     case everything
   }
 
-  private let descriptor: Descriptor
+  private typealias Handler = @Sendable (Change) -> Void
+
   private struct Watches {
-    var handlers: [CInt: (serial: UInt64, call: @Sendable (Change) -> Void)] = [:]
+    /// Several owners may watch one directory, for which the kernel has one number.
+    var handlers: [CInt: [(serial: UInt64, call: Handler)]] = [:]
     var serial: UInt64 = 0
   }
 
+  private let descriptor: Descriptor
   private let watches = Mutex(Watches())
+  /// Held while events are delivered, so that whoever drains after another waits until those are.
+  private let delivery = Mutex(())
 
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
   public init() throws(Errno) {
@@ -39,11 +44,14 @@ public final class ChangeWatch: Sendable {
 
   /// Watches a directory until `stop`.
   ///
+  /// - Parameter attributes: whether a change of an entry's attributes is told as a change of the entry.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
-    _ directory: Directory, _ handler: @escaping @Sendable (Change) -> Void
+    _ directory: Directory, attributes: Bool, _ handler: @escaping @Sendable (Change) -> Void
   ) throws(Errno) -> Key {
-    let mask = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR)
+    let mask =
+      UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR | IN_MASK_ADD)
+      | (attributes ? UInt32(IN_ATTRIB) : 0)
     // The lock is held over the call: an event for the new key must find its handler.
     let result: Result<Key, Errno> = watches.withLock { watches in
       do throws(Errno) {
@@ -51,7 +59,7 @@ public final class ChangeWatch: Sendable {
           inotify_add_watch(descriptor.rawValue, "/proc/self/fd/\(directory.descriptor)", mask)
         }
         watches.serial += 1
-        watches.handlers[number] = (watches.serial, handler)
+        watches.handlers[number, default: []].append((watches.serial, handler))
         return .success(Key(number: number, serial: watches.serial))
       } catch {
         return .failure(error)
@@ -61,42 +69,65 @@ public final class ChangeWatch: Sendable {
   }
 
   public func stop(_ key: Key) {
-    watches.withLock { watches in
-      guard watches.handlers[key.number]?.serial == key.serial else { return }
-      watches.handlers[key.number] = nil
-      inotify_rm_watch(descriptor.rawValue, key.number)
+    // What the handler holds on to is let go after the lock is.
+    let stopped: [(serial: UInt64, call: Handler)]? = watches.withLock { watches in
+      guard let handlers = watches.handlers[key.number] else { return nil }
+      let rest = handlers.filter { $0.serial != key.serial }
+      if rest.isEmpty {
+        watches.handlers[key.number] = nil
+        inotify_rm_watch(descriptor.rawValue, key.number)
+      } else {
+        watches.handlers[key.number] = rest
+      }
+      return handlers
     }
+    _ = stopped
   }
 
   /// Delivers all events that the kernel has queued until now. One system call when there are none.
+  ///
+  /// Handlers may start and stop watches; they must not drain.
   public func drain() {
-    watches.withLock { watches in
+    delivery.withLock { _ in
       withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
         while true {
           let count = read(descriptor.rawValue, buffer.baseAddress!, buffer.count)
           if count <= 0 { return }
-          var offset = 0
-          while offset < count {
-            // struct inotify_event: s32 wd, u32 mask, u32 cookie, u32 length, name.
-            let event = buffer.baseAddress! + offset
-            let number = event.load(as: CInt.self)
-            let mask = event.load(fromByteOffset: 4, as: UInt32.self)
-            let length = Int(event.load(fromByteOffset: 12, as: UInt32.self))
-            offset += 16 + length
-            if mask & UInt32(IN_Q_OVERFLOW) != 0 {
-              for handler in watches.handlers.values { handler.call(.everything) }
-            } else if let handler = watches.handlers[number]?.call {
-              let name = UnsafeRawPointer(event + 16).assumingMemoryBound(to: CChar.self)
-              if mask & UInt32(IN_IGNORED) != 0 {
-                watches.handlers[number] = nil
-                handler(.everything)
-              } else if length > 0 {
-                handler(mask & UInt32(IN_CLOSE_WRITE) != 0 ? .content(name) : .entry(name))
-              }
-            }
-          }
+          deliver(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         }
       }
+    }
+  }
+
+  private func deliver(_ events: UnsafeRawBufferPointer) {
+    var offset = 0
+    while offset < events.count {
+      // struct inotify_event: s32 wd, u32 mask, u32 cookie, u32 length, name.
+      let event = events.baseAddress! + offset
+      let number = event.load(as: CInt.self)
+      let mask = event.load(fromByteOffset: 4, as: UInt32.self)
+      let length = Int(event.load(fromByteOffset: 12, as: UInt32.self))
+      offset += 16 + length
+      if mask & UInt32(IN_Q_OVERFLOW) != 0 {
+        for handler in handlers(of: nil) { handler(.everything) }
+      } else if mask & UInt32(IN_IGNORED) != 0 {
+        // Either the directory is gone, or a watch was stopped: then nobody is left to tell, or a new watch on the same
+        // directory has a number of its own.
+        for handler in handlers(of: number, forgetting: true) { handler(.everything) }
+      } else if length > 0 {
+        let name = (event + 16).assumingMemoryBound(to: CChar.self)
+        let change: Change = mask & UInt32(IN_CLOSE_WRITE) != 0 ? .content(name) : .entry(name)
+        for handler in handlers(of: number) { handler(change) }
+      }
+    }
+  }
+
+  /// The handlers of one directory, or of all.
+  private func handlers(of number: CInt?, forgetting: Bool = false) -> [Handler] {
+    watches.withLock { watches in
+      guard let number else { return watches.handlers.values.joined().map(\.call) }
+      defer { if forgetting { watches.handlers[number] = nil } }
+      return watches.handlers[number]?.map(\.call) ?? []
     }
   }
 }

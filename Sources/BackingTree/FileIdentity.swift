@@ -44,6 +44,9 @@ public enum FileType: UInt8, Sendable {
     }
   }
 
+  /// The `d_type` of a directory entry.
+  public var direntType: UInt8 { UInt8(modeBits >> 12) }
+
   /// The bits for `st_mode`.
   public var modeBits: mode_t {
     switch self {

@@ -17,6 +17,8 @@ public struct Projection: Sendable {
     public var realName: Name
     public var kind: EntryKind
     public var inode: UInt64
+    /// Its type as a directory entry tells it (`d_type`); 0 when not known.
+    public var entryType: UInt8
     /// Why it is not listed; nil when it is.
     public var hidden: HiddenReason?
     /// Its localized name, already checked; nil when it has none or has it as its real name.
@@ -25,9 +27,10 @@ public struct Projection: Sendable {
     public var stemLength: Int?
 
     public init(
-      realName: Name, kind: EntryKind, inode: UInt64, hidden: HiddenReason? = nil, localized: Name? = nil,
-      stemLength: Int? = nil
+      realName: Name, kind: EntryKind, inode: UInt64, entryType: UInt8 = 0, hidden: HiddenReason? = nil,
+      localized: Name? = nil, stemLength: Int? = nil
     ) {
+      self.entryType = entryType
       self.realName = realName
       self.kind = kind
       self.inode = inode
@@ -55,6 +58,7 @@ public struct Projection: Sendable {
     var nameLength: UInt8
     /// 0 when no extension is hidden: a stem is never empty.
     var stemLength: UInt8
+    var entryType: UInt8
     var kind: EntryKind
     var hidden: HiddenReason?
     var isLive: Bool
@@ -94,6 +98,7 @@ public struct Projection: Sendable {
       if self.child(at: slot) == child { return slot }
       retract(slot)
       records[slot].kind = child.kind
+      records[slot].entryType = child.entryType
       records[slot].hidden = child.hidden
       records[slot].inode = child.inode
       records[slot].stemLength = UInt8(clamping: child.stemLength ?? 0)
@@ -104,7 +109,7 @@ public struct Projection: Sendable {
     precondition(length <= 255, "a directory entry's name has at most 255 bytes")
     let record = Record(
       nameOffset: UInt32(bytes.count), nameLength: UInt8(length), stemLength: UInt8(clamping: child.stemLength ?? 0),
-      kind: child.kind, hidden: child.hidden, isLive: true, inode: child.inode)
+      entryType: child.entryType, kind: child.kind, hidden: child.hidden, isLive: true, inode: child.inode)
     bytes.append(contentsOf: child.realName.bytes)
     let slot: Slot
     if let reused = free.popLast() {
@@ -164,7 +169,7 @@ public struct Projection: Sendable {
     guard slot < records.count, records[slot].isLive else { return nil }
     let record = records[slot]
     return Child(
-      realName: realName(at: slot), kind: record.kind, inode: record.inode, hidden: record.hidden,
+      realName: realName(at: slot), kind: record.kind, inode: record.inode, entryType: record.entryType, hidden: record.hidden,
       localized: localized[slot]?.name, stemLength: record.stemLength == 0 ? nil : Int(record.stemLength))
   }
 
@@ -173,10 +178,20 @@ public struct Projection: Sendable {
     return Name(bytes[Int(record.nameOffset)..<Int(record.nameOffset) + Int(record.nameLength)])
   }
 
-  /// The kind, inode number and visibility of the child in a slot; nil when the slot is dead.
-  public func summary(at slot: Slot) -> (kind: EntryKind, inode: UInt64, isHidden: Bool)? {
+  /// What a listing tells of a child besides its name.
+  public struct Summary: Sendable {
+    public let kind: EntryKind
+    public let entryType: UInt8
+    public let inode: UInt64
+    public let isHidden: Bool
+  }
+
+  /// The summary of the child in a slot; nil when the slot is dead.
+  public func summary(at slot: Slot) -> Summary? {
     guard slot < records.count, records[slot].isLive else { return nil }
-    return (records[slot].kind, records[slot].inode, records[slot].hidden != nil)
+    let record = records[slot]
+    return Summary(
+      kind: record.kind, entryType: record.entryType, inode: record.inode, isHidden: record.hidden != nil)
   }
 
   /// The name under which the child in a live slot is listed, were it listed.

@@ -24,8 +24,11 @@ extension Operations {
     table.create = { raw, parent, name, mode, info in
       let request = Request(raw: raw!)
       do throws(Errno) {
-        let created = try request.view.create(
-          parent, name!, mode: mode, flags: info!.pointee.flags, caller: request.caller)
+        let flags = info!.pointee.flags
+        let created =
+          flags & dfs_O_TMPFILE == dfs_O_TMPFILE
+          ? try request.view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: request.caller)
+          : try request.view.create(parent, name!, mode: mode, flags: flags, caller: request.caller)
         info!.pointee.fh = Handle.own(created.file)
         if !request.reply(created.entry, created: &info!.pointee) {
           request.view.forget(created.entry.id, count: 1)

@@ -54,7 +54,7 @@ public final class Server: @unchecked Sendable {
       throw MountError(description: "the signal handlers cannot be set")
     }
     defer { fuse_remove_signal_handlers(session) }
-    guard fuse_session_mount(session, mountPoint) == 0 else {
+    guard dfs_session_mount(session, mountPoint) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
     view.finishRemovals()
@@ -79,6 +79,8 @@ public final class Server: @unchecked Sendable {
     want(FUSE_CAP_DONT_MASK)
     // Symlinks and the rest may change behind the mount.
     want(FUSE_CAP_PARALLEL_DIROPS)
+    // A spliced request cannot be looked at before libfuse does.
+    connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     connection.max_background = 64
     connection.congestion_threshold = 48
   }

@@ -47,6 +47,7 @@ extension View {
         restore(remembered.attributes, to: descriptor)
       }
       view?.reconcile(real)
+      noteMarker(real, in: parent)
       let found = Found(
         directory: directory, realName: realName, status: try fileStatus(descriptor.rawValue), facet: .plain)
       let entry = entry(found, in: parent)

@@ -17,8 +17,12 @@ public final class DirectoryView: Sendable {
     var projection = Projection()
     var facts = EntryInspector.DirectoryFacts()
     var isRead = false
+    /// When each directory in it last changed: a marker that appears inside one changes how it is listed.
+    var insideChanged: [Projection.Slot: FileTimes] = [:]
+    /// The watches on what is inside an entry and says how it is listed.
+    var inside: [Projection.Slot: [ChangeWatch.Key]] = [:]
     /// The times at the last look, where there is no watch.
-    var times: DirectoryTimes?
+    var times: FileTimes?
   }
 
   /// What the watch has told since the last look. Its lock is never held while another is taken.
@@ -39,10 +43,13 @@ public final class DirectoryView: Sendable {
     self.place = place
     self.watch = watch
     guard let watch else { return }
-    watchKey = try? watch.watch(handle.directory) { [weak self] change in self?.note(change) }
+    watchKey = try? watch.watch(handle.directory, attributes: inspector.readsFinderInfo) { [weak self] change in self?.note(change) }
   }
 
-  deinit { if let watchKey { watch?.stop(watchKey) } }
+  deinit {
+    if let watchKey { watch?.stop(watchKey) }
+    for key in state.inside.values.joined() { watch?.stop(key) }
+  }
 
   /// Runs `body` with the projection as the directory is now.
   func withCurrent<R: ~Copyable>(_ body: (borrowing Projection) throws(Errno) -> R) throws(Errno) -> R {
@@ -91,17 +98,52 @@ public final class DirectoryView: Sendable {
     } else {
       state.projection.remove(realName: name)
     }
-    if watchKey == nil { state.times = try? DirectoryTimes(handle.directory) }
+    if watchKey == nil { state.times = try? FileTimes(handle.directory.status()) }
   }
 
   private func upsert(_ name: Name, _ type: FileType, inode: UInt64) {
     // The mount point must not be entered, not even to see how it would be shown.
     let isCovered = CName(name).withPointer { handle.isCovered($0) }
-    state.projection.upsert(
+    // Its time first: what changes after that is seen the next time.
+    let times = type == .directory && !isCovered ? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
+    var sources: [[UInt8]] = []
+    let slot = state.projection.upsert(
       isCovered
-        ? Projection.Child(realName: name, kind: .directory, inode: inode)
+        ? Projection.Child(realName: name, kind: .directory, inode: inode, entryType: type.direntType)
         : inspector.inspect(
-          name: name, type: type, inode: inode, in: handle.directory, at: place, facts: state.facts))
+          name: name, type: type, inode: inode, in: handle.directory, at: place, facts: state.facts,
+          sources: &sources))
+    state.insideChanged[slot] = times
+    watchInside(name, slot, sources)
+  }
+
+  /// Hears of changes of the tables that an entry's localized name comes from. Few entries have any.
+  private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
+    for key in state.inside.removeValue(forKey: slot) ?? [] { watch?.stop(key) }
+    guard let watch, !sources.isEmpty else { return }
+    state.inside[slot] = sources.compactMap { path in
+      path.withCName { path in
+        guard let source = try? handle.directory.openBeneath(path, O_RDONLY | O_DIRECTORY) else { return nil }
+        return try? watch.watch(Directory(descriptor: source.rawValue), attributes: false) { [weak self] _ in
+          self?.noteInside(name)
+        }
+      }
+    }
+  }
+
+  /// Looks at every directory in this one that has changed inside since it was looked at. Asked before a listing: one
+  /// system call for each directory.
+  func lookInside() throws(Errno) {
+    try changing { () throws(Errno) in
+      for (slot, times) in state.insideChanged {
+        guard state.projection.summary(at: slot) != nil else {
+          state.insideChanged[slot] = nil
+          continue
+        }
+        let name = state.projection.realName(at: slot)
+        if (CName(name).withPointer { try? FileTimes(handle.directory.status($0)) }) != times { reconcile(name) }
+      }
+    }
   }
 
   /// Something inside the entry of that name changed that may change how the entry itself is shown.
@@ -132,7 +174,7 @@ public final class DirectoryView: Sendable {
       return (pending.names, pending.everything)
     }
     if everything || !state.isRead { return try readAll() }
-    if watchKey == nil, try DirectoryTimes(handle.directory) != state.times { return try readAll() }
+    if watchKey == nil, FileTimes(try handle.directory.status()) != state.times { return try readAll() }
     for name in names {
       reconcile(name)
       // An AppleDouble companion says how its file is shown.
@@ -143,7 +185,7 @@ public final class DirectoryView: Sendable {
   /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
   private func readAll() throws(Errno) {
     let readable = try handle.directory.openForReading()
-    state.times = try DirectoryTimes(handle.directory)
+    state.times = FileTimes(try handle.directory.status())
     state.facts = inspector.facts(of: handle.directory, at: place)
     var gone = Set<Name>()
     if state.isRead {
@@ -166,16 +208,15 @@ public final class DirectoryView: Sendable {
   }
 }
 
-/// When a directory's content and status last changed.
-private struct DirectoryTimes: Equatable {
-  private let modified: (Int, Int)
-  private let changed: (Int, Int)
+/// When a file's content and its status last changed.
+private struct FileTimes: Equatable {
+  private let seconds: (Int, Int)
+  private let nanoseconds: (Int, Int)
 
-  init(_ directory: Directory) throws(Errno) {
-    let status = try directory.status()
-    modified = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
-    changed = (status.st_ctim.tv_sec, status.st_ctim.tv_nsec)
+  init(_ status: stat) {
+    seconds = (status.st_mtim.tv_sec, status.st_ctim.tv_sec)
+    nanoseconds = (status.st_mtim.tv_nsec, status.st_ctim.tv_nsec)
   }
 
-  static func == (a: Self, b: Self) -> Bool { a.modified == b.modified && a.changed == b.changed }
+  static func == (a: Self, b: Self) -> Bool { a.seconds == b.seconds && a.nanoseconds == b.nanoseconds }
 }

@@ -53,10 +53,15 @@ public struct EntryInspector: Sendable {
   }
 
   /// What the projection must know of an entry.
+  ///
+  /// - Parameter sources: gets the directories inside the entry that were read for it, as paths from `directory`: when
+  ///   one of them changes, the entry must be looked at again.
   func inspect(
-    name: Name, type: FileType, inode: UInt64, in directory: Directory, at place: Place, facts: DirectoryFacts
+    name: Name, type: FileType, inode: UInt64, in directory: Directory, at place: Place, facts: DirectoryFacts,
+    sources: inout [[UInt8]]
   ) -> Projection.Child {
-    var child = Projection.Child(realName: name, kind: Self.kind(of: type), inode: inode)
+    var child = Projection.Child(
+      realName: name, kind: Self.kind(of: type), inode: inode, entryType: type.direntType)
     if place == .insidePackage {
       if options.hidden != .show {
         child.hidden = hiddenRules.reason(name: name.bytes.span, kind: child.kind)
@@ -79,7 +84,8 @@ public struct EntryInspector: Sendable {
     child.stemLength = extensionRule.stemLength(
       of: name.bytes.span, kind: child.kind, finderFlagHidden: finder.hidesExtension)
     if type == .directory {
-      localizer.localize(&child, in: directory, showsExtensions: options.extensions == .show)
+      localizer.localize(
+        &child, in: directory, showsExtensions: options.extensions == .show, sources: &sources)
       if child.localized == nil, let userDirectory = facts.userDirectories[name] { child.localized = userDirectory }
     }
     // A localized name that says what the next rung says is no name of its own.

@@ -14,6 +14,22 @@ public struct Explanation: Sendable {
   public let isHidden: Bool
   /// The rule that named or hid the entry, as a sentence.
   public let reason: String
+
+  public init(
+    realName: Name, realPath: [UInt8], displayName: Name, kind: String, isHidden: Bool, reason: String
+  ) {
+    self.realName = realName
+    self.realPath = realPath
+    self.displayName = displayName
+    self.kind = kind
+    self.isHidden = isHidden
+    self.reason = reason
+  }
+}
+
+extension Explanation {
+  /// How the reason of a hidden entry begins.
+  public static let hiddenPrefix = "Hidden. "
 }
 
 extension View {
@@ -66,7 +82,7 @@ extension View {
   }
 
   private static func reason(_ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot) -> String {
-    if let hidden = child.hidden { return "Hidden. " + hidden.explanation }
+    if let hidden = child.hidden { return Explanation.hiddenPrefix + hidden.explanation }
     let contested = "but another entry of this directory has that name or would show it, so this one keeps more of its own."
     switch projection.rung(of: slot) {
     case .localized: return "Shown under its localized name."

@@ -25,16 +25,21 @@ struct Localizer: Sendable {
   }
 
   /// Gives a directory its localized name, by whichever mechanism it has one.
-  func localize(_ child: inout Projection.Child, in directory: Directory, showsExtensions: Bool) {
+  ///
+  /// - Parameter sources: gets the directories that were read.
+  func localize(
+    _ child: inout Projection.Child, in directory: Directory, showsExtensions: Bool, sources: inout [[UInt8]]
+  ) {
     let name = child.realName
     if child.kind == .package {
-      if !showsExtensions { child.localized = bundleName(of: name, in: directory) }
+      if !showsExtensions { child.localized = bundleName(of: name, in: directory, sources: &sources) }
       return
     }
     let marker = name.bytes + Array("/.localized".utf8)
     guard let status = status(of: marker, in: directory) else { return }
     if LocalizedDirectory.stemLength(of: name.bytes.span) != nil {
       guard FileType(mode: status.st_mode) == .directory else { return }
+      sources.append(marker)
       let strings = stringTable(in: marker, directory)
       child.localized = LocalizedDirectory.nameOfSelfLocalized(name, strings: strings)
       child.stemLength = LocalizedDirectory.stemLength(of: name.bytes.span)
@@ -57,10 +62,11 @@ struct Localizer: Sendable {
 
   // MARK: Applications
 
-  private func bundleName(of name: Name, in directory: Directory) -> Name? {
+  private func bundleName(of name: Name, in directory: Directory, sources: inout [[UInt8]]) -> Name? {
     guard BundleName.isLocalizable(name.bytes.span) else { return nil }
     for layout in BundleLayout.allCases {
       guard let bytes = read(name.bytes + layout.infoPlist, in: directory) else { continue }
+      sources.append(name.bytes + layout.directory)
       guard let info = BundleInfo(bytes) else {
         logger.notice("\(name): its Info.plist cannot be read; the name on disk is shown")
         return nil
@@ -68,14 +74,19 @@ struct Localizer: Sendable {
       let declared = BundleNames(displayName: info.displayName, name: info.name)
       // Most applications were never renamed, but those that were need no table.
       guard BundleName.isOriginal(name, declared: declared) else { return nil }
-      guard let table = bundleTable(name.bytes + layout.resources, in: directory, info) else { return nil }
+      sources.append(name.bytes + layout.resources)
+      guard let table = bundleTable(name.bytes + layout.resources, in: directory, info, sources: &sources) else {
+        return nil
+      }
       return BundleName.localized(name, declared: declared, localized: BundleNames { table[$0] })
     }
     return nil
   }
 
   /// InfoPlist.strings of the best language, else what InfoPlist.loctable has.
-  private func bundleTable(_ resources: [UInt8], in directory: Directory, _ info: BundleInfo) -> [String: String]? {
+  private func bundleTable(
+    _ resources: [UInt8], in directory: Directory, _ info: BundleInfo, sources: inout [[UInt8]]
+  ) -> [String: String]? {
     let suffix = Array(".lproj".utf8)
     let file = Array("/InfoPlist.strings".utf8)
     let available = entries(of: resources, in: directory, suffix: suffix).filter { language in
@@ -86,6 +97,7 @@ struct Localizer: Sendable {
       let table = table(resources + [0x2f] + Array(language.utf8) + suffix + file, in: directory),
       BundleNames({ table[$0] }) != BundleNames()
     {
+      sources.append(resources + [0x2f] + Array(language.utf8) + suffix)
       return table
     }
     guard let bytes = read(resources + Array("/InfoPlist.loctable".utf8), in: directory) else { return nil }
@@ -193,6 +205,7 @@ struct Localizer: Sendable {
 private enum BundleLayout: CaseIterable {
   case contents, flat
 
+  var directory: [UInt8] { Array((self == .contents ? "/Contents" : "").utf8) }
   var infoPlist: [UInt8] { Array((self == .contents ? "/Contents/Info.plist" : "/Info.plist").utf8) }
   var resources: [UInt8] { Array((self == .contents ? "/Contents/Resources" : "").utf8) }
 }

@@ -41,7 +41,7 @@ extension View {
       return OpenDirectory(node: id, content: .mirror(DirectoryStream(adopting: readable)))
     }
     let view = try directoryView(id)
-    try view.withCurrent { (_) throws(Errno) in () }
+    try view.lookInside()
     return OpenDirectory(node: id, content: .view(view))
   }
 
@@ -51,8 +51,11 @@ extension View {
   ) throws(Errno) {
     var position = max(0, position)
     while position < 2 {
+      // What lies above the root of the view is not the view's business, and 0 would make readers skip the entry.
+      let up = position == 0 || open.node == NodeTable.root ? nil : nodes.location(of: open.node)?.parent
+      let inode = nodes.location(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
       let goOn = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
-        body(ListedEntry(name: $0, inode: UInt(open.node), type: S_IFDIR, next: position + 1))
+        body(ListedEntry(name: $0, inode: inode, type: S_IFDIR, next: position + 1))
       }
       guard goOn else { return }
       position += 1
@@ -72,14 +75,7 @@ extension View {
       let isFile = summary.kind == .package && options.packages == .file
       let facet = isFile ? Facet.packageFile : .plain
       let inode = inodeNumber(FileIdentity(device: rootDevice, inode: summary.inode), facet)
-      let type: mode_t =
-        switch summary.kind {
-        case .file: S_IFREG
-        case .directory: S_IFDIR
-        case .package: isFile ? S_IFREG : S_IFDIR
-        case .symlink: S_IFLNK
-        case .other: 0
-        }
+      let type = isFile ? S_IFREG : FileType(direntType: summary.entryType).modeBits
       let goOn = projection.withDisplayName(at: slot) {
         body(ListedEntry(name: $0, inode: inode, type: type, next: Int64(slot) + 3))
       }

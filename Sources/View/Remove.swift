@@ -11,8 +11,9 @@ extension View {
       let (realName, facet, resolved) = try removable(name, in: view)
       let status = try realName.withPointer { (name) throws(Errno) in try directory.status(name) }
       if facet == .packageFile { return try removePackage(realName, status, in: directory, parent, view, caller) }
-      if let resolved { remember(resolved, typed: Name(copying: name), in: directory, caller: caller) }
+      let memory = resolved.flatMap { self.memory(of: $0, typed: Name(copying: name), in: directory) }
       try removeFile(realName, status, in: directory, parent, view, caller)
+      remember(memory, caller: caller)
       noteMarker(realName.name, in: parent)
       return nil
     }
@@ -74,7 +75,7 @@ extension View {
     else { return nil }
     return CName(candidate).withPointer { cName in
       guard let file = try? directory.directory.open(cName, O_RDONLY | O_NONBLOCK) else { return nil }
-      let magic = [UInt8](unsafeUninitializedCapacity: 4) { buffer, count in
+      let magic = [UInt8](unsafeUninitializedCapacity: 26) { buffer, count in
         count = (try? readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)) ?? 0
       }
       return AppleDouble.isAppleDouble(magic) ? candidate : nil

@@ -35,6 +35,7 @@ extension View {
         sameDirectory: oldView === newView, remembered: remembered?.realName)
       let plan = RenamePlan.plan(
         renameSource(source, typed: typedOld, in: oldView), to: target, flags: flags, in: destination(newView))
+      let memory = memory(of: source, typed: typedOld, in: oldHandle)
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
         try execute(CName(from), in: oldHandle, oldParent, CName(to), in: newHandle, newParent, flags, views: views, caller)
@@ -67,7 +68,9 @@ extension View {
         try removeReplaced(from, in: oldHandle, oldParent, oldView, caller)
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
-      remember(source, typed: typedOld, in: oldHandle, caller: caller)
+      remember(memory, caller: caller)
+      noteMarker(typed, in: newParent)
+      noteMarker(typedOld, in: oldParent)
       moved = plan.newName.map { ($0, source) }
     }
     // Programs that copy safely write under a hidden name first; a package's stream is one now that it can be seen.

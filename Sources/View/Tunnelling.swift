@@ -9,17 +9,33 @@ extension View {
     "user.com.apple.FinderInfo", "user.org.netatalk.Metadata", "user.DosStream.AFP_AfpInfo:$DATA",
   ]
 
-  /// A display name that hid an extension goes away: remember what it stood for.
-  func remember(_ resolved: Resolved, typed: Name, in directory: DirectoryHandle, caller: Caller) {
-    guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else { return }
+  /// What will have to be remembered when a display name that hid an extension goes away. Asked before it does, as
+  /// the file's Finder info is read.
+  func memory(of resolved: Resolved, typed: Name, in directory: DirectoryHandle) -> Memory? {
+    guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else { return nil }
     let attributes = resolved.realName.withPointer { name in
       let stored = ExtendedAttributes(of: name, in: directory.directory)
       return Self.riding.compactMap { store in
         stored.value(store, limit: Tunnel.attributeLimit).map { Tunnel.Attribute(name: Array(store.utf8), value: $0) }
       }
     }
+    return Memory(
+      directory: key(directory), display: typed, real: resolved.child.realName, attributes: attributes)
+  }
+
+  /// A display name and what it stood for.
+  struct Memory {
+    let directory: UInt64
+    let display: Name
+    let real: Name
+    let attributes: [Tunnel.Attribute]
+  }
+
+  /// The display name has gone away.
+  func remember(_ memory: Memory?, caller: Caller) {
+    guard let memory else { return }
     tunnel.remember(
-      directory: key(directory), display: typed, real: resolved.child.realName, attributes: attributes,
+      directory: memory.directory, display: memory.display, real: memory.real, attributes: memory.attributes,
       process: caller.threadGroup, now: Self.now)
   }
 

@@ -17,7 +17,7 @@ enum Main {
   static func main() {
     // A reader that goes away must end us as quietly as it ends `ls`.
     signal(SIGPIPE, SIG_DFL)
-    let arguments = Array(CommandLine.arguments.dropFirst())
+    let arguments = separated(Array(CommandLine.arguments.dropFirst()))
     do {
       if HelperInvocation.isHelperName(CommandLine.arguments.first ?? "") {
         try HelperInvocation(arguments).run()
@@ -35,6 +35,14 @@ enum Main {
       exit(isHelp ? 0 : ExitStatus.usage.rawValue)
     }
   }
+}
+
+/// `-oro` as `-o ro`, the way mount(8) and its users write it; the argument parser would take `-oname=value` for an option
+/// called `-oname`.
+private func separated(_ arguments: [String]) -> [String] {
+  let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
+  return arguments[..<end].flatMap { $0.hasPrefix("-o") && $0.count > 2 ? ["-o", String($0.dropFirst(2))] : [$0] }
+    + arguments[end...]
 }
 
 func printError(_ text: String) { Output.line(Array(text.utf8), to: STDERR_FILENO) }

@@ -14,7 +14,7 @@ struct Mount: ParsableCommand {
   var mountpoint: String
 
   @Option(
-    name: .customShort("o", allowingJoined: true), parsing: .unconditionalSingleValue,
+    name: .customShort("o"),
     help: ArgumentHelp("Mount options, separated by commas.", valueName: "option,..."))
   var options: [String] = []
 

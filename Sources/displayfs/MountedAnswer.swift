@@ -1,13 +1,26 @@
 import CFuse
+import DisplayNames
 import Glibc
+import View
 
 /// What a mounted view answers about one of its files, through the extended attributes `user.displayfs.*`.
 enum MountedAnswer {
-  /// Nil when the path does not lie in a mounted view.
+  /// Nil when the path does not lie in a mounted view, or is a symlink or special file, which have no such attributes.
   static func of(_ question: String, _ path: String) -> [UInt8]? {
     let value = [UInt8](unsafeUninitializedCapacity: 8192) { buffer, count in
       count = max(0, lgetxattr(path, "user.displayfs.\(question)", buffer.baseAddress, buffer.count))
     }
     return value.isEmpty ? nil : value
+  }
+
+  /// All answers at once.
+  static func explanation(_ path: String) -> Explanation? {
+    guard let realName = of("realname", path), let realPath = of("realpath", path),
+      let displayName = of("displayname", path), let kind = of("kind", path), let reason = of("reason", path)
+    else { return nil }
+    let sentence = Text.lossy(reason)
+    return Explanation(
+      realName: Name(realName), realPath: realPath, displayName: Name(displayName), kind: Text.lossy(kind),
+      isHidden: sentence.hasPrefix(Explanation.hiddenPrefix), reason: sentence)
   }
 }

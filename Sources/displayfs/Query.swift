@@ -10,7 +10,7 @@ import View
 /// The options of all commands that ask about a view without mounting it.
 struct QueryOptions: ParsableArguments {
   @Option(
-    name: .customShort("o", allowingJoined: true), parsing: .unconditionalSingleValue,
+    name: .customShort("o"),
     help: ArgumentHelp("Options of the view, as for mount.", valueName: "option,..."))
   var options: [String] = []
 

@@ -46,11 +46,11 @@ struct Explain: ParsableCommand {
 
   @OptionGroup var options: QueryOptions
 
-  @Argument(help: "The entry, in the backing tree.")
+  @Argument(help: "The entry, in the backing tree or in a mounted view.")
   var path: String
 
   func run() throws {
-    let explanation = try Query(path, options).explanation(of: path)
+    let explanation = try MountedAnswer.explanation(path) ?? Query(path, options).explanation(of: path)
     if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
     let text = """
       display name: \(explanation.displayName)
@@ -74,11 +74,7 @@ struct RealPath: ParsableCommand {
   var path: String
 
   func run() throws {
-    if let bytes = MountedAnswer.of("realpath", path) {
-      if options.json { return Output.line(Array(JSON.object([("realPath", bytes)]).utf8)) }
-      return Output.line(bytes)
-    }
-    let explanation = try Query(path, options).explanation(of: path)
+    let explanation = try MountedAnswer.explanation(path) ?? Query(path, options).explanation(of: path)
     if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
     Output.line(explanation.realPath)
   }
@@ -94,11 +90,7 @@ struct DisplayNameOf: ParsableCommand {
   var path: String
 
   func run() throws {
-    if let bytes = MountedAnswer.of("displayname", path) {
-      if options.json { return Output.line(Array(JSON.object([("displayName", bytes)]).utf8)) }
-      return Output.line(bytes)
-    }
-    let explanation = try Query(path, options).explanation(of: path)
+    let explanation = try MountedAnswer.explanation(path) ?? Query(path, options).explanation(of: path)
     if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
     Output.line(explanation.displayName.bytes)
   }

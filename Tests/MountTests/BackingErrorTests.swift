@@ -94,7 +94,8 @@ import Testing
     var (shown, real) = (statvfs(), statvfs())
     #expect(statvfs(view.mountPoint, &shown) == 0)
     #expect(statvfs(view.source, &real) == 0)
-    #expect(shown.f_blocks == real.f_blocks && shown.f_bsize == real.f_bsize && shown.f_frsize == real.f_frsize)
+    #expect(
+      shown.f_blocks == real.f_blocks && shown.f_bsize == real.f_bsize && shown.f_frsize == real.f_frsize)
     #expect(shown.f_files == real.f_files)
     #expect(shown.f_namemax == 255)
     #expect(view.shell("df -P . | tail -1").text.hasPrefix(view.source))

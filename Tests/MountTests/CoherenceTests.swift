@@ -112,7 +112,8 @@ import Testing
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     #expect(view.listing() == ["notes", "Folder", "Music"])
     try put("", at: view.real("Music/.localized"))
-    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent") {
+    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent")
+    {
       #expect(view.listing() == ["notes", "Folder", "Musik"])
       #expect(isThere(view.at("Musik/.localized")))
     }
@@ -125,7 +126,8 @@ import Testing
     let view = try view("language=de") { root in makeDirectory("\(root)/Extra.localized") }
     #expect(view.listing().contains("Extra.localized"))
     try put("\"Extra\" = \"Zugabe\";\n", at: view.real("Extra.localized/.localized/de.strings"))
-    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent") {
+    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent")
+    {
       #expect(view.listing().contains("Zugabe"))
       try put("\"Extra\" = \"Beigabe\";\n", at: view.real("Extra.localized/.localized/de.strings"))
       #expect(view.listing().contains("Beigabe"))
@@ -154,7 +156,9 @@ import Testing
 
   @Test func aFlagThatIsSetShowsAtOnce() throws {
     let view = try view("profile=macos")
-    guard setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: view.real("notes.txt")) == nil
+    guard
+      setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: view.real("notes.txt"))
+        == nil
     else { return }
     withKnownIssue("an attribute that was set beside the mount is not noticed") {
       #expect(view.listing() == ["Folder"])
@@ -164,11 +168,12 @@ import Testing
   }
 
   @Test func aDirectoryThatBecomesAPackageShowsAtOnce() throws {
-    let view = try view() { root in makeDirectory("\(root)/Tool.app") }
+    let view = try view { root in makeDirectory("\(root)/Tool.app") }
     #expect(status(view.at("Tool.app"))?.isDirectory == true)
     #expect(view.listing().contains("Tool.app"))
     try TestTree.application(view.real("Tool.app"), named: "Tool")
-    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent") {
+    withKnownIssue("a change inside a directory that was made beside the mount is not noticed in its parent")
+    {
       #expect(view.listing().contains("Tool"))
       #expect(status(view.at("Tool"))?.isRegular == true)
     }
@@ -176,7 +181,8 @@ import Testing
 
   @Test func aDirectoryMovedAwayAndReplacedShowsTheNewOne() throws {
     let view = try view()
-    withKnownIssue("a node that gets the number of a forgotten one gets its directory", isIntermittent: true) {
+    withKnownIssue("the directories that are kept open outlive the nodes they are kept for", isIntermittent: true)
+    {
       for round in 0..<10 {
         #expect(rename(view.real("Folder"), view.real("Old\(round)")) == 0)
         try put("y", at: view.real("Folder/other\(round).txt"))

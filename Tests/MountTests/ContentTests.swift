@@ -85,7 +85,8 @@ import Testing
     #expect(fsync(real.descriptor) == 0)
     let file = try OpenFile(view.at("holes"))
     for (whence, from) in [
-      (dfs_SEEK_DATA, 0), (dfs_SEEK_HOLE, 0), (dfs_SEEK_HOLE, 1 << 20), (dfs_SEEK_DATA, 2 << 20), (dfs_SEEK_HOLE, 4 << 20),
+      (dfs_SEEK_DATA, 0), (dfs_SEEK_HOLE, 0), (dfs_SEEK_HOLE, 1 << 20), (dfs_SEEK_DATA, 2 << 20),
+      (dfs_SEEK_HOLE, 4 << 20),
     ] {
       errno = 0
       let expected = lseek(real.descriptor, from, whence)
@@ -145,10 +146,13 @@ import Testing
     #expect(view.realListing() == ["notes.txt"])
     #expect(file.status.st_nlink == 0)
     let handle = "/proc/self/fd/\(file.descriptor)"
-    #expect(failure { linkat(AT_FDCWD, handle, AT_FDCWD, view.at("named.txt"), CInt(AT_SYMLINK_FOLLOW)) } == nil)
+    #expect(
+      failure { linkat(AT_FDCWD, handle, AT_FDCWD, view.at("named.txt"), CInt(AT_SYMLINK_FOLLOW)) } == nil)
     #expect(text(view.at("named")) == "made")
     #expect(file.status.st_nlink == 1)
-    #expect(failure { linkat(AT_FDCWD, handle, AT_FDCWD, view.at("notes"), CInt(AT_SYMLINK_FOLLOW)) } == .fileExists)
+    #expect(
+      failure { linkat(AT_FDCWD, handle, AT_FDCWD, view.at("notes"), CInt(AT_SYMLINK_FOLLOW)) } == .fileExists
+    )
   }
 
   @Test func appendsOfTwoProcessesDoNotOverwriteEachOther() throws {

@@ -22,7 +22,9 @@ import Testing
     var read = 0
     while let entry = readdir(directory) {
       let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: UInt8.self, capacity: 256) { FileName(UnsafeBufferPointer(start: $0, count: strlen($0))) }
+        $0.withMemoryRebound(to: UInt8.self, capacity: 256) {
+          FileName(UnsafeBufferPointer(start: $0, count: strlen($0)))
+        }
       }
       seen[name, default: 0] += 1
       read += 1
@@ -41,13 +43,17 @@ import Testing
   }
 
   @Test func aPositionInAListingStaysGood() throws {
-    let view = try MountedView { root in for number in 0..<300 { try put("", at: "\(root)/file\(number).txt") } }
+    let view = try MountedView { root in
+      for number in 0..<300 { try put("", at: "\(root)/file\(number).txt") }
+    }
     let directory = try #require(opendir(view.mountPoint))
     defer { closedir(directory) }
     func next() -> FileName? {
       guard let entry = readdir(directory) else { return nil }
       return withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: UInt8.self, capacity: 256) { FileName(UnsafeBufferPointer(start: $0, count: strlen($0))) }
+        $0.withMemoryRebound(to: UInt8.self, capacity: 256) {
+          FileName(UnsafeBufferPointer(start: $0, count: strlen($0)))
+        }
       }
     }
     for _ in 0..<100 { _ = next() }
@@ -80,10 +86,16 @@ import Testing
       }
       guard name != ".." else { continue }
       types[name] = entry.pointee.d_type
-      #expect(entry.pointee.d_ino == status(view.at(name))?.st_ino, "\(name)")
+      withKnownIssue("`.` is listed with the number that the kernel knows the directory by") {
+        #expect(entry.pointee.d_ino == status(view.at(name))?.st_ino, "\(name)")
+      } when: {
+        name == "."
+      }
     }
-    // DT_DIR, DT_REG, DT_LNK, DT_FIFO.
-    #expect(types == [".": 4, "notes": 8, "Letter": 8, "Folder": 4, "link": 10, "pipe": 1])
+    // DT_DIR, DT_REG and DT_LNK; what a special file is may be left to be asked (DT_UNKNOWN).
+    let special = types.removeValue(forKey: "pipe")
+    #expect(special == 0 || special == 1)
+    #expect(types == [".": 4, "notes": 8, "Letter": 8, "Folder": 4, "link": 10])
   }
 
   @Test func aTreeIsBuiltAndRemovedByTheUsualTools() throws {
@@ -98,10 +110,28 @@ import Testing
     #expect(view.realListing() == [])
   }
 
+  @Test func aDirectoryMadeAnewIsNotTheOldOne() throws {
+    let view = try MountedView()
+    withKnownIssue("the directories that are kept open outlive the nodes they are kept for", isIntermittent: true)
+    {
+      for round in 0..<10 {
+        let folder = view.at(round % 2 == 0 ? "Folder" : "Other")
+        #expect(failure { mkdir(folder, 0o755) } == nil)
+        try put("\(round)", at: view.at("draft"))
+        #expect(failure { rename(view.at("draft"), folder + "/notes") } == nil)
+        #expect(text(folder + "/notes") == "\(round)")
+        #expect(names(folder) == ["notes"])
+        #expect(failure { unlink(folder + "/notes") } == nil)
+        #expect(failure { rmdir(folder) } == nil)
+      }
+    }
+  }
+
   @Test func deepTreesWork() throws {
     let view = try MountedView()
     let path = (0..<100).map { "level\($0)" }.joined(separator: "/")
-    #expect(view.shell("mkdir -p \(path) && echo deep >\(path)/notes.txt && cat \(path)/notes").text == "deep")
+    #expect(
+      view.shell("mkdir -p \(path) && echo deep >\(path)/notes.txt && cat \(path)/notes").text == "deep")
     #expect(view.shell("find . -name notes | wc -l").text == "1")
     #expect(view.shell("rm -r level0 && ls").text == "")
   }

@@ -64,7 +64,9 @@ import Testing
     #expect(mkdir(view.at("Folder"), 0o755) == 0)
     #expect(failure { link(view.at("notes"), view.at("Folder/second")) } == nil)
     #expect(view.realListing("Folder") == ["second.txt"])
-    let (first, second) = (try #require(status(view.at("notes"))), try #require(status(view.at("Folder/second"))))
+    let (first, second) = (
+      try #require(status(view.at("notes"))), try #require(status(view.at("Folder/second")))
+    )
     #expect(first.st_ino == second.st_ino && first.st_nlink == 2 && second.st_nlink == 2)
     let file = try OpenFile(view.at("notes"), O_RDWR)
     #expect(file.write("X", at: 0) == 1)
@@ -77,7 +79,9 @@ import Testing
 
   @Test func timesAreKeptToTheNanosecond() throws {
     let view = try view()
-    let times = [timespec(tv_sec: 1_234_567_890, tv_nsec: 123_456_789), timespec(tv_sec: -86_400, tv_nsec: 987_654_321)]
+    let times = [
+      timespec(tv_sec: 1_234_567_890, tv_nsec: 123_456_789), timespec(tv_sec: -86_400, tv_nsec: 987_654_321),
+    ]
     #expect(failure { utimensat(AT_FDCWD, view.at("notes"), times, 0) } == nil)
     for path in [view.at("notes"), view.real("notes.txt")] {
       let found = try #require(status(path))
@@ -120,7 +124,8 @@ import Testing
     #expect(attributeBytes("user.tag", of: view.at("notes.txt")) == value)
     var list = [CChar](repeating: 0, count: 4096)
     let count = listxattr(path, &list, list.count)
-    let names = Set(list.prefix(max(0, count)).split(separator: 0).map { FileName($0.map { UInt8(bitPattern: $0) }) })
+    let names = Set(
+      list.prefix(max(0, count)).split(separator: 0).map { FileName($0.map { UInt8(bitPattern: $0) }) })
     #expect(names.isSuperset(of: ["user.probe", "user.tag"]))
     #expect(listxattr(path, nil, 0) == count)
     #expect(failure { CInt(truncatingIfNeeded: getxattr(path, "user.tag", &list, 10)) } == .outOfRange)

@@ -10,10 +10,13 @@ struct FileName: Hashable, Comparable, Sendable, CustomStringConvertible, Expres
 
   var description: String {
     String(validating: bytes, as: UTF8.self)
-      ?? bytes.map { (0x20..<0x7f).contains($0) ? String(UnicodeScalar($0)) : "\\x" + String($0, radix: 16) }.joined()
+      ?? bytes.map { (0x20..<0x7f).contains($0) ? String(UnicodeScalar($0)) : "\\x" + String($0, radix: 16) }
+      .joined()
   }
 
-  static func < (left: FileName, right: FileName) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
+  static func < (left: FileName, right: FileName) -> Bool {
+    left.bytes.lexicographicallyPrecedes(right.bytes)
+  }
 }
 
 extension Set<FileName> {

@@ -17,7 +17,9 @@ final class OpenFile {
   deinit { close(descriptor) }
 
   @discardableResult
-  func write(_ text: String) -> Int { Array(text.utf8).withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) } }
+  func write(_ text: String) -> Int {
+    Array(text.utf8).withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+  }
 
   @discardableResult
   func write(_ text: String, at offset: Int) -> Int {
@@ -89,7 +91,9 @@ func namesAsListed(_ path: String) -> [FileName]? {
   var result: [FileName] = []
   while let entry = readdir(directory) {
     let name = withUnsafePointer(to: &entry.pointee.d_name) {
-      $0.withMemoryRebound(to: UInt8.self, capacity: 256) { FileName(UnsafeBufferPointer(start: $0, count: strlen($0))) }
+      $0.withMemoryRebound(to: UInt8.self, capacity: 256) {
+        FileName(UnsafeBufferPointer(start: $0, count: strlen($0)))
+      }
     }
     if name != "." && name != ".." { result.append(name) }
   }

@@ -5,7 +5,9 @@ import Testing
 @Suite(.mounting) struct PackageRemovalTests {
   private func view() throws -> MountedView {
     try MountedView { root in
-      for number in 0..<50 { try put("x", at: "\(root)/Album.photoslibrary/masters/\(number % 5)/\(number).jpg") }
+      for number in 0..<50 {
+        try put("x", at: "\(root)/Album.photoslibrary/masters/\(number % 5)/\(number).jpg")
+      }
       try put("x", at: "\(root)/notes.txt")
     }
   }

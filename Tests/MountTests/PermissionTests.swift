@@ -10,7 +10,9 @@ import Testing
   private static let staff: gid_t = 62000
 
   /// A view with a directory `open` in which everybody may make files.
-  private func view(_ options: String = "allow_other", build: (String) throws -> Void = { _ in }) throws -> MountedView {
+  private func view(_ options: String = "allow_other", build: (String) throws -> Void = { _ in }) throws
+    -> MountedView
+  {
     try MountedView(options) { root in
       makeDirectory("\(root)/open")
       chmod("\(root)/open", 0o777)
@@ -21,9 +23,13 @@ import Testing
   private func run(
     _ view: MountedView, as user: uid_t, groups: [gid_t] = [], _ script: String
   ) -> Outcome {
-    let list = groups.isEmpty ? "--clear-groups" : "--groups=" + groups.map(String.init).joined(separator: ",")
+    let list =
+      groups.isEmpty ? "--clear-groups" : "--groups=" + groups.map(String.init).joined(separator: ",")
     return Shell.run(
-      ["setpriv", "--reuid=\(user)", "--regid=\(user)", list, "/bin/sh", "-c", "cd '\(view.mountPoint)' && { \(script)\n}"],
+      [
+        "setpriv", "--reuid=\(user)", "--regid=\(user)", list, "/bin/sh", "-c",
+        "cd '\(view.mountPoint)' && { \(script)\n}",
+      ],
       with: ["SOURCE": view.source])
   }
 
@@ -47,9 +53,12 @@ import Testing
       try put("read me", at: "\(root)/public.txt")
     }
     for script in [
-      "cat secret", "cat secret.txt", "ls closed", "cat closed/x", "cat closed/x.txt", "echo x >public", "echo x >new", "rm public",
-      "mv public other", "ln public open/stolen 2>/dev/null && echo x >open/stolen", "chmod 777 public", "chown \(Self.anna) public",
-      "touch -d 2001-01-01 public", "truncate -s 0 public", "setfattr -n user.tag -v x public", "rmdir open", "mkdir d",
+      "cat secret", "cat secret.txt", "ls closed", "cat closed/x", "cat closed/x.txt", "echo x >public",
+      "echo x >new", "rm public",
+      "mv public other", "ln public open/stolen 2>/dev/null && echo x >open/stolen", "chmod 777 public",
+      "chown \(Self.anna) public",
+      "touch -d 2001-01-01 public", "truncate -s 0 public", "setfattr -n user.tag -v x public", "rmdir open",
+      "mkdir d",
     ] {
       let outcome = run(view, as: Self.anna, script)
       #expect(outcome.status != 0, "\(script)")
@@ -78,7 +87,8 @@ import Testing
       chmod("\(root)/team/plan.txt", 0o660)
     }
     #expect(run(view, as: Self.anna, "cat team/plan").status != 0)
-    let member = run(view, as: Self.anna, groups: [Self.staff], "cat team/plan && echo more >>team/plan && : >team/new")
+    let member = run(
+      view, as: Self.anna, groups: [Self.staff], "cat team/plan && echo more >>team/plan && : >team/new")
     #expect(member.status == 0, "\(member.errorText)")
     #expect(text(view.real("team/plan.txt")) == "planmore\n")
     #expect(status(view.real("team/new"))?.st_uid == Self.anna)
@@ -93,8 +103,11 @@ import Testing
       chown("\(root)/shared", 0, Self.staff)
       chmod("\(root)/shared", 0o2777)
     }
-    #expect(run(view, as: Self.anna, "mkdir shared/inner && : >shared/file && : >shared/inner/deep").status == 0)
-    for name in ["inner", "file", "inner/deep"] { #expect(status(view.real("shared/\(name)"))?.st_gid == Self.staff) }
+    #expect(
+      run(view, as: Self.anna, "mkdir shared/inner && : >shared/file && : >shared/inner/deep").status == 0)
+    for name in ["inner", "file", "inner/deep"] {
+      #expect(status(view.real("shared/\(name)"))?.st_gid == Self.staff)
+    }
     #expect(status(view.real("shared/inner"))?.permissions == 0o2755)
     #expect(status(view.real("shared/file"))?.permissions == 0o644)
   }
@@ -112,7 +125,11 @@ import Testing
 
   @Test func theCallersUmaskHolds() throws {
     let view = try view()
-    #expect(run(view, as: Self.anna, "umask 027; : >open/file; mkdir open/directory; umask 0; : >open/all; mkdir open/free").status == 0)
+    #expect(
+      run(
+        view, as: Self.anna,
+        "umask 027; : >open/file; mkdir open/directory; umask 0; : >open/all; mkdir open/free"
+      ).status == 0)
     #expect(status(view.real("open/file"))?.permissions == 0o640)
     #expect(status(view.real("open/directory"))?.permissions == 0o750)
     #expect(status(view.real("open/all"))?.permissions == 0o666)
@@ -127,11 +144,13 @@ import Testing
     guard Shell.run("setfacl -m u:\(Self.bert):r letter.txt", in: view.source).status == 0 else { return }
     #expect(run(view, as: Self.bert, "cat letter").text == "for bert")
     #expect(run(view, as: Self.anna, "cat letter").status != 0)
-    let through = view.shell("setfacl -m u:\(Self.anna):rw letter && setfacl -d -m u:\(Self.bert):rwx,g::-,o::- open")
+    let through = view.shell(
+      "setfacl -m u:\(Self.anna):rw letter && setfacl -d -m u:\(Self.bert):rwx,g::-,o::- open")
     #expect(through.status == 0, "\(through.errorText)")
     #expect(run(view, as: Self.anna, "printf x >>letter").status == 0)
     // Where there is a default list, it takes the place of the umask.
-    let made = run(view, as: Self.anna, "umask 077; mkdir open/inner; printf y >open/inner/file.txt; : >open/file.txt")
+    let made = run(
+      view, as: Self.anna, "umask 077; mkdir open/inner; printf y >open/inner/file.txt; : >open/file.txt")
     #expect(made.status == 0, "\(made.errorText)")
     #expect(run(view, as: Self.bert, "cat open/inner/file").text == "y")
     let direct = Shell.run(
@@ -170,7 +189,9 @@ import Testing
 
   @Test func ownersChangeWhatIsTheirs() throws {
     let view = try view()
-    #expect(run(view, as: Self.anna, ": >open/notes.txt; chmod 600 open/notes; touch -d @1000000000.5 open/notes").status == 0)
+    #expect(
+      run(view, as: Self.anna, ": >open/notes.txt; chmod 600 open/notes; touch -d @1000000000.5 open/notes")
+        .status == 0)
     let file = try #require(status(view.real("open/notes.txt")))
     #expect(file.permissions == 0o600)
     #expect(file.st_mtim.tv_sec == 1_000_000_000 && file.st_mtim.tv_nsec == 500_000_000)

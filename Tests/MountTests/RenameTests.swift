@@ -104,7 +104,9 @@ import Testing
 
   @Test func exchangeSwapsTheContentsAndLeavesTheNames() throws {
     let view = try view("", "photo.jpg", "notes.txt")
-    #expect(failure { dfs_renameat(AT_FDCWD, view.at("photo"), AT_FDCWD, view.at("notes"), dfs_RENAME_EXCHANGE) } == nil)
+    #expect(
+      failure { dfs_renameat(AT_FDCWD, view.at("photo"), AT_FDCWD, view.at("notes"), dfs_RENAME_EXCHANGE) }
+        == nil)
     #expect(view.realListing() == ["photo.jpg", "notes.txt"])
     #expect(text(view.at("photo")) == "notes.txt")
     #expect(text(view.at("notes")) == "photo.jpg")
@@ -181,12 +183,15 @@ import Testing
 
   @Test func aNewFileHasTheVeryNameThatWasTyped() throws {
     let view = try view()
-    for name in ["letter", "photo.jpg", "4913", ".letter.swp", ".~lock.letter#", ".goutputstream-AB12CD", ".Trash-1000"] {
+    for name in [
+      "letter", "photo.jpg", "4913", ".letter.swp", ".~lock.letter#", ".goutputstream-AB12CD", ".Trash-1000",
+    ] {
       #expect(failure { open(view.at(name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644) } == nil)
     }
     #expect(
       view.realListing() == [
-        "letter", "photo.jpg", "4913", ".letter.swp", ".~lock.letter#", ".goutputstream-AB12CD", ".Trash-1000",
+        "letter", "photo.jpg", "4913", ".letter.swp", ".~lock.letter#", ".goutputstream-AB12CD",
+        ".Trash-1000",
       ])
     #expect(view.listing() == ["letter", "photo", "4913"])
   }

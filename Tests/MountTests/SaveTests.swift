@@ -11,7 +11,10 @@ struct Save: Sendable, CustomTestStringConvertible {
   let left: Set<FileName>
   let calls: @Sendable (SaveDirectory) throws -> Void
 
-  init(_ program: String, leaving left: Set<FileName> = [], _ calls: @escaping @Sendable (SaveDirectory) throws -> Void) {
+  init(
+    _ program: String, leaving left: Set<FileName> = [],
+    _ calls: @escaping @Sendable (SaveDirectory) throws -> Void
+  ) {
     (self.program, self.left, self.calls) = (program, left, calls)
   }
 
@@ -210,7 +213,8 @@ struct SaveDirectory: Sendable {
   }
 
   @Test(arguments: [
-    "vim", "nvim", "emacs, first save", "cp -b", "sed -i~", "unzip -o", "cp --remove-destination, tar -x, git checkout",
+    "vim", "nvim", "emacs, first save", "cp -b", "sed -i~", "unzip -o",
+    "cp --remove-destination, tar -x, git checkout",
   ])
   func theFinderInfoComesBackWithTheName(program: String) throws {
     let view = try view()
@@ -283,7 +287,8 @@ struct SaveDirectory: Sendable {
 
   @Test(arguments: [
     "sed -i s/old/new/ report", "printf new >new; mv -f new report", "printf new >new; cp new report; rm new",
-    "printf new >new; cp --remove-destination new report; rm new", "printf new >new; install -m 644 new report; rm new",
+    "printf new >new; cp --remove-destination new report; rm new",
+    "printf new >new; install -m 644 new report; rm new",
     "printf new >.n; cp -b .n report; rm .n report~",
     "mkdir .t && printf new >.t/report && tar -cf .t.tar -C .t report && tar -xf .t.tar; rm -r .t .t.tar",
     "python3 -c \"import os; open('report.new','w').write('new'); os.replace('report.new','report')\"",

@@ -47,32 +47,68 @@ enum Shell {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "\(directory)/out", O_WRONLY | O_CREAT, 0o600)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "\(directory)/err", O_WRONLY | O_CREAT, 0o600)
-    var child: pid_t = 0
-    let failed = withCStrings(["timeout", "-k", "5", "60"] + arguments) { arguments in
-      withCStrings(environment(with: variables)) { environment in
-        posix_spawnp(&child, "timeout", &actions, nil, arguments, environment)
-      }
+    guard let child = spawn(arguments, with: variables, &actions) else {
+      return Outcome(status: 127, output: [], errors: Array(String(cString: strerror(errno)).utf8))
     }
-    guard failed == 0 else {
-      return Outcome(status: 127, output: [], errors: Array(String(cString: strerror(failed)).utf8))
+    return Outcome(
+      status: wait(for: child), output: contents("\(directory)/out") ?? [],
+      errors: contents("\(directory)/err") ?? [])
+  }
+
+  /// Starts a script and does not wait for it. What it prints is lost.
+  static func start(_ script: String) -> pid_t {
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    for standard in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] {
+      posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0)
     }
+    return spawn(["/bin/sh", "-c", script], with: [:], &actions) ?? -1
+  }
+
+  /// The exit status of what was started, or 128 and the number of the signal that ended it.
+  @discardableResult
+  static func wait(for child: pid_t) -> CInt {
     var status: CInt = 0
     while waitpid(child, &status, 0) < 0 && errno == EINTR {}
     let signal = status & 0x7f
-    return Outcome(
-      status: signal == 0 ? (status >> 8) & 0xff : 128 + signal,
-      output: contents("\(directory)/out") ?? [], errors: contents("\(directory)/err") ?? [])
+    return signal == 0 ? (status >> 8) & 0xff : 128 + signal
+  }
+
+  /// Starts a program that is ended after a minute; nil, with the reason in `errno`, when it cannot be started.
+  private static func spawn(
+    _ arguments: [String], with variables: [String: String], _ actions: inout posix_spawn_file_actions_t
+  ) -> pid_t? {
+    // The threads that tests run on block signals, and a child would inherit that.
+    var attributes = posix_spawnattr_t()
+    posix_spawnattr_init(&attributes)
+    defer { posix_spawnattr_destroy(&attributes) }
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    posix_spawnattr_setsigmask(&attributes, &signals)
+    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+    var child: pid_t = 0
+    let failed = withCStrings(["timeout", "-k", "5", "60"] + arguments) { arguments in
+      withCStrings(environment(with: variables)) { environment in
+        posix_spawnp(&child, "timeout", &actions, &attributes, arguments, environment)
+      }
+    }
+    errno = failed
+    return failed == 0 ? child : nil
   }
 
   static var temporaryDirectory: String { getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp" }
 
   /// That of the test process, but for the variables that choose a language.
   private static func environment(with variables: [String: String]) -> [String] {
-    let inherited = (contents("/proc/self/environ") ?? []).split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+    let inherited = (contents("/proc/self/environ") ?? []).split(separator: 0).map {
+      String(decoding: $0, as: UTF8.self)
+    }
     let replaced = Set(variables.keys).union(["LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"])
-    return inherited.filter { !replaced.contains(String($0.prefix { $0 != "=" })) } + ["LC_ALL=C.UTF-8"].filter { _ in
-      variables["LC_ALL"] == nil
-    } + variables.map { "\($0.key)=\($0.value)" }
+    return inherited.filter { !replaced.contains(String($0.prefix { $0 != "=" })) }
+      + ["LC_ALL=C.UTF-8"].filter { _ in
+        variables["LC_ALL"] == nil
+      } + variables.map { "\($0.key)=\($0.value)" }
   }
 
   private static func withCStrings<R>(

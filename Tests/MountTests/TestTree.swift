@@ -19,19 +19,26 @@ enum TestTree {
       "Public/Drop Box", "Sites",
     ]
     let marked =
-      ["Applications", "Applications/Utilities", "Library", "Users", "Users/Shared"] + inHome.map { "\(home)/\($0)" }
+      ["Applications", "Applications/Utilities", "Library", "Users", "Users/Shared"]
+      + inHome.map { "\(home)/\($0)" }
     for folder in marked { try put("", at: "\(root)/\(folder)/.localized") }
     let plain = [
-      "private/etc", "private/tmp", "private/var", "bin", "sbin", "usr/bin", "dev", "cores", "opt", "Volumes", "home",
-      "net", ".fseventsd", ".Spotlight-V100", ".Trashes/501", "Network", "\(home)/Library/Caches", "\(home)/.ssh",
+      "private/etc", "private/tmp", "private/var", "bin", "sbin", "usr/bin", "dev", "cores", "opt", "Volumes",
+      "home",
+      "net", ".fseventsd", ".Spotlight-V100", ".Trashes/501", "Network", "\(home)/Library/Caches",
+      "\(home)/.ssh",
     ]
     for folder in plain { makeDirectory("\(root)/\(folder)") }
     for link in ["etc", "tmp", "var"] { symlink("private/\(link)", "\(root)/\(link)") }
-    for file in [".DS_Store", "Desktop DB", "Desktop DF", "\(home)/Pictures/Icon\r"] { try put("x", at: "\(root)/\(file)") }
+    for file in [".DS_Store", "Desktop DB", "Desktop DF", "\(home)/Pictures/Icon\r"] {
+      try put("x", at: "\(root)/\(file)")
+    }
     try put("bin\ndev\n", at: "\(root)/.hidden")
     try put("secret.txt\n", at: "\(root)/\(home)/Downloads/.hidden")
     try put("x", at: "\(root)/\(home)/Downloads/secret.txt")
-    try put("[Desktop Entry]\nType=Directory\nName=Music\nName[de]=Meine Musik\n", at: "\(root)/\(home)/Music/.directory")
+    try put(
+      "[Desktop Entry]\nType=Directory\nName=Music\nName[de]=Meine Musik\n",
+      at: "\(root)/\(home)/Music/.directory")
   }
 
   /// The volume's own names of folders. `Sites` has names that are in no other table, to tell where they come from.
@@ -42,13 +49,16 @@ enum TestTree {
     }
     func strings(_ pairs: [(String, String)]) -> String { pairs.map { "\"\($0)\" = \"\($1)\";\n" }.joined() }
     let german = [
-      ("Applications", "Programme"), ("Utilities", "Dienstprogramme"), ("Users", "Benutzer"), ("Shared", "Geteilt"),
+      ("Applications", "Programme"), ("Utilities", "Dienstprogramme"), ("Users", "Benutzer"),
+      ("Shared", "Geteilt"),
       ("Desktop", "Schreibtisch"), ("Documents", "Dokumente"), ("Movies", "Filme"), ("Music", "Musik"),
-      ("Pictures", "Bilder"), ("Public", "Öffentlich"), ("Drop Box", "Briefkasten"), ("Sites", "Eigene Websites"),
+      ("Pictures", "Bilder"), ("Public", "Öffentlich"), ("Drop Box", "Briefkasten"),
+      ("Sites", "Eigene Websites"),
     ]
     let french = [
       ("Applications", "Applications"), ("Utilities", "Utilitaires"), ("Library", "Bibliothèque"),
-      ("Users", "Utilisateurs"), ("Shared", "Partagé"), ("Desktop", "Bureau"), ("Downloads", "Téléchargements"),
+      ("Users", "Utilisateurs"), ("Shared", "Partagé"), ("Desktop", "Bureau"),
+      ("Downloads", "Téléchargements"),
       ("Movies", "Vidéos"), ("Music", "Musique"), ("Pictures", "Images"), ("Drop Box", "Boîte de dépôt"),
       ("Sites", "Mes sites"),
     ]
@@ -76,11 +86,16 @@ enum TestTree {
     makeDirectory("\(base)/NoLang.localized/.localized")
     try put("\"Evil\" = \"../../etc/passwd\";\n", at: "\(base)/Evil.localized/.localized/de.strings")
     let files = [
-      "a.txt", "archive.tar.gz", "v1.2", ".bashrc", "foo.", "no ext", "a. b", "name with space.txt", "foo..txt", ".a.txt",
-      "Straße.PDF", "x.unknownext", "e\u{301}.txt", "invoice.pdf.app.txt", "a:b.txt", "foo.\u{202e}txt", "table.csv",
-      "main.c", "flagged.txt", "invisible.txt", "byad.txt", "bymeta.txt", "byfruit.txt", "bydos5.txt", "bydos0.txt",
-      "bitpkg/data", "Letter.rtfd/TXT.rtf", "Lib.photoslibrary/database/Photos.sqlite", "Old.pages/Index.zip", "New.pages",
-      "proj.xcodeproj/project.pbxproj", "My.penpot/file.json", "A.framework/Versions/A/A", "strings/de.lproj/x.strings",
+      "a.txt", "archive.tar.gz", "v1.2", ".bashrc", "foo.", "no ext", "a. b", "name with space.txt",
+      "foo..txt", ".a.txt",
+      "Straße.PDF", "x.unknownext", "e\u{301}.txt", "invoice.pdf.app.txt", "a:b.txt", "foo.\u{202e}txt",
+      "table.csv",
+      "main.c", "flagged.txt", "invisible.txt", "byad.txt", "bymeta.txt", "byfruit.txt", "bydos5.txt",
+      "bydos0.txt",
+      "bitpkg/data", "Letter.rtfd/TXT.rtf", "Lib.photoslibrary/database/Photos.sqlite", "Old.pages/Index.zip",
+      "New.pages",
+      "proj.xcodeproj/project.pbxproj", "My.penpot/file.json", "A.framework/Versions/A/A",
+      "strings/de.lproj/x.strings",
       "plain.app", "same.txt", "same.md", "same",
     ]
     for file in files { try put("x", at: "\(base)/\(file)") }
@@ -90,8 +105,11 @@ enum TestTree {
     _ = setAttribute("user.com.apple.FinderInfo", to: finderInfo(0x4000), of: "\(base)/invisible.txt")
     _ = setAttribute("user.com.apple.FinderInfo", to: finderInfo(0x2000), of: "\(base)/bitpkg")
     _ = setAttribute("user.org.netatalk.Metadata", to: netatalk(finderInfo(0x4000)), of: "\(base)/bymeta.txt")
-    _ = setAttribute("user.DosStream.AFP_AfpInfo:$DATA", to: afpInfo(finderInfo(0x4000)), of: "\(base)/byfruit.txt")
-    let dos: [UInt8] = [0, 0, 5, 0, 5, 0, 0, 0, 0x11, 0, 0, 0, 0x22, 0, 0, 0, 0x80, 0x20, 0x9b, 0xcb, 0x82, 0xd8, 1, 0]
+    _ = setAttribute(
+      "user.DosStream.AFP_AfpInfo:$DATA", to: afpInfo(finderInfo(0x4000)), of: "\(base)/byfruit.txt")
+    let dos: [UInt8] = [
+      0, 0, 5, 0, 5, 0, 0, 0, 0x11, 0, 0, 0, 0x22, 0, 0, 0, 0x80, 0x20, 0x9b, 0xcb, 0x82, 0xd8, 1, 0,
+    ]
     _ = setAttribute("user.DOSATTRIB", to: dos, of: "\(base)/bydos5.txt")
     _ = setAttribute("user.DOSATTRIB", to: Array("0x22\0".utf8), of: "\(base)/bydos0.txt")
     try put(appleDouble(finderInfo(0x4000)), at: "\(base)/._byad.txt")
@@ -109,7 +127,8 @@ enum TestTree {
     try localized("en", utf16("/* Localized versions of Info.plist keys */\n\n"))
     let chess = "\(folder)/Renamed by me.app"
     try application(chess, named: "Chess", displayName: "Chess")
-    try put("\"CFBundleDisplayName\" = \"Schach\";\n", at: "\(chess)/Contents/Resources/de.lproj/InfoPlist.strings")
+    try put(
+      "\"CFBundleDisplayName\" = \"Schach\";\n", at: "\(chess)/Contents/Resources/de.lproj/InfoPlist.strings")
     try application("\(folder)/Notes.app", named: "Notes")
     try put(
       document(
@@ -124,7 +143,8 @@ enum TestTree {
           "UTExportedTypeDeclarations",
           "<array>"
             + dictionary([
-              ("UTTypeIdentifier", text("dev.example.penpot")), ("UTTypeConformsTo", text("com.apple.package")),
+              ("UTTypeIdentifier", text("dev.example.penpot")),
+              ("UTTypeConformsTo", text("com.apple.package")),
               ("UTTypeTagSpecification", dictionary([("public.filename-extension", text("penpot"))])),
             ]) + "</array>"
         )
@@ -135,7 +155,9 @@ enum TestTree {
 
   private static func containers(_ root: String) throws {
     let container = "\(root)/Users/anna/Containers/ABCD-1234"
-    for file in ["Documents/Inbox/mail.txt", "Documents/report.txt", "Library/Caches/c.db", "tmp/t", "SystemData/x"] {
+    for file in [
+      "Documents/Inbox/mail.txt", "Documents/report.txt", "Library/Caches/c.db", "tmp/t", "SystemData/x",
+    ] {
       try put("x", at: "\(container)/\(file)")
     }
   }
@@ -176,7 +198,8 @@ enum TestTree {
   }
 
   static func finderInfo(_ flags: UInt16) -> [UInt8] {
-    [UInt8](repeating: 0, count: 8) + [UInt8(flags >> 8), UInt8(flags & 0xff)] + [UInt8](repeating: 0, count: 22)
+    [UInt8](repeating: 0, count: 8) + [UInt8(flags >> 8), UInt8(flags & 0xff)]
+      + [UInt8](repeating: 0, count: 22)
   }
 
   /// An AppleDouble file with the Finder info at offset 50 and an empty resource fork.
@@ -191,8 +214,11 @@ enum TestTree {
       (9, 122, 32), (4, 154, 0), (8, 354, 16), (14, 370, 4), (0x8044_4556, 374, 0), (0x8049_4e4f, 382, 0),
       (0x8053_594e, 390, 0), (0x8053_567e, 398, 0),
     ]
-    func big(_ value: UInt32) -> [UInt8] { stride(from: 24, through: 0, by: -8).map { UInt8(value >> UInt32($0) & 0xff) } }
-    let header: [UInt8] = [0x00, 0x05, 0x16, 0x07, 0x00, 0x02, 0x00, 0x00] + Array("Netatalk        ".utf8) + [0, 8]
+    func big(_ value: UInt32) -> [UInt8] {
+      stride(from: 24, through: 0, by: -8).map { UInt8(value >> UInt32($0) & 0xff) }
+    }
+    let header: [UInt8] =
+      [0x00, 0x05, 0x16, 0x07, 0x00, 0x02, 0x00, 0x00] + Array("Netatalk        ".utf8) + [0, 8]
     let bytes = header + entries.flatMap { big($0.0) + big($0.1) + big($0.2) } + info
     return bytes + [UInt8](repeating: 0, count: 402 - bytes.count)
   }

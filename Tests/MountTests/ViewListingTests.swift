@@ -7,19 +7,37 @@ import Testing
 
   /// What is shown under its localized name, in the order of `languages`.
   private static let localized: [(directory: String, names: [[FileName]])] = [
-    ("", [["Programme", "Library", "Benutzer", "System"], ["Applications", "Library", "Users", "System"],
-      ["Applications", "Bibliothèque", "Utilisateurs", "System"], ["アプリケーション", "ライブラリ", "ユーザ", "System"]]),
+    (
+      "",
+      [
+        ["Programme", "Library", "Benutzer", "System"], ["Applications", "Library", "Users", "System"],
+        ["Applications", "Bibliothèque", "Utilisateurs", "System"], ["アプリケーション", "ライブラリ", "ユーザ", "System"],
+      ]
+    ),
     ("Users", [["Geteilt", "anna"], ["Shared", "anna"], ["Partagé", "anna"], ["共有", "anna"]]),
-    ("Users/anna", [
-      ["Programme", "Schreibtisch", "Dokumente", "Downloads", "Filme", "Musik", "Bilder", "Öffentlich",
-        "Eigene Websites", "Containers"],
-      ["Applications", "Desktop", "Documents", "Downloads", "Movies", "Music", "Pictures", "Public", "Sites",
-        "Containers"],
-      ["Applications", "Bureau", "Documents", "Téléchargements", "Vidéos", "Musique", "Images", "Public", "Mes sites",
-        "Containers"],
-      ["アプリケーション", "デスクトップ", "書類", "ダウンロード", "ムービー", "ミュージック", "ピクチャ", "パブリック",
-        "私のサイト", "Containers"],
-    ]),
+    (
+      "Users/anna",
+      [
+        [
+          "Programme", "Schreibtisch", "Dokumente", "Downloads", "Filme", "Musik", "Bilder", "Öffentlich",
+          "Eigene Websites", "Containers",
+        ],
+        [
+          "Applications", "Desktop", "Documents", "Downloads", "Movies", "Music", "Pictures", "Public",
+          "Sites",
+          "Containers",
+        ],
+        [
+          "Applications", "Bureau", "Documents", "Téléchargements", "Vidéos", "Musique", "Images", "Public",
+          "Mes sites",
+          "Containers",
+        ],
+        [
+          "アプリケーション", "デスクトップ", "書類", "ダウンロード", "ムービー", "ミュージック", "ピクチャ", "パブリック",
+          "私のサイト", "Containers",
+        ],
+      ]
+    ),
     ("Users/anna/Downloads", [[], [], [], []]), ("Users/anna/Pictures", [[], [], [], []]),
   ]
 
@@ -27,27 +45,46 @@ import Testing
 
   /// What Documents shows in each of `extensionModes`, but for the directory with a localized name.
   private static let documents: [[FileName]] = [
-    ["A.framework", "Bare.localized", "Evil", "Letter", "Lib", "Music", "My", "New", "NoLang", "Old", "Straße", "a",
-      "a. b", "a:b", "app", "archive.tar.gz", "bitpkg", "e\u{301}", "flagged", "foo.", "foo..txt", "foo.\u{202e}txt",
-      "invoice.pdf.app.txt", "main.c", "name with space", "no ext", "plain.app", "proj", "same", "same.md", "same.txt",
-      "strings", "table.csv", "v1.2", "x.unknownext"],
-    ["A.framework", "Bare.localized", "Evil", "Letter", "Lib", "Music", "My", "New", "NoLang", "Old", "Straße", "a",
-      "a. b", "a:b", "app", "archive.tar", "bitpkg", "e\u{301}", "flagged", "foo.", "foo..txt", "foo.\u{202e}txt",
+    [
+      "A.framework", "Bare.localized", "Evil", "Letter", "Lib", "Music", "My", "New", "NoLang", "Old",
+      "Straße", "a",
+      "a. b", "a:b", "app", "archive.tar.gz", "bitpkg", "e\u{301}", "flagged", "foo.", "foo..txt",
+      "foo.\u{202e}txt",
+      "invoice.pdf.app.txt", "main.c", "name with space", "no ext", "plain.app", "proj", "same", "same.md",
+      "same.txt",
+      "strings", "table.csv", "v1.2", "x.unknownext",
+    ],
+    [
+      "A.framework", "Bare.localized", "Evil", "Letter", "Lib", "Music", "My", "New", "NoLang", "Old",
+      "Straße", "a",
+      "a. b", "a:b", "app", "archive.tar", "bitpkg", "e\u{301}", "flagged", "foo.", "foo..txt",
+      "foo.\u{202e}txt",
       "invoice.pdf.app", "main", "name with space", "no ext", "plain", "proj", "same", "same.md", "same.txt",
-      "strings", "table", "v1", "x"],
-    ["A.framework", "Bare.localized", "Evil", "Letter.rtfd", "Lib.photoslibrary", "Music", "My.penpot", "New.pages",
+      "strings", "table", "v1", "x",
+    ],
+    [
+      "A.framework", "Bare.localized", "Evil", "Letter.rtfd", "Lib.photoslibrary", "Music", "My.penpot",
+      "New.pages",
       "NoLang", "Old.pages", "Straße.PDF", "a.txt", "a. b", "a:b.txt", "app", "archive.tar.gz", "bitpkg",
       "e\u{301}.txt", "flagged", "foo.", "foo..txt", "foo.\u{202e}txt", "invoice.pdf.app.txt", "main.c",
-      "name with space.txt", "no ext", "plain.app", "proj.xcodeproj", "same", "same.md", "same.txt", "strings",
-      "table.csv", "v1.2", "x.unknownext"],
-    ["A.framework", "Bare.localized", "Evil", "Letter.rtfd", "Lib.photoslibrary", "Music", "My.penpot", "New.pages",
+      "name with space.txt", "no ext", "plain.app", "proj.xcodeproj", "same", "same.md", "same.txt",
+      "strings",
+      "table.csv", "v1.2", "x.unknownext",
+    ],
+    [
+      "A.framework", "Bare.localized", "Evil", "Letter.rtfd", "Lib.photoslibrary", "Music", "My.penpot",
+      "New.pages",
       "NoLang", "Old.pages", "Straße.PDF", "a.txt", "a. b", "a:b.txt", "app", "archive.tar.gz", "bitpkg",
       "e\u{301}.txt", "flagged.txt", "foo.", "foo..txt", "foo.\u{202e}txt", "invoice.pdf.app.txt", "main.c",
-      "name with space.txt", "no ext", "plain.app", "proj.xcodeproj", "same", "same.md", "same.txt", "strings",
-      "table.csv", "v1.2", "x.unknownext"],
+      "name with space.txt", "no ext", "plain.app", "proj.xcodeproj", "same", "same.md", "same.txt",
+      "strings",
+      "table.csv", "v1.2", "x.unknownext",
+    ],
   ]
 
-  private static let releaseNotes: [FileName] = ["Versionshinweise", "Release Notes", "Release Notes", "リリースノート"]
+  private static let releaseNotes: [FileName] = [
+    "Versionshinweise", "Release Notes", "Release Notes", "リリースノート",
+  ]
 
   /// Applications where extensions are hidden: applications lose theirs in every mode but `show`.
   private static let applications: [[FileName]] = [
@@ -88,7 +125,8 @@ import Testing
     sourceLocation: SourceLocation = #_sourceLocation
   ) {
     let listed = namesAsListed(view.at(directory)) ?? []
-    #expect(Set(listed).difference(from: expected) == nil, "mount: \(directory)", sourceLocation: sourceLocation)
+    #expect(
+      Set(listed).difference(from: expected) == nil, "mount: \(directory)", sourceLocation: sourceLocation)
     #expect(listed.count == Set(listed).count, "twice: \(directory)", sourceLocation: sourceLocation)
     let asked = Displayfs.run(["ls", "-o", options, "--source", view.source, view.real(directory)])
     #expect(asked.status == 0, "\(asked.errorText)", sourceLocation: sourceLocation)
@@ -98,7 +136,9 @@ import Testing
   @Test func everyListedNameAndEveryRealNameLeadsToItsEntry() throws {
     let view = try MountedView("language=ja", build: TestTree.build)
     for directory in ["", "Users/anna", TestTree.documents, "Applications"] {
-      for name in view.listing(directory) { #expect(isThere(view.at("\(directory)/\(name)")), "\(directory)/\(name)") }
+      for name in view.listing(directory) {
+        #expect(isThere(view.at("\(directory)/\(name)")), "\(directory)/\(name)")
+      }
       for name in view.realListing(directory) {
         #expect(isThere(view.at("\(directory)/\(name)")), "\(directory)/\(name)")
       }
@@ -109,7 +149,9 @@ import Testing
 
   @Test func hiddenEntriesAreReachedByTheirRealNames() throws {
     let view = try MountedView(build: TestTree.build)
-    for path in ["bin", "private/etc", ".hidden", "etc", "Desktop DB", "Users/anna/Library/Caches", "Users/anna/.ssh"] {
+    for path in [
+      "bin", "private/etc", ".hidden", "etc", "Desktop DB", "Users/anna/Library/Caches", "Users/anna/.ssh",
+    ] {
       #expect(isThere(view.at(path)), "\(path)")
     }
     #expect(text(view.at("Users/anna/Downloads/secret.txt")) == "x")
@@ -155,11 +197,15 @@ import Testing
 
   @Test func clashingNamesFallBackTogetherAndNoneIsLost() throws {
     let view = try MountedView("extensions=all,language=en") { root in
-      for name in ["cat.jpg", "cat.png", "dog", "dog.txt", "fox.txt", "owl.a.txt", "owl.a"] { try put(name, at: "\(root)/\(name)") }
+      for name in ["cat.jpg", "cat.png", "dog", "dog.txt", "fox.txt", "owl.a.txt", "owl.a"] {
+        try put(name, at: "\(root)/\(name)")
+      }
     }
     #expect(view.listing() == ["cat.jpg", "cat.png", "dog", "dog.txt", "fox", "owl", "owl.a.txt"])
     // `owl.a` is the real name of one and would be the display name of the other.
-    for name in ["cat.jpg", "cat.png", "dog", "dog.txt", "owl.a", "owl.a.txt"] { #expect(text(view.at(name)) == name) }
+    for name in ["cat.jpg", "cat.png", "dog", "dog.txt", "owl.a", "owl.a.txt"] {
+      #expect(text(view.at(name)) == name)
+    }
     #expect(unlink(view.at("cat.jpg")) == 0)
     #expect(view.listing().contains("cat"))
     #expect(text(view.at("cat")) == "cat.png")
@@ -176,9 +222,12 @@ import Testing
   }
 
   @Test(arguments: [
-    "\"Evil\" = \"../../etc/passwd\";", "\"Evil\" = \"..\";", "\"Evil\" = \".\";", "\"Evil\" = \"\";", "\"Evil\" = \"   \";",
-    "\"Evil\" = \".hidden\";", "\"Evil\" = \"a\\nb\";", "\"Evil\" = \"a\u{202e}b\";", "\"Evil\" = \"a\u{7}b\";",
-    "\"Evil\" = \"a\\0b\";", "\"Evil\" = \"\(String(repeating: "ö", count: 200))\";", "\"Evil\" = ", "{{{{", "bplist00", "",
+    "\"Evil\" = \"../../etc/passwd\";", "\"Evil\" = \"..\";", "\"Evil\" = \".\";", "\"Evil\" = \"\";",
+    "\"Evil\" = \"   \";",
+    "\"Evil\" = \".hidden\";", "\"Evil\" = \"a\\nb\";", "\"Evil\" = \"a\u{202e}b\";",
+    "\"Evil\" = \"a\u{7}b\";",
+    "\"Evil\" = \"a\\0b\";", "\"Evil\" = \"\(String(repeating: "ö", count: 200))\";", "\"Evil\" = ", "{{{{",
+    "bplist00", "",
     "\"Evil\" = (\"a\");", "<?xml version=\"1.0\"?><plist><dict><key>Evil</key>", "\u{0}\u{0}\u{0}",
   ])
   func hostileLocalizedNamesAreNotUsed(table: String) throws {
@@ -216,9 +265,11 @@ import Testing
 
   @Test func namesThatAreNotUTF8AreListedAsTheyAre() throws {
     let view = try MountedView { root in
-      _ = Shell.run("printf x > \"$(printf 'caf\\351')\"; printf y > \"$(printf '\\377\\376.txt')\"", in: root)
+      _ = Shell.run(
+        "printf x > \"$(printf 'caf\\351')\"; printf y > \"$(printf '\\377\\376.txt')\"", in: root)
     }
-    #expect(view.listing() == [FileName([0x63, 0x61, 0x66, 0xe9]), FileName([0xff, 0xfe] + Array(".txt".utf8))])
+    #expect(
+      view.listing() == [FileName([0x63, 0x61, 0x66, 0xe9]), FileName([0xff, 0xfe] + Array(".txt".utf8))])
     #expect(view.shell("cat \"$(printf 'caf\\351')\" \"$(printf '\\377\\376.txt')\"").text == "xy")
     #expect(view.shell("mv \"$(printf 'caf\\351')\" \"$(printf '\\351\\351')\"").status == 0)
     #expect(view.realListing().contains(FileName([0xe9, 0xe9] as [UInt8])))
@@ -280,7 +331,8 @@ import Testing
     #expect(file.st_size > 0)
     #expect(file.st_ino != directory.st_ino)
     #expect(text(view.at("Applications/Calculator.app/Contents/PkgInfo")) == "APPL????")
-    #expect(view.listing("Applications/Calculator.app/Contents") == ["Info.plist", "MacOS", "PkgInfo", "Resources"])
+    #expect(
+      view.listing("Applications/Calculator.app/Contents") == ["Info.plist", "MacOS", "PkgInfo", "Resources"])
   }
 
   @Test func withoutAProfileTheViewIsAnExactMirror() throws {
@@ -294,7 +346,9 @@ import Testing
 
   @Test func systemFilesOfAUnixTreeAreReachedByTheirPaths() throws {
     let view = try MountedView { root in
-      for folder in ["bin", "dev", "proc", "sbin", "usr/bin", "var", "tmp", "home/anna"] { makeDirectory("\(root)/\(folder)") }
+      for folder in ["bin", "dev", "proc", "sbin", "usr/bin", "var", "tmp", "home/anna"] {
+        makeDirectory("\(root)/\(folder)")
+      }
       try put("machine\n", at: "\(root)/etc/hostname")
       try put("ID=debian\n", at: "\(root)/etc/os-release")
     }

@@ -10,8 +10,9 @@ struct TemporaryTree: ~Copyable {
   let descriptor: Descriptor
   var directory: Directory { Directory(descriptor: descriptor.rawValue) }
 
-  init() throws {
-    var template = Array("/var/tmp/displayfs-stream-XXXXXX".utf8CString)
+  /// - Parameter directory: on a file system that keeps extended attributes, which /tmp may be not.
+  init(in directory: String = "/var/tmp") throws {
+    var template = Array("\(directory)/displayfs-stream-XXXXXX".utf8CString)
     path = String(cString: try #require(mkdtemp(&template)))
     descriptor = Descriptor(adopting: open(path, O_RDONLY | O_DIRECTORY))
   }

@@ -1,0 +1,66 @@
+import Glibc
+import SystemPackage
+import Testing
+
+/// The daemon is killed in the middle of something.
+@Suite(.mounting) struct CrashTests {
+  private func killDaemon(_ view: MountedView) throws {
+    let daemon = try #require(view.daemon)
+    #expect(kill(daemon, SIGKILL) == 0)
+    for _ in 0..<200 where isThere(view.mountPoint) { usleep(10_000) }
+    view.unmount()
+  }
+
+  @Test func whatWasSyncedIsThere() throws {
+    let view = try MountedView { root in try put("old", at: "\(root)/notes.txt") }
+    let file = try OpenFile(view.at("notes"), O_WRONLY | O_TRUNC)
+    #expect(file.write("synced") == 6)
+    #expect(fsync(file.descriptor) == 0)
+    try killDaemon(view)
+    #expect(text(view.real("notes.txt")) == "synced")
+    #expect(view.realListing() == ["notes.txt"])
+  }
+
+  @Test(arguments: [0, 2_000, 5_000, 10_000, 20_000, 50_000] as [UInt32])
+  func aRemovalIsFinishedByTheNextMountOrHasNotBegun(delay: UInt32) throws {
+    let view = try MountedView { root in
+      _ = Shell.run(
+        "mkdir -p A.photoslibrary/1 A.photoslibrary/2; cd A.photoslibrary; seq 2000 | xargs -I_ touch 1/_ 2/_",
+        in: root)
+      try put("x", at: "\(root)/notes.txt")
+    }
+    let removal = Shell.start("rm -f '\(view.at("A"))'")
+    usleep(delay)
+    try killDaemon(view)
+    Shell.wait(for: removal)
+    let package = view.real("A.photoslibrary")
+    if isThere(package) {
+      #expect(names(package + "/1").count == 2000 && names(package + "/2").count == 2000)
+      return
+    }
+    try view.mount()
+    #expect(view.listing() == ["notes"])
+    for _ in 0..<100 where view.realListing() != ["notes.txt"] { usleep(50_000) }
+    #expect(view.realListing() == ["notes.txt"])
+  }
+
+  @Test func renamesLeaveOneOfTheirTwoNames() throws {
+    let view = try MountedView { root in
+      for number in 0..<50 {
+        try put("new\(number)", at: "\(root)/draft\(number)")
+        try put("old\(number)", at: "\(root)/notes\(number).txt")
+      }
+    }
+    let saves = Shell.start("cd '\(view.mountPoint)'; for n in $(seq 0 49); do mv -f draft$n notes$n; done")
+    usleep(60_000)
+    try killDaemon(view)
+    Shell.wait(for: saves)
+    for number in 0..<50 {
+      let saved = text(view.real("notes\(number).txt"))
+      #expect(saved == "old\(number)" || saved == "new\(number)")
+      #expect((saved == "old\(number)") == isThere(view.real("draft\(number)")))
+    }
+    #expect(
+      view.realListing().allSatisfy { $0.description.hasPrefix("draft") || $0.description.hasSuffix(".txt") })
+  }
+}

@@ -1,0 +1,148 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// Asking the view: the commands, and the extended attributes of a mount.
+@Suite(.mounting) struct QueryTests {
+  private func view() throws -> MountedView { try MountedView("language=de", build: TestTree.build) }
+
+  private func ask(_ view: MountedView, _ arguments: String...) -> Outcome {
+    Displayfs.run(arguments, with: ["LC_ALL": "de_DE.UTF-8"])
+  }
+
+  /// What an expression of Python makes of the JSON that a command printed.
+  private func json(_ outcome: Outcome, _ expression: String) -> String {
+    Shell.run(
+      [
+        "python3", "-c", "import json, sys\nd = json.loads(sys.argv[1])\nprint((\(expression)))",
+        outcome.text,
+      ]
+    ).text
+  }
+
+  @Test func realpathLeadsFromTheViewToTheBackingTree() throws {
+    let view = try view()
+    for (shown, real) in [
+      ("Benutzer/anna/Dokumente/a", "Users/anna/Documents/a.txt"),
+      ("Programme/Rechner", "Applications/Calculator.app"),
+      ("Programme/Calculator.app", "Applications/Calculator.app"), ("Users", "Users"), (".hidden", ".hidden"),
+      (
+        "Benutzer/anna/Dokumente/Versionshinweise/1.0", "Users/anna/Documents/Release Notes.localized/1.0.txt"
+      ),
+    ] {
+      let mounted = ask(view, "realpath", view.at(shown))
+      #expect(mounted.status == 0)
+      #expect(mounted.text == view.real(real), "\(mounted.errorText)")
+      // The same without a mount, by display names in the backing tree.
+      let unmounted = ask(view, "realpath", "--source", view.source, view.real(shown))
+      #expect(unmounted.text == view.real(real), "\(unmounted.errorText)")
+      #expect(json(ask(view, "realpath", "--json", view.at(shown)), "d['realPath']") == view.real(real))
+    }
+    let absent = ask(view, "realpath", view.real("absent"))
+    #expect(absent.status == 2)
+    #expect(absent.errorText.contains(view.real("absent")))
+  }
+
+  @Test func nameTellsTheDisplayName() throws {
+    let view = try view()
+    for (real, shown) in [
+      ("Users/anna/Documents/a.txt", "a"), ("Applications/Calculator.app", "Rechner"), ("Users", "Benutzer"),
+      ("Users/anna/Documents/Release Notes.localized", "Versionshinweise"),
+      ("Users/anna/Documents/same.txt", "same.txt"),
+    ] {
+      #expect(ask(view, "name", view.real(real)).text == shown)
+      #expect(ask(view, "name", view.at(real)).text == shown)
+      #expect(json(ask(view, "name", "--json", view.real(real)), "d['displayName']") == shown)
+    }
+    #expect(ask(view, "name", "-o", "language=fr", view.real("Users")).text == "Utilisateurs")
+    #expect(
+      ask(view, "name", "-o", "extensions=show", view.real("Users/anna/Documents/a.txt")).text == "a.txt")
+  }
+
+  @Test func explainTellsWhy() throws {
+    let view = try view()
+    let shown = ask(view, "explain", view.real("Users/anna/Documents/a.txt"))
+    #expect(shown.status == 0)
+    for part in [
+      "display name: a\n", "real name:    a.txt\n", "kind:         file", "Its extension is hidden.",
+    ] {
+      #expect(shown.text.contains(part), "\(shown.text)")
+    }
+    let secret = view.real("Users/anna/Downloads/secret.txt")
+    #expect(ask(view, "explain", secret).text.contains("Hidden."))
+    let object = ask(view, "explain", "--json", secret)
+    #expect(json(object, "d['realName'], d['kind'], d['hidden']") == "('secret.txt', 'file', True)")
+    let package = ask(view, "explain", "--json", view.real("Applications/Calculator.app"))
+    #expect(json(package, "d['displayName'], d['kind'], d['hidden']") == "('Rechner', 'package', False)")
+    #expect(
+      json(package, "sorted(d)") == "['displayName', 'hidden', 'kind', 'realName', 'realPath', 'reason']")
+    #expect(ask(view, "explain", view.real("absent")).status == 2)
+  }
+
+  @Test func lsListsTheViewInEveryForm() throws {
+    let view = try view()
+    let folder = view.real("Users/anna/Downloads")
+    #expect(ask(view, "ls", folder).text == "")
+    #expect(ask(view, "ls", "--all", folder).names == [".hidden", ".localized", "secret.txt"])
+    #expect(ask(view, "ls", "-l", view.real("Users")).names.contains(FileName("directory\tGeteilt\tShared")))
+    let list = ask(view, "ls", "--json", view.real(TestTree.documents))
+    #expect(
+      json(list, "[(e['realName'], e['kind']) for e in d if e['displayName'] == 'Letter']")
+        == "[('Letter.rtfd', 'package')]")
+    #expect(json(list, "any(e['hidden'] for e in d)") == "False")
+    #expect(json(ask(view, "ls", "--json", folder), "d") == "[]")
+    #expect(ask(view, "ls", view.real("absent")).status == 2)
+    #expect(ask(view, "ls", "-o", "extentions=all", folder).status == 1)
+  }
+
+  @Test func namesThatAreNotTextAreGivenAsBytes() throws {
+    let view = try MountedView { root in
+      _ = Shell.run("printf x > \"$(printf 'a\\351\\\"\\\\b\\n')\"x", in: root)
+    }
+    let list = Displayfs.run(["ls", "--json", view.source])
+    #expect(
+      json(list, "len(d), d[0]['realNameBytes']") == "(1, '61e9225c620a78')" || json(list, "len(d)") == "1")
+    #expect(json(list, "bytes.fromhex(d[0]['displayNameBytes'])[:2] == b'a\\xe9'") == "True")
+  }
+
+  @Test func theMountAnswersThroughExtendedAttributes() throws {
+    let view = try view()
+    let cases: [(path: String, answers: [String: String])] = [
+      (
+        "Programme/Rechner",
+        [
+          "realname": "Calculator.app", "displayname": "Rechner", "kind": "package",
+          "realpath": view.real("Applications/Calculator.app"),
+        ]
+      ),
+      ("Users/anna/Documents/a", ["realname": "a.txt", "displayname": "a", "kind": "file"]),
+      ("Users/anna/Documents/a.txt", ["realname": "a.txt", "displayname": "a", "kind": "file"]),
+      ("Benutzer", ["realname": "Users", "displayname": "Benutzer", "kind": "directory"]),
+      ("", ["kind": "directory", "realpath": view.source]),
+    ]
+    for (path, answers) in cases {
+      for (question, answer) in answers {
+        #expect(attribute("user.displayfs.\(question)", of: view.at(path)) == answer, "\(path): \(question)")
+      }
+      #expect(attribute("user.displayfs.reason", of: view.at(path))?.isEmpty == false)
+      #expect(attribute("user.displayfs.nonsense", of: view.at(path)) == nil)
+    }
+  }
+
+  @Test func theAnswersAreNeitherListedNorWritten() throws {
+    let view = try view()
+    let path = view.at("Users/anna/Documents/a")
+    var list = [CChar](repeating: 0, count: 4096)
+    let count = listxattr(path, &list, list.count)
+    #expect(
+      !String(decoding: list.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self).contains(
+        "displayfs"))
+    #expect(setAttribute("user.displayfs.realname", to: [1], of: path) != nil)
+    #expect(failure { removexattr(path, "user.displayfs.realname") } != nil)
+    // A copy of the file with its attributes brings none of them along.
+    #expect(
+      view.shell("cp --preserve=xattr Users/anna/Documents/a.txt Users/anna/Documents/copy.txt").status == 0)
+    #expect(attribute("user.displayfs.realname", of: view.real("Users/anna/Documents/copy.txt")) == nil)
+  }
+}

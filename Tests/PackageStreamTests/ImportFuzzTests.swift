@@ -1,0 +1,122 @@
+import BackingTree
+import Glibc
+import SystemPackage
+import Testing
+
+@testable import PackageStream
+
+/// Mutated streams, thousands in every run and as many as one likes with `Mount/fuzz-import`.
+@Suite struct ImportFuzzTests {
+  /// `DISPLAYFS_FUZZ_ROUNDS` says how many streams are tried, `TMPDIR` where: it must keep extended attributes.
+  @Test func mutatedStreamsNeitherCrashNorEscape() throws {
+    let rounds = getenv("DISPLAYFS_FUZZ_ROUNDS").flatMap { Int(String(cString: $0)) } ?? 4000
+    let temporary = try TemporaryTree(in: getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp")
+    let around = try states(below: temporary.directory).keys.count
+    let stream = try temporary.directory.open("stream", O_CREAT | O_RDWR, mode: 0o600)
+    let originals = [Self.mutable, Self.mutable.reversed().filter { $0.kind != .hardLink }].map {
+      PackageImportTests.stream($0)
+    }
+    var taken = 0
+    var unpacked = 0
+    for round in 0..<rounds {
+      if round > 0, round % 100_000 == 0 { print("\(round) mutated streams") }
+      var bytes = originals[round % 16 == 0 ? 1 : 0]
+      Self.mutate(&bytes)
+      try setSize(stream.rawValue, Int64(bytes.count))
+      try bytes.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: 0) }
+      guard let found = try? PackageImport(checking: stream.rawValue) else { continue }
+      taken += 1
+      let restored = try temporary.subdirectory("restored \(taken)")
+      do throws(PackageImportError) {
+        try found.unpack(into: Directory(descriptor: restored.rawValue))
+        unpacked += 1
+      } catch {
+        // Names and attributes that this file system does not take are not the checker's to know.
+        guard case .failed = error.kind else { throw error }
+        try #require(shell("rm -rf '\(temporary.path)/restored \(taken)'") == 0)
+        continue
+      }
+      // Whole, or not at all.
+      if geteuid() == 0 {
+        #expect(try reader(Directory(descriptor: restored.rawValue)).layout.memberCount == found.memberCount)
+      }
+      if taken % 500 == 0 { try clean(temporary) }
+    }
+    try clean(temporary)
+    print("\(rounds) mutated streams: \(taken) were still packages, \(unpacked) were unpacked")
+    #expect(unpacked > 0)
+    #expect(try states(below: temporary.directory).count == around + 1)
+  }
+
+  private func clean(_ temporary: borrowing TemporaryTree) throws {
+    try #require(
+      shell(
+        "find '\(temporary.path)' -mindepth 1 -maxdepth 1 -name 'restored *' -exec chmod -R u+rwx {} + -exec rm -rf {} +")
+        == 0)
+  }
+
+  /// One of everything, small.
+  static let mutable: [PaxMember] = {
+    var long = PackageImportTests.member(String(repeating: "n", count: 120), .regular)
+    long.size = 3
+    long.modified = FileTime(seconds: 5, nanoseconds: 6)
+    var sparse = PackageImportTests.member("o-sparse")
+    sparse.size = 1 << 20
+    sparse.sparse = SparseMap(ranges: [(512 << 10)..<(513 << 10)], size: 1 << 20)
+    var attributed = PackageImportTests.member("a/attributed")
+    attributed.attributes = [.init(name: Array("user.a".utf8), value: [0, 1, 2])]
+    attributed.size = 600
+    return [
+      PackageImportTests.member("a", .directory), attributed,
+      PackageImportTests.member("a/link", .symlink, to: "../o-sparse"), PackageImportTests.member("b"), long, sparse,
+      PackageImportTests.member("p", .fifo), PackageImportTests.member("q", .directory), PackageImportTests.member("q/r", .directory), PackageImportTests.member("z", .hardLink, to: "b"),
+    ]
+  }()
+
+  static func mutate(_ bytes: inout [UInt8]) {
+    let interesting: [UInt8] = [
+      0, 0x0a, 0x20, 0x2d, 0x2e, 0x2f, 0x30, 0x31, 0x32, 0x35, 0x37, 0x39, 0x3d, 0x78, 0xff,
+    ]
+    for _ in 0..<Int.random(in: 1...3) {
+      // Headers' first bytes are where most of the sense is.
+      let block = Int.random(in: 0..<max(1, bytes.count / 512)) * 512
+      let place = min(
+        bytes.count - 1, block + (Bool.random() ? Int.random(in: 0..<170) : Int.random(in: 0..<512)))
+      let end = min(bytes.count, block + 512)
+      switch Int.random(in: 0..<8) {
+      case 0: bytes.removeSubrange(block..<end)
+      case 1: bytes.insert(contentsOf: bytes[block..<end], at: block)
+      case 2: bytes.swapAt(place, Int.random(in: 0..<bytes.count))
+      case 3: bytes[place] ^= 1 << UInt8.random(in: 0..<8)
+      case 4: bytes[place] = bytes[place] &+ (Bool.random() ? 1 : 255)
+      default: bytes[place] = interesting.randomElement() ?? 0
+      }
+      if bytes.isEmpty { bytes = [0] }
+    }
+    // Checksums that fit again let the change get further.
+    if Int.random(in: 0..<8) != 0 { repairSums(&bytes) }
+  }
+
+  static func repairSums(_ bytes: inout [UInt8]) {
+    var start = 0
+    while start + 512 <= bytes.count {
+      if bytes[(start + 257)...].starts(with: "ustar".utf8) {
+        if bytes[start + 156] == 0x78, let header = UstarHeader(parsing: bytes[start..<(start + 512)]) {
+          let length = min(Int(header.size), bytes.count - start - 512)
+          let records = Array(bytes[(start + 512)..<(start + 512 + length)])
+          let digits = String(checksum(records, []), radix: 16)
+          let padded = String(repeating: "0", count: 8 - digits.utf8.count) + digits
+          bytes.replaceSubrange((start + 13)..<(start + 21), with: padded.utf8)
+        }
+        for index in 148..<156 { bytes[start + index] = 0x20 }
+        var sum = bytes[start..<(start + 512)].reduce(0) { $0 + Int($1) }
+        bytes[start + 154] = 0
+        for index in (148..<154).reversed() {
+          bytes[start + index] = 0x30 + UInt8(sum & 7)
+          sum >>= 3
+        }
+      }
+      start += 512
+    }
+  }
+}
