@@ -10,14 +10,17 @@ import Testing
     .needing("gio", "dbus-run-session"),
     arguments: [
       ProgramRun("gio save", "\(session)gio save \"$FILE\" <\"$WORK/$FILE\""),
-      ProgramRun("gio save --backup", "\(session)gio save --backup \"$FILE\" <\"$WORK/$FILE\"", linking: "report~"),
+      ProgramRun(
+        "gio save --backup", "\(session)gio save --backup \"$FILE\" <\"$WORK/$FILE\"", linking: "report~"),
       ProgramRun("gio save --unlink", "\(session)gio save --unlink \"$FILE\" <\"$WORK/$FILE\""),
       ProgramRun("gio copy", "\(session)gio copy \"$WORK/$FILE\" \"$FILE\""),
-      ProgramRun("gio copy --backup", "\(session)gio copy --backup \"$WORK/$FILE\" \"$FILE\"", linking: "report~"),
+      ProgramRun(
+        "gio copy --backup", "\(session)gio copy --backup \"$WORK/$FILE\" \"$FILE\"", linking: "report~"),
       ProgramRun("gio move", "\(session)gio move \"$WORK/$FILE\" \"$FILE\""),
       ProgramRun(
         "gio rename and back",
-        "\(session)sh -ec 'gio rename \"$FILE\" trip; gio rename trip \"$FILE\"' >/dev/null; cat \"$WORK/$FILE\" >\"$FILE\""),
+        "\(session)sh -ec 'gio rename \"$FILE\" trip; gio rename trip \"$FILE\"' >/dev/null; cat \"$WORK/$FILE\" >\"$FILE\""
+      ),
     ])
   func fileManagersSave(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
@@ -41,10 +44,14 @@ import Testing
 
   /// Runs a script in a desktop session of its own.
   private func run(_ view: MountedView, _ script: String) -> Outcome {
-    let change = geteuid() == 0 ? ["setpriv", "--reuid=\(Self.user)", "--regid=\(Self.user)", "--clear-groups"] : []
+    let change =
+      geteuid() == 0 ? ["setpriv", "--reuid=\(Self.user)", "--regid=\(Self.user)", "--clear-groups"] : []
     let home = view.real(".home")
     return Shell.run(
-      change + ["dbus-run-session", "--", "/bin/sh", "-ec", "cd '\(view.mountPoint)'\n\(Self.trashFunctions)\n\(script)"],
+      change + [
+        "dbus-run-session", "--", "/bin/sh", "-ec",
+        "cd '\(view.mountPoint)'\n\(Self.trashFunctions)\n\(script)",
+      ],
       with: [
         "HOME": home, "XDG_DATA_HOME": home, "XDG_RUNTIME_DIR": home, "GVFS_DISABLE_FUSE": "1",
         "VIEW": view.mountPoint,
@@ -78,7 +85,8 @@ import Testing
   @Test(.needing("gio", "dbus-run-session")) func aFileManagersRenameReplacesNothing() throws {
     let view = try view()
     for taken in ["Sub", "Pictures", "report", "report.txt"] {
-      #expect(run(view, "cd Pictures; cp sea ../photo; cd ..; gio rename photo \(taken)").status != 0, "\(taken)")
+      #expect(
+        run(view, "cd Pictures; cp sea ../photo; cd ..; gio rename photo \(taken)").status != 0, "\(taken)")
       #expect(text(view.real("report.txt")) == "letter")
     }
   }

@@ -33,7 +33,9 @@ struct ProgramRun: Sendable, CustomTestStringConvertible {
     let plain = try Workplace(document: "report.txt")
     _ = plain.run(script, in: plain.directory, on: "report.txt")
     let difference = try differenceInView("report.txt", from: plain.entries, location)
-    withKnownIssue("the kernel does not say by which of its names a file is linked: that of a backup gets an extension") {
+    withKnownIssue(
+      "the kernel does not say by which of its names a file is linked: that of a backup gets an extension"
+    ) {
       #expect(difference == nil, "by the real name", sourceLocation: location)
     } when: {
       backupIsALink
@@ -50,7 +52,9 @@ struct ProgramRun: Sendable, CustomTestStringConvertible {
     #expect(difference == nil, "by the display name", sourceLocation: location)
   }
 
-  private func differenceInView(_ name: String, from expected: Entries, _ location: SourceLocation) throws -> String? {
+  private func differenceInView(_ name: String, from expected: Entries, _ location: SourceLocation) throws
+    -> String?
+  {
     let workplace = try Workplace(document: name)
     let view = try MountedView { root in try Workplace.putDocument(at: "\(root)/report.txt") }
     let original = try OpenFile(view.real("report.txt"))
@@ -145,7 +149,8 @@ struct Entries {
       guard let found = status(full) else { continue }
       let old = found.st_mtim.tv_sec < 1_100_000_000
       entries[FileName(relative)] = Entry(
-        mode: found.st_mode, owner: found.st_uid, group: found.st_gid, links: found.isDirectory ? 0 : found.st_nlink,
+        mode: found.st_mode, owner: found.st_uid, group: found.st_gid,
+        links: found.isDirectory ? 0 : found.st_nlink,
         content: found.isRegular ? contents(full) ?? [] : [], mark: attribute("user.mark", of: full),
         isOriginal: found.st_ino == original.st_ino, time: old ? found.st_mtim.tv_sec : nil)
       if found.isDirectory { add(MountTests.names(full), below: relative + "/", of: root, original) }
@@ -177,6 +182,6 @@ extension Trait where Self == ConditionTrait {
     let missing = programs.filter { Shell.run(["which", $0]).status != 0 }
     return .enabled(
       if: missing.isEmpty || getenv("DISPLAYFS_REQUIRE_PROGRAMS") != nil,
-      "Not installed here: \(missing.joined(separator: ", ")). Mount/setup installs what the tests need.")
+      "Not installed here: \(missing.joined(separator: ", ")). Mount/setup --tests installs it.")
   }
 }
