@@ -13,7 +13,9 @@ import Testing
     ProgramRun("mv", "cp -p \"$WORK/$FILE\" .new; mv .new \"$FILE\""),
     ProgramRun("mv -b", "cp -p \"$WORK/$FILE\" .new; mv -b .new \"$FILE\"", backup: "report~"),
     ProgramRun("mv from a directory", "mkdir new; cp -p \"$WORK/$FILE\" new; mv new/* .; rmdir new"),
-    ProgramRun("mv away and back", "mkdir Sub; mv \"$FILE\" Sub; cat \"$WORK/$FILE\" >\"Sub/$FILE\"; mv Sub/* .; rmdir Sub"),
+    ProgramRun(
+      "mv away and back",
+      "mkdir Sub; mv \"$FILE\" Sub; cat \"$WORK/$FILE\" >\"Sub/$FILE\"; mv Sub/* .; rmdir Sub"),
     ProgramRun("install", "install -m 604 \"$WORK/$FILE\" ."),
     ProgramRun("install -b", "install -b -m 604 \"$WORK/$FILE\" .", backup: "report~"),
     ProgramRun("dd", "dd if=\"$WORK/$FILE\" of=\"$FILE\" conv=fsync status=none"),
@@ -25,7 +27,7 @@ import Testing
     arguments: [
       ProgramRun("rsync", "rsync \"$WORK/$FILE\" ."),
       ProgramRun("rsync -a", "rsync -a \"$WORK/$FILE\" ."),
-      ProgramRun("rsync -ab", "rsync -ab \"$WORK/$FILE\" .", backup: "report~"),
+      ProgramRun("rsync -ab", "rsync -ab \"$WORK/$FILE\" .", linking: "report~"),
       ProgramRun("rsync -a --inplace", "rsync -a --inplace \"$WORK/$FILE\" ."),
       ProgramRun("rsync -a --delay-updates", "rsync -a --delay-updates \"$WORK/$FILE\" ."),
     ])
@@ -36,17 +38,23 @@ import Testing
   func aMirrorOfTheViewComesBackToIt() throws {
     let there = "mkdir \"$WORK/mirror\"; rsync -a --exclude='.*' ./ \"$WORK/mirror\""
     let change = "cp \"$WORK/$FILE\" \"$WORK/mirror/$(ls)\""
-    try ProgramRun("rsync --delete", "\(there); \(change); rsync -a --delete --exclude='.*' \"$WORK/mirror/\" .")
-      .expectNoDifference()
+    try ProgramRun(
+      "rsync --delete", "\(there); \(change); rsync -a --delete --exclude='.*' \"$WORK/mirror/\" ."
+    )
+    .expectNoDifference()
   }
 
   @Test(
     .needing("tar", "zip", "unzip"),
     arguments: [
       ProgramRun("tar -x", "tar -C \"$WORK\" -cf \"$WORK/a.tar\" \"$FILE\"; tar -xf \"$WORK/a.tar\""),
-      ProgramRun("tar -x --overwrite", "tar -C \"$WORK\" -cf \"$WORK/a.tar\" \"$FILE\"; tar --overwrite -xf \"$WORK/a.tar\""),
+      ProgramRun(
+        "tar -x --overwrite",
+        "tar -C \"$WORK\" -cf \"$WORK/a.tar\" \"$FILE\"; tar --overwrite -xf \"$WORK/a.tar\""),
       ProgramRun("tar -x -U", "tar -C \"$WORK\" -cf \"$WORK/a.tar\" \"$FILE\"; tar -U -xf \"$WORK/a.tar\""),
-      ProgramRun("tar --backup", "tar -C \"$WORK\" -cf \"$WORK/a.tar\" \"$FILE\"; tar --backup -xf \"$WORK/a.tar\"", backup: "report~"),
+      ProgramRun(
+        "tar --backup", "tar -C \"$WORK\" -cf \"$WORK/a.tar\" \"$FILE\"; tar --backup -xf \"$WORK/a.tar\"",
+        backup: "report~"),
       ProgramRun("unzip -o", "(cd \"$WORK\"; zip -qX a.zip \"$FILE\"); unzip -oq \"$WORK/a.zip\""),
     ])
   func archivesReplace(_ run: ProgramRun) throws { try run.expectNoDifference() }
@@ -55,10 +63,12 @@ import Testing
   @Test(
     .needing("zip"),
     arguments: [
-      ProgramRun("zip", "cat \"$WORK/$FILE\" >\"$FILE\"; touch -d 2003-01-01 \"$FILE\"; zip -qX kit.zip \"$FILE\""),
+      ProgramRun(
+        "zip", "cat \"$WORK/$FILE\" >\"$FILE\"; touch -d 2003-01-01 \"$FILE\"; zip -qX kit.zip \"$FILE\""),
       ProgramRun("zip -u", "\(kit); zip -quX kit.zip \"$FILE\""),
       ProgramRun("zip -u without the extension", "\(kit); zip -quX kit \"$FILE\""),
-      ProgramRun("zip -d", "\(kit); touch -d 2003-01-01 .x; zip -quX kit \"$FILE\" .x; zip -qd kit .x; rm .x"),
+      ProgramRun(
+        "zip -d", "\(kit); touch -d 2003-01-01 .x; zip -quX kit \"$FILE\" .x; zip -qd kit .x; rm .x"),
     ])
   func zipFindsItsArchive(_ run: ProgramRun) throws { try run.expectNoDifference() }
 

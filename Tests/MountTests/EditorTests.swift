@@ -16,7 +16,8 @@ import Testing
       vim("nowritebackup", "nowritebackup"),
       vim("backup by renaming", "backup backupcopy=no", backup: "report~"),
       ProgramRun(
-        "vim, saved twice", "vim -N -u NONE -i NONE -es -c 'set bsk=' -c '%s/old/newer/' -c w -c '%s/newer/new/' -c wq \"$FILE\""),
+        "vim, saved twice",
+        "vim -N -u NONE -i NONE -es -c 'set bsk=' -c '%s/old/newer/' -c w -c '%s/newer/new/' -c wq \"$FILE\""),
     ])
   func vimSaves(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
@@ -30,7 +31,10 @@ import Testing
     .needing("vim", "nano", "python3"),
     arguments: [
       ProgramRun(
-        "vim", Terminal.script("vim -N -u NONE -i NONE --cmd 'set bsk=' \"$FILE\"", [("old text", ":s/old/new/\r"), ("new", ":wq\r")])),
+        "vim",
+        Terminal.script(
+          "vim -N -u NONE -i NONE --cmd 'set bsk=' \"$FILE\"",
+          [("old text", ":s/old/new/\r"), ("new", ":wq\r")])),
       ProgramRun("nano", Terminal.script("nano -I \"$FILE\"", nanoKeys)),
       ProgramRun("nano -B", Terminal.script("nano -I -B \"$FILE\"", nanoKeys)),
       ProgramRun("nano -G", Terminal.script("nano -I -G \"$FILE\"", nanoKeys)),
@@ -38,12 +42,16 @@ import Testing
   func editorsInATerminalSave(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   /// Deletes the first word, types another, writes out under the name that is offered, leaves.
-  private static let nanoKeys = [("old text", "\u{4}\u{4}\u{4}new\u{f}"), ("Name to Write", "\r"), ("Wrote 1 line", "\u{18}")]
+  private static let nanoKeys = [
+    ("old text", "\u{4}\u{4}\u{4}new\u{f}"), ("Name to Write", "\r"), ("Wrote 1 line", "\u{18}"),
+  ]
 
   private static func emacs(_ title: String, _ lisp: String, backup: FileName? = nil) -> ProgramRun {
     let open = "(setq backup-enable-predicate (lambda (_) t)) (find-file (getenv \"FILE\"))"
-    let edit = "(defun change (from to) (goto-char (point-min)) (search-forward from) (replace-match to) (save-buffer))"
-    return ProgramRun("emacs, \(title)", "emacs -Q --batch --eval '(progn \(edit) \(open) \(lisp))'", backup: backup)
+    let edit =
+      "(defun change (from to) (goto-char (point-min)) (search-forward from) (replace-match to) (save-buffer))"
+    return ProgramRun(
+      "emacs, \(title)", "emacs -Q --batch --eval '(progn \(edit) \(open) \(lisp))'", backup: backup)
   }
 
   @Test(
@@ -52,7 +60,8 @@ import Testing
       emacs("first save", "(change \"old\" \"new\")", backup: "report~"),
       emacs("later save", "(change \"old\" \"newer\") (change \"newer\" \"new\")", backup: "report~"),
       emacs("without backups", "(setq make-backup-files nil) (change \"old\" \"new\")"),
-      emacs("file-precious-flag", "(setq make-backup-files nil file-precious-flag t) (change \"old\" \"new\")"),
+      emacs(
+        "file-precious-flag", "(setq make-backup-files nil file-precious-flag t) (change \"old\" \"new\")"),
       emacs("backup-by-copying", "(setq backup-by-copying t) (change \"old\" \"new\")"),
       emacs("numbered backups", "(setq version-control t) (change \"old\" \"new\")", backup: "report.~1~"),
     ])
@@ -63,10 +72,10 @@ import Testing
     arguments: [
       ProgramRun("sed -i", "sed -i s/old/new/ \"$FILE\""),
       ProgramRun("sed -i~", "sed -i~ s/old/new/ \"$FILE\"", backup: "report~"),
-      ProgramRun("sed -i.bak", "sed -i.bak s/old/new/ \"$FILE\""),
+      ProgramRun("sed -i.bak", "sed -i.bak s/old/new/ \"$FILE\"", backup: "report.bak"),
       ProgramRun("perl -i", "perl -pi -e s/old/new/ \"$FILE\""),
-      ProgramRun("perl -i~", "perl -pi~ -e s/old/new/ \"$FILE\"", backup: "report~"),
-      ProgramRun("perl -i.bak", "perl -pi.bak -e s/old/new/ \"$FILE\""),
+      ProgramRun("perl -i~", "perl -pi~ -e s/old/new/ \"$FILE\"", linking: "report~"),
+      ProgramRun("perl -i.bak", "perl -pi.bak -e s/old/new/ \"$FILE\"", linking: "report.bak"),
       ProgramRun("sort -o", "cp \"$WORK/$FILE\" .new; sort -o \"$FILE\" .new; rm .new"),
     ])
   func streamEditorsSave(_ run: ProgramRun) throws { try run.expectNoDifference() }

@@ -12,7 +12,8 @@ import Testing
     git init -q; git add "$FILE"; git commit -qm old
     """
   private static let change = "cat \"$WORK/$FILE\" >\"$FILE\""
-  private static let clean = "test -z \"$(git status --porcelain)\"; git fsck --strict --full"
+  /// The index has inode numbers and times of every run.
+  private static let clean = "test -z \"$(git status --porcelain)\"; git fsck --strict --full; rm .git/index"
 
   private static let runs = [
     ProgramRun("commit", "\(start); \(change); git commit -qam new; \(clean)"),
@@ -21,14 +22,30 @@ import Testing
       "\(start); git checkout -qb other; \(change); git commit -qam new; git checkout -q main; grep -q old \"$FILE\"; "
         + "git checkout -q other; \(clean)"),
     ProgramRun(
-      "merge", "\(start); git checkout -qb other; \(change); git commit -qam new; git checkout -q main; git merge -q other; \(clean)"),
-    ProgramRun("stash", "\(start); \(change); git stash -q; grep -q old \"$FILE\"; git stash pop -q; git commit -qam new; \(clean)"),
-    ProgramRun("restore", "\(start); \(change); git commit -qam new; echo x >\"$FILE\"; git restore \"$FILE\"; \(clean)"),
-    ProgramRun("reset", "\(start); \(change); git commit -qam new; git reset -q --hard HEAD^; git reset -q --hard HEAD@{1}; \(clean)"),
-    ProgramRun("gc", "\(start); \(change); git commit -qam new; git gc -q --prune=now; git repack -qad; \(clean)"),
-    ProgramRun("rebase", "\(start); git checkout -qb other; \(change); git commit -qam new; git checkout -q main; "
+      "merge",
+      "\(start); git checkout -qb other; \(change); git commit -qam new; git checkout -q main; git merge -q other; \(clean)"
+    ),
+    ProgramRun(
+      "stash",
+      "\(start); \(change); git stash -q; grep -q old \"$FILE\"; git stash pop -q; git commit -qam new; \(clean)"
+    ),
+    ProgramRun(
+      "restore",
+      "\(start); \(change); git commit -qam new; echo x >\"$FILE\"; git restore \"$FILE\"; \(clean)"),
+    ProgramRun(
+      "reset",
+      "\(start); \(change); git commit -qam new; git reset -q --hard HEAD^; git reset -q --hard HEAD@{1}; \(clean)"
+    ),
+    ProgramRun(
+      "gc", "\(start); \(change); git commit -qam new; git gc -q --prune=now; git repack -qad; \(clean)"),
+    ProgramRun(
+      "rebase",
+      "\(start); git checkout -qb other; \(change); git commit -qam new; git checkout -q main; "
         + "git commit -q --allow-empty -m more; git checkout -q other; git rebase -q main; \(clean)"),
   ]
 
-  @Test(arguments: runs) func gitWorksInTheView(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  /// By display names only: git adds nothing that it does not find in a listing.
+  @Test(arguments: runs) func gitWorksInTheView(_ run: ProgramRun) throws {
+    try run.expectNoDifferenceByDisplayName()
+  }
 }
