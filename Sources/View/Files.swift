@@ -40,7 +40,7 @@ extension View {
         package, name: name, type: type, node: id, caller: caller, reader: nil, beginning: beginning, logger: logger)
     }
     let reader = try OpenPackage.reader(directory, type: type, caller: caller)
-    packageSizes.remember(reader, status, type: type, since: start)
+    packageSizes.remember(reader, status, type: type, since: start, caller: caller)
     return OpenPackage(
       package, name: name, type: type, node: id, caller: caller, reader: reader, beginning: nil, logger: logger)
   }

@@ -65,10 +65,15 @@ final class PackageSizes: Sendable {
   }
 
   /// Remembers a package that was looked at when it was opened.
-  /// - Parameter start: when the look began.
-  func remember(_ reader: PackageReader, _ status: stat, type: String, since start: ContinuousClock.Instant) {
+  /// - Parameters:
+  ///   - start: when the look began.
+  ///   - caller: who opened it. The reader keeps files open: the daemon must not open what the caller may not.
+  func remember(
+    _ reader: PackageReader, _ status: stat, type: String, since start: ContinuousClock.Instant, caller: Caller
+  ) {
     let layout = reader.layout
-    let beginning = (try? reader.beginning(Beginning.length)).map {
+    let read = try? caller.act { () throws(Errno) in try reader.beginning(Beginning.length) }
+    let beginning = read.map {
       Beginning(
         bytes: $0.bytes, files: $0.files, type: type,
         measure: Measure(size: layout.size, newest: layout.newestModification), stamp: layout.stamp)

@@ -20,8 +20,8 @@ import Testing
     Copier(testDescription: "cat", script: "cat \"$1\" >\"$2\""),
     Copier(testDescription: "dd", script: "dd if=\"$1\" of=\"$2\" bs=3001 status=none"),
     Copier(testDescription: "dd, out of order", script: """
-      for skip in 3 2 1 0; do dd if="$1" of="$2" bs=100k skip=$skip seek=$skip count=1 conv=notrunc status=none; done
-      dd if="$1" of="$2" bs=100k skip=4 seek=4 conv=notrunc status=none
+      dd if="$1" of="$2" bs=20k skip=4 seek=4 conv=notrunc status=none
+      for part in 3 2 1 0; do dd if="$1" of="$2" bs=20k skip=$part seek=$part count=1 conv=notrunc status=none; done
       """),
     Copier(testDescription: "rsync", script: "rsync \"$1\" \"$2\"", needs: "rsync"),
     Copier(testDescription: "rsync -a", script: "rsync -a \"$1\" \"$2\"", needs: "rsync"),

@@ -51,12 +51,12 @@ import Testing
     let view = try view()
     usleep(2_500_000)
     let all = try #require(contents(view.at("Album")))
-    for piece in [1, 512, 1024, 4095, 4096, 4097, 65536] {
+    for piece in [100, 512, 1024, 4095, 4096, 4097, 65536] {
       let file = try OpenFile(view.at("Album"))
       #expect(Int(file.status.st_size) == all.count)
       var read: [UInt8] = []
-      while let bytes = file.bytes(piece, at: read.count), !bytes.isEmpty, read.count < 300_000 { read += bytes }
-      #expect(read.prefix(300_000) == all.prefix(300_000).prefix(read.count) && read.count >= min(all.count, 300_000), "\(piece)")
+      while let bytes = file.bytes(piece, at: read.count), !bytes.isEmpty, read.count < 20_000 { read += bytes }
+      #expect(read.count >= 20_000 && read.elementsEqual(all.prefix(read.count)), "\(piece)")
     }
   }
 
