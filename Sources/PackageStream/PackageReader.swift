@@ -74,6 +74,22 @@ public final class PackageReader: Sendable {
     return total
   }
 
+  /// The first `count` bytes of the stream, and the paths of the files that have data among them.
+  public func beginning(_ count: Int) throws(Errno) -> (bytes: [UInt8], files: [[UInt8]]) {
+    var bytes = [UInt8](repeating: 0, count: Int(min(Int64(count), layout.size)))
+    var failure: Errno?
+    bytes.withUnsafeMutableBytes { buffer in
+      do throws(Errno) { _ = try pread(into: buffer, at: 0) } catch { failure = error }
+    }
+    if let failure { throw failure }
+    var files: [[UInt8]] = []
+    for (index, entry) in layout.entries.enumerated() {
+      guard entry.offset + Int64(entry.headLength) < bytes.count else { break }
+      if layout.dataLength(index) > 0 { files.append(layout.path(index)) }
+    }
+    return (bytes, files)
+  }
+
   private func copy(_ bytes: [UInt8], from start: Int64, to buffer: UnsafeMutableRawBufferPointer) -> Int {
     let part = bytes[Int(start)...].prefix(buffer.count)
     buffer.copyBytes(from: part)

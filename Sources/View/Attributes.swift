@@ -52,6 +52,7 @@ extension View {
     let isPackage = nodes.location(of: id)?.facet == .packageFile
     // A package has no content of its own to cut: it is replaced as a whole or changed inside its directory.
     if isPackage, change.size != nil { throw .permissionDenied }
+    let change = isPackage ? try news(of: change, to: id) : change
     let located = try locate(id)
     let path = "/proc/self/fd/\(located.rawValue)"
     if change.user != nil || change.group != nil {
@@ -74,6 +75,17 @@ extension View {
       try systemCall { utimensat(AT_FDCWD, path, times, 0) }
     }
     return try attributes(id)
+  }
+
+  /// What of a change is not already shown of a package. Programs that copy give the copy the mode and time of the
+  /// original: those are put together from its parts, and have come with the stream more exactly than they are shown.
+  private func news(of change: AttributeChange, to id: NodeID) throws(Errno) -> AttributeChange {
+    guard change.mode != nil || change.modified != nil else { return change }
+    var news = change
+    let shown = try attributes(id)
+    if let mode = change.mode, mode & 0o7777 == shown.st_mode & 0o7777 { news.mode = nil }
+    if case .at(let time) = change.modified, time == shown.st_mtim { news.modified = nil }
+    return news
   }
 
   private static func timespec(_ time: AttributeChange.Time?) -> timespec {

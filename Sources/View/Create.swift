@@ -210,11 +210,14 @@ extension View {
   /// The flags with which a backing file is opened: what only concerns the name is taken care of here.
   func backingFlags(_ flags: CInt) -> CInt { flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | dfs_O_NOFOLLOW) }
 
-  /// A `.localized` marker inside a directory changes how that directory is listed one level up.
+  /// A `.localized` marker inside a directory changes how that directory is listed one level up, and
+  /// `Contents/Info.plist` how the directory around both is.
   func noteMarker(_ name: Name, in parent: NodeID) {
     guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name), let location = nodes.location(of: parent)
     else { return }
     directoryViews.view(of: location.parent)?.noteInside(location.name.name)
+    guard name == "Info.plist", location.name.name == "Contents", let above = nodes.location(of: location.parent) else { return }
+    directoryViews.view(of: above.parent)?.noteInside(above.name.name)
   }
 }
 

@@ -2,27 +2,7 @@ import BackingTree
 import CFuse
 import DisplayNames
 import Glibc
-import PackageStream
 import SystemPackage
-
-/// A package that a program has open as a file: its stream, as it was when it was opened.
-public final class OpenPackage: Sendable {
-  let reader: PackageReader
-  public let node: NodeID
-
-  init(reader: PackageReader, node: NodeID) {
-    self.reader = reader
-    self.node = node
-  }
-
-  /// The length of the stream in bytes.
-  public var size: Int64 { reader.layout.size }
-
-  /// - Throws: EIO when the package is no longer what it was when it was opened.
-  public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
-    try reader.pread(into: buffer, at: offset)
-  }
-}
 
 /// What opening a node gives.
 public enum Opened {
@@ -42,13 +22,33 @@ extension View {
     let package = try location.name.withPointer { (name) throws(Errno) in
       try caller.act { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
     }
-    guard FileIdentity(try fileStatus(package.rawValue)) == location.identity else { throw .staleNFSFileHandle }
+    let status = try fileStatus(package.rawValue)
+    guard FileIdentity(status) == location.identity else { throw .staleNFSFileHandle }
     let type = inspector.typeIdentifier(of: location.name.name)
-    // Walked as the caller: what they may not read is not in a stream of theirs.
-    let layout = try caller.actAsMember { () throws(Errno) in
-      try PackageLayout(of: Directory(descriptor: package.rawValue), type: type)
+    return .package(try openPackage(package, location.name.name, status, type: type, id, caller))
+  }
+
+  private func openPackage(
+    _ package: consuming Descriptor, _ name: Name, _ status: stat, type: String, _ id: NodeID, _ caller: Caller
+  ) throws(Errno) -> OpenPackage {
+    let directory = Directory(descriptor: package.rawValue)
+    let start = ContinuousClock.now
+    if let beginning = packageSizes.beginning(of: directory, status, type: type),
+      mayRead(beginning.files, of: directory, caller)
+    {
+      return OpenPackage(
+        package, name: name, type: type, node: id, caller: caller, reader: nil, beginning: beginning, logger: logger)
     }
-    return .package(OpenPackage(reader: PackageReader(layout: layout, package: package), node: id))
+    let reader = try OpenPackage.reader(directory, type: type, caller: caller)
+    packageSizes.remember(reader, status, type: type, since: start, caller: caller)
+    return OpenPackage(
+      package, name: name, type: type, node: id, caller: caller, reader: reader, beginning: nil, logger: logger)
+  }
+
+  private func mayRead(_ files: [[UInt8]], of package: Directory, _ caller: Caller) -> Bool {
+    files.allSatisfy { file in
+      (try? caller.act { () throws(Errno) in try package.openDeep(file, O_RDONLY | O_NONBLOCK) }) != nil
+    }
   }
 
   /// Opens a backing file, checked to be the one that the node stands for before anything is done to it.

@@ -1,0 +1,166 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// What does not become a package stays the file it is, and nothing else is touched.
+@Suite(.mounting) struct PackageRefusalTests {
+  /// Writes a stream that differs from what a package gives, with checksums as they should be.
+  private static let forge = """
+    import sys
+    def header(name, kind, size=0, link=b''):
+        block = bytearray(512)
+        block[0:len(name)] = name
+        block[100:108] = b'0000755\\0'; block[108:116] = b'0000000\\0'; block[116:124] = b'0000000\\0'
+        block[124:136] = b'%011o\\0' % size; block[136:148] = b'%011o\\0' % 0
+        block[148:156] = b' ' * 8; block[156:157] = kind; block[157:157+len(link)] = link
+        block[257:265] = b'ustar\\x0000'
+        block[329:337] = b'0000000\\0'; block[337:345] = b'0000000\\0'
+        block[148:156] = b'%06o\\0 ' % sum(block)
+        return bytes(block)
+    original = open(sys.argv[1], 'rb').read()
+    evil = {
+        'harmless': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0'),
+        'absolute': header(b'/tmp/displayfs-escaped', b'0'),
+        'parent': header(b'./../escaped', b'0'),
+        'parent2': header(b'./a/', b'5') + header(b'./a/../../escaped', b'0'),
+        'symlink': header(b'./out', b'2', link=b'../../escaped'),
+        'absolute-symlink': header(b'./out', b'2', link=b'/etc'),
+        'through': header(b'./out', b'2', link=b'.') + header(b'./out/x', b'0'),
+        'hardlink': header(b'./out', b'1', link=b'/etc/passwd'),
+        'device': header(b'./null', b'3'),
+        'twice': header(b'./a', b'0') + header(b'./a', b'0'),
+        'huge': header(b'./a', b'0', 0o77777777777),
+    }[sys.argv[2]]
+    sys.stdout.buffer.write(original[:1024] + evil + header(b'./', b'5') + bytes(1024))
+    """
+
+  private static func write(_ kind: String, from package: String, to path: String) -> Outcome {
+    Shell.run(["/bin/sh", "-c", "python3 -c \"$1\" \"$2\" \"$3\" >\"$4\"", "sh", forge, package, kind, path])
+  }
+
+  private func view(_ options: String = "") throws -> MountedView {
+    try MountedView(options) { try PackageTree.album(in: $0) }
+  }
+
+  /// The forger's headers are right: with a harmless member its stream is taken.
+  @Test func aForgedStreamThatIsHarmlessIsTaken() throws {
+    let view = try view()
+    #expect(Self.write("harmless", from: view.at("Album"), to: view.at("Forged")).status == 0)
+    #expect(text(view.real("Forged.photoslibrary/x")) == "abc")
+  }
+
+  @Test(arguments: [
+    "absolute", "parent", "parent2", "symlink", "absolute-symlink", "through", "hardlink", "device", "twice", "huge",
+  ]) func aHostileStreamStaysAFile(_ kind: String) throws {
+    let view = try view()
+    #expect(Self.write(kind, from: view.at("Album"), to: view.at("Evil")).status == 0)
+    #expect(status(view.real("Evil"))?.isRegular == true)
+    #expect(status(view.at("Evil"))?.isRegular == true)
+    #expect(view.realListing() == ["Album.photoslibrary", "Evil"])
+    #expect(view.leftovers.isEmpty && !isThere(view.source + "/../escaped") && !isThere("/tmp/displayfs-escaped"))
+  }
+
+  @Test func aStreamThatIsCutOffStaysAFile() throws {
+    let view = try view()
+    let all = try #require(contents(view.at("Album")))
+    for length in [0, 100, 1023, 1024, 5000, all.count / 2, all.count - 1025, all.count - 1024, all.count - 1] {
+      try put(Array(all.prefix(length)), at: view.at("Part \(length)"))
+      #expect(contents(view.real("Part \(length)")) == Array(all.prefix(length)))
+      // The rest makes it whole.
+      guard length == all.count / 2 else { continue }
+      let rest = view.source + ".rest"
+      try put(Array(all.dropFirst(length)), at: rest)
+      #expect(view.shell("cat '\(rest)' >>'Part \(length)'").status == 0)
+      for _ in 0..<40 where !isThere(view.real("Part \(length).photoslibrary")) { usleep(25_000) }
+      PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Part \(length).photoslibrary"))
+    }
+    #expect(view.leftovers.isEmpty)
+  }
+
+  @Test func aFlippedBitInAHeaderIsNoticed() throws {
+    let view = try view()
+    let all = try #require(contents(view.at("Album")))
+    for (number, offset) in [20, 520, 1030, 1024 + 100, 1024 + 156, all.count - 1024 - 512 + 3, all.count - 10].enumerated() {
+      var bytes = all
+      bytes[offset] ^= 4
+      try put(bytes, at: view.at("Flipped \(number)"))
+      #expect(contents(view.real("Flipped \(number)")) == bytes, "byte \(offset)")
+    }
+    #expect(view.leftovers.isEmpty)
+  }
+
+  @Test func aFileThatHasTheNameOfAPackageBecomesOne() throws {
+    let view = try view()
+    try put("mine", at: view.real("Copy.photoslibrary"))
+    // One that shows another name is in the way, and stays.
+    #expect(view.shell("cat Album >Copy").status == 0)
+    #expect(view.listing() == ["Album", "Copy", "Copy.photoslibrary"])
+    #expect(text(view.real("Copy.photoslibrary")) == "mine")
+    #expect(view.shell("rm Copy && cat Album >Copy.photoslibrary").status == 0)
+    PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
+    #expect(view.realListing() == ["Album.photoslibrary", "Copy.photoslibrary"])
+  }
+
+  @Test(.asRoot) func whereTheDiskIsFullTheFileStaysAFile() throws {
+    let view = try view()
+    let outside = "\(view.source).stick"
+    #expect(Shell.run("cp '\(view.at("Album"))' '\(outside)'").status == 0)
+    let size = try #require(status(outside)?.st_size)
+    let small = try MountedView("profile=macos") { root in
+      let options = "size=\((size * 3 / 2 + 4095) / 4096 * 4096),mode=755"
+      try #require(Shell.run("mount -t tmpfs -o \(options) none '\(root)'").status == 0)
+      try #require(Shell.run("truncate -s 0 '\(root)/marker.txt'").status == 0)
+    }
+    let outcome = Shell.run("cp '\(outside)' '\(small.at("Album"))'")
+    #expect(outcome.status == 0, "\(outcome.errorText)")
+    #expect(small.realListing() == ["Album", "marker.txt"])
+    #expect(contents(small.real("Album")) == contents(outside))
+    #expect(small.leftovers.isEmpty)
+    #expect(contents(small.at("Album")) == contents(outside))
+  }
+
+  @Test(.asRoot) func whoMayNotReadAPartCannotReadThePackage() throws {
+    let view = try MountedView("allow_other") { root in
+      try PackageTree.album(in: root)
+      try put("open to all", at: "\(root)/Open.photoslibrary/a")
+      try put("secret", at: "\(root)/Begin.photoslibrary/a")
+      chmod("\(root)/Begin.photoslibrary/a", 0o600)
+      try put("secret", at: "\(root)/Closed.photoslibrary/private/a")
+      chmod("\(root)/Closed.photoslibrary/private", 0o700)
+    }
+    chmod(view.real("Album.photoslibrary"), 0o755)
+    func run(_ script: String) -> Outcome {
+      Shell.run(["setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", "/bin/sh", "-c", "cd '\(view.mountPoint)' && \(script)"])
+    }
+    // Root has read all of them, and what root read is remembered.
+    usleep(2_500_000)
+    for name in ["Album", "Open", "Begin", "Closed"] {
+      for _ in 0..<2 { #expect(view.shell("cat \(name) >/dev/null").status == 0) }
+    }
+    #expect(run("cat Open | grep -qa 'open to all'").status == 0)
+    for name in ["Album", "Begin", "Closed"] {
+      let outcome = run("cat \(name)")
+      #expect(outcome.status != 0, "\(name)")
+      #expect(!String(decoding: outcome.output, as: UTF8.self).contains("secret"), "\(name)")
+      #expect(outcome.errorText.contains("Permission denied"), "\(name): \(outcome.errorText)")
+    }
+    #expect(run("head -c 4096 Begin").status != 0)
+    #expect(run("head -c 4096 Begin | grep -a secret").status != 0)
+    #expect(view.shell("cat Begin | grep -qa secret").status == 0)
+  }
+
+  @Test(.asRoot) func anOrdinaryUsersCopyIsTheirs() throws {
+    let view = try MountedView("allow_other") { root in
+      try put("x", at: "\(root)/Open.photoslibrary/a")
+      makeDirectory("\(root)/theirs")
+      chown("\(root)/theirs", 61001, 61001)
+    }
+    let outcome = Shell.run(
+      ["setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", "cp", view.at("Open"), view.at("theirs/Copy")])
+    #expect(outcome.status == 0, "\(outcome.errorText)")
+    for path in ["theirs/Copy.photoslibrary", "theirs/Copy.photoslibrary/a"] {
+      #expect(status(view.real(path))?.st_uid == 61001 && status(view.real(path))?.st_gid == 61001, "\(path)")
+    }
+  }
+}

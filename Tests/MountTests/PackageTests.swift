@@ -1,0 +1,195 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// What a package is to programs: a file.
+@Suite(.mounting) struct PackageTests {
+  private func view(_ options: String = "") throws -> MountedView {
+    try MountedView(options) { root in
+      try PackageTree.album(in: root)
+      makeDirectory("\(root)/Folder")
+    }
+  }
+
+  @Test func aPackageIsARegularFile() throws {
+    let view = try view()
+    let shown = try #require(status(view.at("Album")))
+    let inside = try #require(status(view.at("Album.photoslibrary")))
+    #expect(shown.isRegular && inside.isDirectory)
+    #expect(shown.permissions == 0o644)
+    #expect(shown.st_nlink == 1)
+    #expect(shown.st_ino != inside.st_ino)
+    #expect(shown.st_mtim.tv_sec == 1_083_827_289 && shown.st_mtim.tv_nsec == 987_654_321)
+    #expect(contents(view.at("Album"))?.count == Int(shown.st_size))
+    #expect(view.listing() == ["Album", "Folder"])
+    #expect(failure { CInt(truncatingIfNeeded: namesAsListed(view.at("Album")) == nil ? -1 : 0) } == .notDirectory)
+  }
+
+  @Test func executeBitsAreNotShown() throws {
+    let view = try view()
+    for (real, shown) in [(0o755, 0o644), (0o700, 0o600), (0o711, 0o600), (0o777, 0o666), (0o500, 0o400)] as [(mode_t, mode_t)] {
+      chmod(view.real("Album.photoslibrary"), real)
+      usleep(100_000)
+      #expect(view.shell("stat -c %a Album").text == String(shown, radix: 8), "\(String(real, radix: 8))")
+    }
+  }
+
+  @Test func twoOpensOfAnUnchangedPackageGiveTheSameBytes() throws {
+    let view = try view()
+    let first = try #require(contents(view.at("Album")))
+    #expect(first[515...].starts(with: "comment=displayfs:com.apple.photos.library\n".utf8))
+    #expect(contents(view.at("Album")) == first)
+    let file = try OpenFile(view.at("Album"))
+    for offset in [0, 1, 511, 513, 1024, 4000, 60_000, first.count - 700, first.count - 1, first.count, first.count + 5] {
+      #expect(file.bytes(5000, at: offset) == Array(first.dropFirst(offset).prefix(5000)), "at \(offset)")
+    }
+  }
+
+  /// A package that was looked at before answers for its beginning from memory.
+  @Test func theBeginningIsTheSameHoweverItIsRead() throws {
+    let view = try view()
+    usleep(2_500_000)
+    let all = try #require(contents(view.at("Album")))
+    for piece in [100, 512, 1024, 4095, 4096, 4097, 65536] {
+      let file = try OpenFile(view.at("Album"))
+      #expect(Int(file.status.st_size) == all.count)
+      var read: [UInt8] = []
+      while let bytes = file.bytes(piece, at: read.count), !bytes.isEmpty, read.count < 20_000 { read += bytes }
+      #expect(read.count >= 20_000 && read.elementsEqual(all.prefix(read.count)), "\(piece)")
+    }
+  }
+
+  @Test func whatChangesAfterTheBeginningWasReadGivesAnInputOutputError() throws {
+    let view = try view()
+    usleep(2_500_000)
+    _ = contents(view.at("Album"))
+    let file = try OpenFile(view.at("Album"))
+    #expect(file.bytes(4096, at: 0)?.count == 4096)
+    try put("more", at: view.real("Album.photoslibrary/masters/new"))
+    #expect(file.bytes(4096, at: 4096) == nil)
+    #expect(errno == EIO)
+    #expect(contents(view.at("Album")) != nil)
+  }
+
+  @Test func whatChangesWhileItIsReadGivesAnInputOutputError() throws {
+    let view = try view()
+    let file = try OpenFile(view.at("Album"))
+    #expect(file.bytes(1024, at: 0)?.count == 1024)
+    try put([UInt8](repeating: 1, count: 70_001), at: view.real("Album.photoslibrary/database/Photos.sqlite"))
+    var offset = 0
+    while let bytes = file.bytes(4096, at: offset), !bytes.isEmpty { offset += bytes.count }
+    #expect(file.bytes(4096, at: offset) == nil)
+    #expect(errno == EIO)
+  }
+
+  @Test func aPackageCannotBeWrittenTo() throws {
+    let view = try view()
+    let path = view.at("Album")
+    for flags in [O_WRONLY, O_RDWR, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND] {
+      #expect(throws: Errno.permissionDenied) { try OpenFile(path, flags) }
+    }
+    #expect(failure { truncate(path, 0) } == .permissionDenied)
+    #expect(failure { link(path, view.at("Second")) } == .notPermitted)
+    #expect(failure { link(path, view.at("Folder/Album")) } == .notPermitted)
+    #expect(failure { rmdir(path) } == .notDirectory)
+    #expect(view.realListing() == ["Album.photoslibrary", "Folder"])
+  }
+
+  @Test func attributesOfTheFileAreThoseOfTheDirectory() throws {
+    let view = try view()
+    let path = view.at("Album")
+    let real = view.real("Album.photoslibrary")
+    let modes: [(mode_t, mode_t)] = [(0o600, 0o700), (0o640, 0o750), (0o755, 0o755), (0o400, 0o500), (0o664, 0o775)]
+    for (asked, kept) in modes {
+      #expect(failure { chmod(path, asked) } == nil)
+      #expect(status(real)?.permissions == kept)
+      #expect(status(path)?.permissions == asked & 0o666)
+      #expect(contents(path) != nil)
+    }
+    #expect(attribute("user.tag", of: path) == "top")
+    #expect(setAttribute("user.more", to: Array("y".utf8), of: path) == nil)
+    #expect(attribute("user.more", of: real) == "y")
+    #expect(removexattr(path, "user.more") == 0 && attribute("user.more", of: real) == nil)
+    #expect(view.shell("touch -d '2020-01-01 00:00:00 UTC' Album").status == 0)
+    #expect(status(real)?.st_mtim.tv_sec == 1_577_836_800)
+    #expect(status(path)?.st_mtim.tv_sec == 1_577_836_800)
+    if geteuid() == 0 {
+      #expect(failure { chown(path, 1234, 5678) } == nil)
+      #expect(status(real)?.st_uid == 1234 && status(real)?.st_gid == 5678)
+      #expect(status(view.real("Album.photoslibrary/masters"))?.st_uid == 0)
+    }
+  }
+
+  /// What a program that copies sets afterwards is what it was shown of the original.
+  @Test func settingWhatIsShownChangesNothing() throws {
+    let view = try view()
+    chmod(view.real("Album.photoslibrary"), 0o711)
+    usleep(50_000)
+    let before = PackageTree.description(view.real("Album.photoslibrary"))
+    #expect(view.shell("touch -r Album Album && chmod \"$(stat -c %a Album)\" Album").status == 0)
+    #expect(PackageTree.description(view.real("Album.photoslibrary")) == before)
+  }
+
+  @Test func aPackageMovesInOneStep() throws {
+    let view = try view()
+    let before = PackageTree.description(view.real("Album.photoslibrary"))
+    let inode = status(view.real("Album.photoslibrary"))?.st_ino
+    for (from, to, real) in [
+      ("Album", "Holidays", "Holidays.photoslibrary"), ("Holidays", "Folder/Holidays", "Folder/Holidays.photoslibrary"),
+      ("Folder/Holidays", "Back", "Back.photoslibrary"),
+    ] {
+      #expect(failure { rename(view.at(from), view.at(to)) } == nil, "\(to)")
+      #expect(status(view.real(real))?.st_ino == inode)
+      #expect(!isThere(view.at(from)))
+      #expect(status(view.at(to))?.isRegular == true)
+    }
+    #expect(view.shell("mv Back Folder/ && ls Folder").text == "Back")
+    #expect(PackageTree.description(view.real("Folder/Back.photoslibrary")) == before)
+    #expect(view.realListing() == ["Folder"])
+  }
+
+  @Test func rmRemovesAllOfAPackage() throws {
+    let view = try view()
+    #expect(view.shell("rm Album").status == 0)
+    #expect(!isThere(view.at("Album")))
+    for _ in 0..<100 where view.realListing() != ["Folder"] { usleep(50_000) }
+    #expect(view.realListing() == ["Folder"])
+  }
+
+  @Test func packagesAreDirectoriesWhereThatIsWanted() throws {
+    let view = try view("packages=directory")
+    #expect(status(view.at("Album"))?.isDirectory == true)
+    #expect(view.listing() == ["Album", "Folder"])
+    #expect(text(view.at("Album/masters/0/0.jpg")) == "picture 0")
+    let stream = try MountedView { try PackageTree.album(in: $0) }
+    #expect(view.shell("cat '\(stream.at("Album"))' >Copy").status == 0)
+    #expect(status(view.at("Copy"))?.isRegular == true)
+    #expect(view.realListing() == ["Album.photoslibrary", "Copy", "Folder"])
+  }
+
+  @Test func anApplicationHasAnInformationPropertyList() throws {
+    let view = try MountedView { root in
+      makeDirectory("\(root)/Microsoft.NETCore.App/9.0")
+      makeDirectory("\(root)/vim.plugin/x")
+      try TestTree.application("\(root)/Chess.app", named: "Chess")
+      try put("<plist/>", at: "\(root)/Flat.app/Info.plist")
+    }
+    #expect(view.listing() == ["Microsoft.NETCore.App", "vim.plugin", "Chess", "Flat"])
+    #expect(status(view.at("Microsoft.NETCore.App"))?.isDirectory == true)
+    #expect(status(view.at("Chess"))?.isRegular == true && status(view.at("Flat"))?.isRegular == true)
+    // The moment it has one it is an application.
+    try put("<plist/>", at: view.at("Microsoft.NETCore.App/Contents/Info.plist"))
+    for _ in 0..<60 where status(view.at("Microsoft.NETCore"))?.isRegular != true { usleep(50_000) }
+    #expect(status(view.at("Microsoft.NETCore"))?.isRegular == true)
+  }
+
+  @Test func applicationsOfTheVolumeDeclareTypes() throws {
+    let view = try MountedView("profile=macos") { try TestTree.build(at: $0) }
+    let path = view.at("\(TestTree.documents)/My")
+    #expect(status(path)?.isRegular == true)
+    #expect(contents(path)?[515...].starts(with: "comment=displayfs:dev.example.penpot\n".utf8) == true)
+    let other = try MountedView { try put("{}", at: "\($0)/My.penpot/file.json") }
+    #expect(other.listing() == ["My.penpot"])
+  }
+}
