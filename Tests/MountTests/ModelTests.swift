@@ -51,7 +51,7 @@ final class ModelRun {
     switch Int.random(in: 0..<100, using: &random) {
     case 0..<18: try write(from, name(in: from.node))
     case 18..<24: try make(.symlink, from, name(in: from.node))
-    case 24..<32: try make(.directory, from, name(in: from.node), hasRoom: places.count < 14)
+    case 24..<32: try make(.directory, from, name(in: from.node), hasRoom: places.count < 9)
     case 32..<40:
       let (old, new) = (name(in: from.node), name(in: to.node))
       try check(
