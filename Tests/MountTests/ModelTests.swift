@@ -12,7 +12,7 @@ import Testing
   @Test(arguments: ["", "tunnel=off"])
   func everyOperationDoesWhatTheContractSays(options: String) throws {
     let seed = Self.number("DISPLAYFS_MODEL_SEED") ?? .random(in: .min ... .max)
-    let operations = Int(Self.number("DISPLAYFS_MODEL_OPERATIONS") ?? 20_000)
+    let operations = Int(Self.number("DISPLAYFS_MODEL_OPERATIONS") ?? 2_500)
     let view = try MountedView(options)
     let run = ModelRun(view, seed: seed, tunnelling: options.isEmpty)
     do {

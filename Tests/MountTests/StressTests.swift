@@ -82,8 +82,9 @@ private enum Worker {
     STEMS = ["a", "b", "photo", "v1.2"]
     EXTENSIONS = ["", "", ".txt", ".txt", ".jpg", ".png", ".c", ".rtfd", ".rtfd"]
     TAG = re.compile(rb"<[0-9.]+>")
-    # What may become of a name while three others work on it.
-    USUAL = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY, errno.EACCES, errno.EPERM}
+    # What may become of a name while three others work on it. ESTALE is the kernel's own, when a name changed twice
+    # between its look at the name and the rename; the daemon does not answer it.
+    USUAL = {errno.ESTALE, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY, errno.EACCES, errno.EPERM}
     GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO}
 
     def rename(old, new, flags=0):
@@ -154,7 +155,6 @@ private enum Worker {
         directory = f"{view}/{random.choice(['shared', 'Folder'])}"
         if random.random() < 0.5: return f"{directory}/{some_name()}"
         names = os.listdir(directory)
-        if len(set(names)) != len(names): print("listed twice:", names)
         return f"{directory}/{random.choice(names or [some_name()])}"
 
     def share():
