@@ -1,0 +1,347 @@
+import SystemPackage
+
+/// A small tree and its view, told as slowly as possible: every question is answered by looking at all siblings, and
+/// nothing is remembered but what must be. All names are ASCII.
+///
+/// Tells what each operation through a mount must do. The rules are those of the view's contract on listing, resolving
+/// and changing; what rename(2), link(2) and the like refuse before a file system is asked comes from their man pages.
+final class Model {
+  final class Node {
+    enum Kind { case file, symlink, directory }
+
+    let kind: Kind
+    /// What a file holds, or where a symlink leads.
+    var content: String
+    var children: [String: Node] = [:]
+    /// Where a directory is. Files may have several names and are found from their directories.
+    weak var parent: Node?
+    var name = ""
+
+    init(_ kind: Kind, _ content: String = "") { (self.kind, self.content) = (kind, content) }
+
+    var isDirectory: Bool { kind == .directory }
+  }
+
+  /// What a name stands for.
+  struct Found {
+    let node: Node
+    let real: String
+    let byDisplayName: Bool
+    /// A package by its display name: a regular file to programs.
+    let isPackageFile: Bool
+
+    /// Whether the name leaves an extension off.
+    func hidesExtension(_ typed: String) -> Bool { byDisplayName && typed != real }
+    var actsAsDirectory: Bool { node.isDirectory && !isPackageFile }
+  }
+
+  /// One thing that an operation may do: fail, or change the tree.
+  struct Outcome {
+    var error: Errno? = nil
+    /// The real name that comes into being, by which two outcomes that succeed are told apart.
+    var made: String? = nil
+    var apply: () -> Void = {}
+  }
+
+  let root = Node(.directory)
+  private var tunnel: ModelTunnel
+
+  /// - Parameter tunnelling: whether the mount remembers names.
+  init(tunnelling: Bool) { tunnel = ModelTunnel(isOn: tunnelling) }
+
+  // MARK: Names
+
+  /// The extensions that the tests use and that say what a file is, and those of them that are hidden on files.
+  private static let known: Set<String> = ["txt", "jpg", "png", "c", "rtfd"]
+  private static let hiddenOnFiles: Set<String> = ["txt", "jpg", "png"]
+
+  /// The name before the extension, and the extension in lower case without its period.
+  private static func split(_ name: String) -> (stem: String, ext: String)? {
+    guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return nil }
+    let ext = name[name.index(after: dot)...]
+    return ext.isEmpty ? nil : (String(name[..<dot]), ext.lowercased())
+  }
+
+  private static func hasKnownExtension(_ name: String) -> Bool { split(name).map { known.contains($0.ext) } ?? false }
+
+  private static func equalIgnoringCase(_ a: String, _ b: String) -> Bool { a.lowercased() == b.lowercased() }
+
+  func isPackage(_ directory: Node) -> Bool {
+    guard directory.isDirectory, let parent = directory.parent, !isInsidePackage(parent) else { return false }
+    return Self.split(directory.name)?.ext == "rtfd"
+  }
+
+  /// Whether what a directory holds is shown as it is.
+  private func isInsidePackage(_ directory: Node) -> Bool {
+    sequence(first: directory, next: \.parent).contains { Self.split($0.name)?.ext == "rtfd" }
+  }
+
+  private func isHidden(_ name: String) -> Bool { name.hasPrefix(".") }
+
+  /// The name that a child would like to be listed under.
+  private func candidate(_ name: String, in directory: Node) -> String {
+    guard !isHidden(name), !isInsidePackage(directory), let child = directory.children[name],
+      let (stem, ext) = Self.split(name), !Self.hasKnownExtension(stem)
+    else { return name }
+    return (child.isDirectory ? ext == "rtfd" : Self.hiddenOnFiles.contains(ext)) ? stem : name
+  }
+
+  /// The name that a visible child is listed under.
+  func displayName(_ name: String, in directory: Node) -> String {
+    let wish = candidate(name, in: directory)
+    let isContested = directory.children.keys.contains { other in
+      other != name && (other == wish || (!isHidden(other) && candidate(other, in: directory) == wish))
+    }
+    return isContested ? name : wish
+  }
+
+  func find(_ name: String, in directory: Node) -> Found? {
+    for (real, child) in directory.children where !isHidden(real) && displayName(real, in: directory) == name {
+      return Found(node: child, real: real, byDisplayName: true, isPackageFile: isPackage(child))
+    }
+    return directory.children[name].map {
+      Found(node: $0, real: name, byDisplayName: false, isPackageFile: false)
+    }
+  }
+
+  /// What a directory lists, each name with what it is.
+  func listing(of directory: Node) -> [String: Found] {
+    var result: [String: Found] = [:]
+    for (real, child) in directory.children where !isHidden(real) {
+      let isPackageFile = isPackage(child)
+      result[displayName(real, in: directory)] =
+        Found(node: child, real: real, byDisplayName: true, isPackageFile: isPackageFile)
+    }
+    return result
+  }
+
+  /// The directories, the root first, with a path through the view for those that have one: where a package's real
+  /// name is displayed, its inside has none.
+  func directories() -> [(node: Node, real: String, view: String?)] {
+    var result: [(node: Node, real: String, view: String?)] = [(root, "", "")]
+    var index = 0
+    while index < result.count {
+      let (directory, real, view) = result[index]
+      index += 1
+      for (name, child) in directory.children.sorted(by: { $0.key < $1.key }) where child.isDirectory {
+        let isReachable = view != nil && find(name, in: directory)?.isPackageFile == false
+        result.append(
+          (child, real.isEmpty ? name : "\(real)/\(name)", isReachable ? (view! == "" ? name : "\(view!)/\(name)") : nil))
+      }
+    }
+    return result
+  }
+
+  /// All names of a file that is no directory.
+  private func names(of node: Node) -> [(directory: Node, real: String)] {
+    directories().flatMap { directory in
+      directory.node.children.filter { $0.value === node }.map { (directory.node, $0.key) }
+    }
+  }
+
+  // MARK: Changes
+
+  /// A regular file that is opened or created, and written.
+  func write(_ name: String, in directory: Node, exclusive: Bool, content: String) -> [Outcome] {
+    if let found = find(name, in: directory) {
+      if exclusive { return [Outcome(error: .fileExists)] }
+      if found.isPackageFile { return [Outcome(error: .permissionDenied)] }
+      switch found.node.kind {
+      case .file: return [Outcome { found.node.content = content }]
+      case .symlink: return [Outcome(error: .tooManySymbolicLinkLevels)]
+      case .directory: return [Outcome(error: .isDirectory)]
+      }
+    }
+    return realNames(forNew: name, in: directory).map { real in
+      Outcome(made: real) { [self] in
+        directory.children[real] = Node(.file, content)
+        if real != name { tunnel.forget(name, in: directory) }
+      }
+    }
+  }
+
+  /// The real names that a regular file may get which comes under a name that is free.
+  private func realNames(forNew name: String, in directory: Node) -> [String] {
+    let (remembered, isSure) = tunnel.recall(name, in: directory)
+    guard let remembered, directory.children[remembered] == nil else { return [name] }
+    return isSure ? [remembered] : [remembered, name]
+  }
+
+  func make(_ node: Node, _ name: String, in directory: Node) -> [Outcome] {
+    if find(name, in: directory) != nil { return [Outcome(error: .fileExists)] }
+    return [Outcome(made: name) { [self] in put(node, name, in: directory) }]
+  }
+
+  func unlink(_ name: String, in directory: Node) -> [Outcome] {
+    guard let found = find(name, in: directory) else { return [Outcome(error: .noSuchFileOrDirectory)] }
+    if found.actsAsDirectory { return [Outcome(error: .isDirectory)] }
+    return [Outcome { [self] in
+      remember(found, name, in: directory)
+      directory.children[found.real] = nil
+    }]
+  }
+
+  func removeDirectory(_ name: String, in directory: Node) -> [Outcome] {
+    guard let found = find(name, in: directory) else { return [Outcome(error: .noSuchFileOrDirectory)] }
+    guard found.actsAsDirectory else { return [Outcome(error: .notDirectory)] }
+    guard found.node.children.isEmpty else { return [Outcome(error: .directoryNotEmpty)] }
+    return [Outcome { directory.children[found.real] = nil }]
+  }
+
+  /// A hard link. The kernel does not tell by which of its names the file was found: any of them may decide whether
+  /// an extension is kept.
+  func link(_ name: String, in directory: Node, to typed: String, in target: Node) -> [Outcome] {
+    guard let found = find(name, in: directory) else { return [Outcome(error: .noSuchFileOrDirectory)] }
+    if find(typed, in: target) != nil { return [Outcome(error: .fileExists)] }
+    if found.node.isDirectory { return [Outcome(error: .notPermitted)] }
+    return names(of: found.node).flatMap { (directory, real) -> [Outcome] in
+      var reals = [typed]
+      let display = isHidden(real) ? real : displayName(real, in: directory)
+      if display != real {
+        reals = [Self.name(typed, keeping: String(real.dropFirst(display.count)))]
+      } else if found.node.kind == .file {
+        reals = realNames(forNew: typed, in: target)
+      }
+      return reals.map { real in
+        if real != typed, target.children[real] != nil { return Outcome(error: .fileExists) }
+        return Outcome(made: real) { [self] in
+          target.children[real] = found.node
+          if tunnel.recall(typed, in: target).real == real { tunnel.forget(typed, in: target) }
+        }
+      }
+    }
+  }
+
+  enum RenameMode { case plain, noReplace, exchange }
+
+  func rename(
+    _ name: String, in directory: Node, to typed: String, in target: Node, _ mode: RenameMode
+  ) -> [Outcome] {
+    func refused(_ error: Errno) -> [Outcome] { [Outcome(error: error)] }
+    guard let source = find(name, in: directory) else { return refused(.noSuchFileOrDirectory) }
+    let existing = find(typed, in: target)
+    if mode == .noReplace, existing != nil { return refused(.fileExists) }
+    if mode == .exchange, existing == nil { return refused(.noSuchFileOrDirectory) }
+    // Not into itself, and not in place of what it is in.
+    if source.actsAsDirectory, isSame(source.node, orAbove: target), directory !== target {
+      return refused(.invalidArgument)
+    }
+    if let existing, existing.actsAsDirectory, isSame(existing.node, orAbove: directory), directory !== target {
+      return refused(mode == .exchange ? .invalidArgument : .directoryNotEmpty)
+    }
+    if let existing, existing.node === source.node, existing.isPackageFile == source.isPackageFile { return [Outcome()] }
+    if mode == .exchange { return exchange(source, name, in: directory, existing!, in: target) }
+    if let existing {
+      if source.actsAsDirectory, !existing.actsAsDirectory { return refused(.notDirectory) }
+      if !source.actsAsDirectory, existing.actsAsDirectory { return refused(.isDirectory) }
+    }
+    let reals: [String]
+    if source.hidesExtension(name) {
+      reals = [Self.name(typed, keeping: String(source.real.dropFirst(name.count)))]
+    } else if let existing {
+      reals = [existing.real]
+    } else {
+      reals = source.node.kind == .file ? realNames(forNew: typed, in: target) : [typed]
+    }
+    return reals.map { move(source, name, in: directory, to: $0, typed: typed, existing, in: target) }
+  }
+
+  private func move(
+    _ source: Found, _ name: String, in directory: Node, to real: String, typed: String, _ existing: Found?,
+    in target: Node
+  ) -> Outcome {
+    let isInPlace = existing.map { Self.equalIgnoringCase($0.real, real) } ?? false
+    // Nothing is replaced that nobody typed.
+    if !isInPlace, real != typed || existing != nil, target.children[real] != nil { return Outcome(error: .fileExists) }
+    if let existing, existing.actsAsDirectory, !existing.node.children.isEmpty { return Outcome(error: .directoryNotEmpty) }
+    if source.node.isDirectory, isSame(source.node, orAbove: target) { return Outcome(error: .invalidArgument) }
+    if let existing, existing.node.isDirectory, isSame(existing.node, orAbove: directory) {
+      return Outcome(error: .invalidArgument)
+    }
+    let made = isInPlace ? existing!.real : real
+    return Outcome(made: made) { [self] in
+      let isRemembered = existing == nil && tunnel.recall(typed, in: target).real == made
+      directory.children[source.real] = nil
+      if let existing { target.children[existing.real] = nil }
+      put(source.node, made, in: target)
+      if isRemembered { tunnel.forget(typed, in: target) }
+      remember(source, name, in: directory)
+    }
+  }
+
+  private func exchange(
+    _ source: Found, _ name: String, in directory: Node, _ existing: Found, in target: Node
+  ) -> [Outcome] {
+    if source.node === existing.node { return [Outcome()] }
+    // What a package is its name says: it changes places with another package only.
+    if source.isPackageFile != existing.isPackageFile { return [Outcome(error: .invalidArgument)] }
+    if source.node.isDirectory, isSame(source.node, orAbove: target) { return [Outcome(error: .invalidArgument)] }
+    if existing.node.isDirectory, isSame(existing.node, orAbove: directory) { return [Outcome(error: .invalidArgument)] }
+    return [Outcome { [self] in
+      put(existing.node, source.real, in: directory)
+      put(source.node, existing.real, in: target)
+      remember(source, name, in: directory)
+    }]
+  }
+
+  /// The name typed for an entry whose extension was hidden.
+  private static func name(_ typed: String, keeping hidden: String) -> String {
+    let doubles = typed.count > hidden.count && typed.lowercased().hasSuffix(hidden.lowercased())
+    return typed.hasPrefix(".") || doubles || hasKnownExtension(typed) ? typed : typed + hidden
+  }
+
+  private func put(_ node: Node, _ name: String, in directory: Node) {
+    directory.children[name] = node
+    if node.isDirectory { (node.parent, node.name) = (directory, name) }
+  }
+
+  private func remember(_ found: Found, _ name: String, in directory: Node) {
+    guard found.node.kind == .file, found.hidesExtension(name) else { return }
+    tunnel.remember(name, found.real, in: directory)
+  }
+
+  private func isSame(_ node: Node, orAbove other: Node) -> Bool {
+    sequence(first: other, next: \.parent).contains { $0 === node }
+  }
+}
+
+/// What the mount remembers of display names that went away, for 15 seconds and 4096 names.
+struct ModelTunnel {
+  private struct Key: Hashable {
+    let directory: ObjectIdentifier
+    let display: String
+  }
+
+  private struct Memory {
+    let real: String
+    let since: ContinuousClock.Instant
+    let number: Int
+    /// Kept, so that its identity is not used again.
+    let directory: Model.Node
+  }
+
+  let isOn: Bool
+  private var memories: [Key: Memory] = [:]
+  private var number = 0
+
+  init(isOn: Bool) { self.isOn = isOn }
+
+  mutating func remember(_ display: String, _ real: String, in directory: Model.Node) {
+    guard isOn else { return }
+    number += 1
+    memories[Key(directory: ObjectIdentifier(directory), display: display)] =
+      Memory(real: real, since: .now, number: number, directory: directory)
+  }
+
+  mutating func forget(_ display: String, in directory: Model.Node) {
+    memories[Key(directory: ObjectIdentifier(directory), display: display)] = nil
+  }
+
+  /// The real name behind a display name, and whether it is certain that the mount's clock says so too.
+  func recall(_ display: String, in directory: Model.Node) -> (real: String?, isSure: Bool) {
+    guard let memory = memories[Key(directory: ObjectIdentifier(directory), display: display)] else { return (nil, true) }
+    let age = ContinuousClock.now - memory.since
+    if age > .seconds(16) || number - memory.number > 4200 { return (nil, true) }
+    return (memory.real, age < .seconds(14) && number - memory.number < 3900)
+  }
+}
