@@ -18,4 +18,7 @@ public struct Place: OptionSet, Sendable, Hashable {
   public static let cloudContainer = Place(rawValue: 1 << 5)
   /// Somewhere inside a package: nothing there is renamed, and packages within are plain directories.
   public static let insidePackage = Place(rawValue: 1 << 6)
+  /// The `files` directory of a trash ("The FreeDesktop.org Trash specification"): what lies in it is known by the name
+  /// that its `.trashinfo` file in the `info` directory beside it has.
+  public static let trashFiles = Place(rawValue: 1 << 7)
 }

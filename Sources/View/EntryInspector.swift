@@ -81,6 +81,8 @@ public struct EntryInspector: Sendable {
         name: name.bytes.span, kind: child.kind, place: place, facts: hiddenFacts)
       if child.hidden != nil { return child }
     }
+    // What was trashed by its real name can only be restored by that.
+    if place.contains(.trashFiles), directory.hasTrashInfo(for: name) { return child }
     child.stemLength = extensionRule.stemLength(
       of: name.bytes.span, kind: child.kind, finderFlagHidden: finder.hidesExtension)
     if type == .directory {
@@ -147,6 +149,11 @@ public struct EntryInspector: Sendable {
 }
 
 extension Directory {
+  /// Whether the trash that this `files` directory belongs to knows an entry by that name.
+  func hasTrashInfo(for name: Name) -> Bool {
+    (Array("../info/".utf8) + name.bytes + Array(".trashinfo".utf8)).withCName { has($0) }
+  }
+
   /// Whether a path below this directory leads to a regular file without passing a symlink.
   func hasFile(_ path: [UInt8]) -> Bool {
     path.withCName { path in

@@ -116,7 +116,10 @@ public final class View: Sendable {
       let parent = try directory(location.parent).directory
       if inspector.isPackage(location.name.name, in: parent) { return .insidePackage }
     }
-    return options.profile.place(ofPath: chain.reversed().map(\.name.name))
+    let names = chain.reversed().map(\.name.name)
+    let place = options.profile.place(ofPath: names)
+    let isTrash = names.last == "files" && names.dropLast().suffix(2).contains { $0.bytes.starts(with: ".Trash".utf8) }
+    return isTrash ? place.union(.trashFiles) : place
   }
 }
 

@@ -27,7 +27,7 @@ import Testing
     arguments: [
       ProgramRun("rsync", "rsync \"$WORK/$FILE\" ."),
       ProgramRun("rsync -a", "rsync -a \"$WORK/$FILE\" ."),
-      ProgramRun("rsync -ab", "rsync -ab \"$WORK/$FILE\" .", linking: "report~"),
+      ProgramRun("rsync -ab", "rsync -ab \"$WORK/$FILE\" .", backup: "report~"),
       ProgramRun("rsync -a --inplace", "rsync -a --inplace \"$WORK/$FILE\" ."),
       ProgramRun("rsync -a --delay-updates", "rsync -a --delay-updates \"$WORK/$FILE\" ."),
     ])

@@ -74,8 +74,8 @@ import Testing
       ProgramRun("sed -i~", "sed -i~ s/old/new/ \"$FILE\"", backup: "report~"),
       ProgramRun("sed -i.bak", "sed -i.bak s/old/new/ \"$FILE\"", backup: "report.bak"),
       ProgramRun("perl -i", "perl -pi -e s/old/new/ \"$FILE\""),
-      ProgramRun("perl -i~", "perl -pi~ -e s/old/new/ \"$FILE\"", linking: "report~"),
-      ProgramRun("perl -i.bak", "perl -pi.bak -e s/old/new/ \"$FILE\"", linking: "report.bak"),
+      ProgramRun("perl -i~", "perl -pi~ -e s/old/new/ \"$FILE\"", backup: "report~"),
+      ProgramRun("perl -i.bak", "perl -pi.bak -e s/old/new/ \"$FILE\"", backup: "report.bak"),
       ProgramRun("sort -o", "cp \"$WORK/$FILE\" .new; sort -o \"$FILE\" .new; rm .new"),
     ])
   func streamEditorsSave(_ run: ProgramRun) throws { try run.expectNoDifference() }

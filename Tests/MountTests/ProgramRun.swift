@@ -10,19 +10,15 @@ struct ProgramRun: Sendable, CustomTestStringConvertible {
   let script: String
   /// What the program makes of the old document, by the document's display name.
   let backup: FileName?
-  let backupIsALink: Bool
 
   static let before = "old text\n"
   static let after = "new text\n"
 
-  /// - Parameters:
-  ///   - backup: what the program renames the old document to. Like the document it is a text and keeps its extension.
-  ///   - linking: the same for one that the program makes by a hard link.
-  init(_ title: String, _ script: String, backup: FileName? = nil, linking: FileName? = nil) {
+  /// - Parameter backup: what the program renames the old document to. Like the document it is a text and keeps its extension.
+  init(_ title: String, _ script: String, backup: FileName? = nil) {
     testDescription = title
     self.script = script
-    self.backup = backup ?? linking
-    backupIsALink = linking != nil
+    self.backup = backup
   }
 
   /// Runs the program in a plain directory and in a view, by the document's display name and by its real one, and
@@ -33,13 +29,7 @@ struct ProgramRun: Sendable, CustomTestStringConvertible {
     let plain = try Workplace(document: "report.txt")
     _ = plain.run(script, in: plain.directory, on: "report.txt")
     let difference = try differenceInView("report.txt", from: plain.entries, location)
-    withKnownIssue(
-      "the kernel does not say by which of its names a file is linked: that of a backup gets an extension"
-    ) {
-      #expect(difference == nil, "by the real name", sourceLocation: location)
-    } when: {
-      backupIsALink
-    }
+    #expect(difference == nil, "by the real name", sourceLocation: location)
   }
 
   func expectNoDifferenceByDisplayName(_ location: SourceLocation = #_sourceLocation) throws {
