@@ -25,7 +25,7 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode) {
 int dfs_open_beneath(int dir, const char *path, int flags) {
   struct open_how how = {
       .flags = (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW),
-      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
   };
   return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 }

@@ -55,9 +55,9 @@ public struct Projection: Sendable {
 
   struct Record {
     var nameOffset: UInt32
-    var nameLength: UInt8
+    var nameLength: UInt16
     /// 0 when no extension is hidden: a stem is never empty.
-    var stemLength: UInt8
+    var stemLength: UInt16
     var entryType: UInt8
     var kind: EntryKind
     var hidden: HiddenReason?
@@ -101,14 +101,15 @@ public struct Projection: Sendable {
       records[slot].entryType = child.entryType
       records[slot].hidden = child.hidden
       records[slot].inode = child.inode
-      records[slot].stemLength = UInt8(clamping: child.stemLength ?? 0)
+      records[slot].stemLength = UInt16(clamping: child.stemLength ?? 0)
       claim(slot, localizedName: child.localized)
       return slot
     }
     let length = child.realName.bytes.count
-    precondition(length <= 255, "a directory entry's name has at most 255 bytes")
+    // VFAT's 255 UTF-16 units are up to 765 bytes.
+    precondition(length <= UInt16.max, "no file system has longer names than directory entries can be")
     let record = Record(
-      nameOffset: UInt32(bytes.count), nameLength: UInt8(length), stemLength: UInt8(clamping: child.stemLength ?? 0),
+      nameOffset: UInt32(bytes.count), nameLength: UInt16(length), stemLength: UInt16(clamping: child.stemLength ?? 0),
       entryType: child.entryType, kind: child.kind, hidden: child.hidden, isLive: true, inode: child.inode)
     bytes.append(contentsOf: child.realName.bytes)
     let slot: Slot

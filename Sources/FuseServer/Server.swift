@@ -57,7 +57,7 @@ public final class Server: @unchecked Sendable {
     guard dfs_session_mount(session, mountPoint) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
-    view.finishRemovals()
+    if !options.contains("ro") { view.finishRemovals() }
     announceWhenAnswering(mountPoint)
     let result = dfs_session_loop(session, UInt32(Self.threads), 0)
     fuse_session_unmount(session)

@@ -17,6 +17,15 @@ extension View {
   public func create(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
+    do throws(Errno) { return try createOnce(parent, name, mode: mode, flags: flags, caller: caller) } catch {
+      guard releaseDescriptors(after: error) else { throw error }
+      return try createOnce(parent, name, mode: mode, flags: flags, caller: caller)
+    }
+  }
+
+  private func createOnce(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
+  ) throws(Errno) -> CreatedFile {
     let typed = Name(copying: name)
     return try changing(parent) { (directory, view) throws(Errno) in
       if let resolved = resolve(name, in: view) {
@@ -29,7 +38,8 @@ extension View {
         typed: typed, remembered: remembered?.realName, in: destination(view))
       else { throw .fileNameTooLong }
       let realName = CName(real)
-      let openFlags = backingFlags(flags) | O_CREAT | (exclusive ? O_EXCL : flags & O_EXCL)
+      let mustBeNew = exclusive || options.hidden == .deny
+      let openFlags = backingFlags(flags) | O_CREAT | (mustBeNew ? O_EXCL : flags & O_EXCL)
       let descriptor: Descriptor
       do throws(Errno) {
         descriptor = try realName.withPointer { (name) throws(Errno) in
@@ -204,20 +214,27 @@ extension View {
   /// What is created under a name that is denied could not be reached again; refusing it loses nothing.
   func refuseIfDenied(_ name: Name, in view: DirectoryView?) throws(Errno) {
     guard options.hidden == .deny, let view else { return }
-    if inspector.isHiddenByName(name, at: view.place) { throw .permissionDenied }
+    // What is there but does not resolve is denied too, by whatever hides it.
+    if view.projection.slot(realName: name.bytes.span) != nil || inspector.isHiddenByName(name, at: view.place) {
+      throw .permissionDenied
+    }
   }
 
   /// The flags with which a backing file is opened: what only concerns the name is taken care of here.
-  func backingFlags(_ flags: CInt) -> CInt { flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | dfs_O_NOFOLLOW) }
+  ///
+  /// Never blocking: a FIFO that was put in the place of a regular file must not hold a thread of the daemon.
+  func backingFlags(_ flags: CInt) -> CInt {
+    flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | dfs_O_NOFOLLOW) | O_NONBLOCK
+  }
 
   /// A `.localized` marker inside a directory changes how that directory is listed one level up, and
   /// `Contents/Info.plist` how the directory around both is.
   func noteMarker(_ name: Name, in parent: NodeID) {
     guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name), let location = nodes.location(of: parent)
     else { return }
-    directoryViews.view(of: location.parent)?.noteInside(location.name.name)
+    currentView(of: location.parent)?.noteInside(location.name.name)
     guard name == "Info.plist", location.name.name == "Contents", let above = nodes.location(of: location.parent) else { return }
-    directoryViews.view(of: above.parent)?.noteInside(above.name.name)
+    currentView(of: above.parent)?.noteInside(above.name.name)
   }
 }
 

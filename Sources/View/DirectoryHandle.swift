@@ -25,6 +25,8 @@ public struct CoveredDirectory: ~Copyable, Sendable {
 
 /// An open backing directory, closed when nobody uses it any more.
 public final class DirectoryHandle: Sendable {
+  /// Which directory it is.
+  let identity: FileIdentity
   private let descriptor: Descriptor
   private let covered: Covered?
 
@@ -42,6 +44,7 @@ public final class DirectoryHandle: Sendable {
 
   init(adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?) {
     self.descriptor = descriptor
+    self.identity = identity
     self.covered = covered.flatMap { $0.directory.parent == identity ? $0 : nil }
   }
 
@@ -104,6 +107,8 @@ final class DirectoryHandleCache: Sendable {
       for (id, _) in oldest { state.handles[id] = nil }
     }
   }
+
+  func removeAll() { state.withLock { $0.handles.removeAll() } }
 
   func remove(_ id: NodeID) { state.withLock { $0.handles[id] = nil } }
 }

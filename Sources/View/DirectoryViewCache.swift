@@ -21,11 +21,11 @@ final class DirectoryViewCache: Sendable {
     }
   }
 
-  /// Keeps a view unless another thread was faster. - Returns: the one that is kept.
-  func insert(_ view: DirectoryView, for id: NodeID) -> DirectoryView {
-    state.withLock { state in
+  /// Keeps a view unless another thread was faster and its view holds. - Returns: the one that is kept.
+  func insert(_ view: DirectoryView, for id: NodeID, unless holds: (DirectoryView) -> Bool) -> DirectoryView {
+    if let other = self.view(of: id), holds(other) { return other }
+    return state.withLock { state in
       state.clock += 1
-      if let other = state.views[id]?.view { return other }
       state.views[id] = (view, state.clock)
       if state.views.count > Self.limit {
         for (id, _) in state.views.sorted(by: { $0.value.used < $1.value.used }).prefix(Self.limit / 4) {

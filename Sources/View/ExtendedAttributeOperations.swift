@@ -65,7 +65,7 @@ extension View {
   /// Finder info may have changed, and with it how the entry is listed.
   private func noteAttributes(of id: NodeID) {
     guard let location = nodes.location(of: id) else { return }
-    directoryViews.view(of: location.parent)?.noteInside(location.name.name)
+    currentView(of: location.parent)?.noteInside(location.name.name)
   }
 
   /// The view's answers about a file.

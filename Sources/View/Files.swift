@@ -61,6 +61,21 @@ extension View {
   }
 
   private func openChecked(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Descriptor {
+    do throws(Errno) { return try openOnce(id, flags: flags, caller: caller) } catch {
+      guard releaseDescriptors(after: error) else { throw error }
+      return try openOnce(id, flags: flags, caller: caller)
+    }
+  }
+
+  /// What the daemon keeps open for speed makes room for what programs need open. - Returns: whether to try again.
+  func releaseDescriptors(after error: Errno) -> Bool {
+    guard error == .tooManyOpenFiles || error == .tooManyOpenFilesInSystem else { return false }
+    handles.removeAll()
+    directoryViews.removeAll()
+    return true
+  }
+
+  private func openOnce(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Descriptor {
     // Programs are executed without being read by whoever runs them; the kernel has checked that they may.
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
     let backing = backingFlags(flags) & ~0x20

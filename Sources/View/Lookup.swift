@@ -47,7 +47,7 @@ extension View {
     let view: DirectoryView
     if isPlainMirror {
       return try plain(name, in: handle)
-    } else if let known = directoryViews.view(of: parent) {
+    } else if let known = currentView(of: parent) {
       view = known
     } else {
       if options.hidden != .deny {

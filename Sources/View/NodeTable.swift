@@ -132,6 +132,11 @@ public final class NodeTable: Sendable {
     }
   }
 
+  /// Whether a node is the file of that identity, whatever has become of its names.
+  public func isNode(_ id: NodeID, _ identity: FileIdentity) -> Bool {
+    locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].identity == identity }
+  }
+
   /// Whether `id` still is the file of that identity and facet.
   public func id(of identity: FileIdentity, facet: Facet) -> NodeID? {
     locked { $0.find(identity, facet, hash: IdentityIndex.hash(identity, facet)).map(NodeID.init) }
@@ -141,7 +146,7 @@ public final class NodeTable: Sendable {
   public func moved(_ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>) {
     locked { state in
       guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)), found != 1 else { return }
-      state.otherPlaces[found] = nil
+      state.dropOtherPlaces(found)
       state.setPlace(found, parent: UInt32(parent), name: name)
     }
   }
@@ -159,16 +164,19 @@ public final class NodeTable: Sendable {
       if isLast {
         state.index.remove(found, hash: hash)
         state.nodes[Int(found)].isDetached = true
-        state.otherPlaces[found] = nil
+        state.dropOtherPlaces(found)
         return
       }
-      guard var others = state.otherPlaces[found] else { return }
-      others.removeAll { NodeID($0.parent) == parent && $0.name.equals(name) }
+      state.dropOtherPlace(found, parent: UInt32(parent), name: name)
       let node = state.nodes[Int(found)]
-      if NodeID(node.parent) == parent, let current = node.name, strcmp(current, name) == 0, let next = others.popLast() {
-        next.name.withPointer { state.setPlace(found, parent: next.parent, name: $0) }
+      if NodeID(node.parent) == parent, let current = node.name, strcmp(current, name) == 0,
+        let next = state.otherPlaces[found]?.last
+      {
+        next.name.withPointer { name in
+          state.setPlace(found, parent: next.parent, name: name)
+          state.dropOtherPlace(found, parent: next.parent, name: name)
+        }
       }
-      state.otherPlaces[found] = others.isEmpty ? nil : others
     }
   }
 }
@@ -182,11 +190,29 @@ extension NodeTable.State {
   mutating func place(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
     let node = nodes[Int(slot)]
     guard let current = node.name, node.parent != parent || strcmp(current, name) != 0 else { return }
-    var others = otherPlaces[slot] ?? []
-    others.removeAll { $0.parent == parent && $0.name.equals(name) }
-    if others.count < 8 { others.append((node.parent, CName(copying: current))) }
-    otherPlaces[slot] = others
+    if otherPlaces[slot]?.count ?? 0 < 8 {
+      // A remembered place holds on to its directory like the current one.
+      nodes[Int(node.parent)].children += 1
+      otherPlaces[slot, default: []].append((node.parent, CName(copying: current)))
+    }
+    dropOtherPlace(slot, parent: parent, name: name)
     setPlace(slot, parent: parent, name: name)
+  }
+
+  mutating func dropOtherPlace(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
+    guard let index = otherPlaces[slot]?.firstIndex(where: { $0.parent == parent && $0.name.equals(name) }) else { return }
+    otherPlaces[slot]!.remove(at: index)
+    if otherPlaces[slot]!.isEmpty { otherPlaces[slot] = nil }
+    letGo(of: parent)
+  }
+
+  mutating func dropOtherPlaces(_ slot: UInt32) {
+    for place in otherPlaces.removeValue(forKey: slot) ?? [] { letGo(of: place.parent) }
+  }
+
+  private mutating func letGo(of parent: UInt32) {
+    nodes[Int(parent)].children -= 1
+    releaseIfUnused(parent)
   }
 
   mutating func setPlace(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
@@ -197,8 +223,7 @@ extension NodeTable.State {
     guard old != parent else { return }
     nodes[Int(slot)].parent = parent
     nodes[Int(parent)].children += 1
-    nodes[Int(old)].children -= 1
-    releaseIfUnused(old)
+    letGo(of: old)
   }
 
   mutating func releaseIfUnused(_ start: UInt32) {
@@ -210,7 +235,7 @@ extension NodeTable.State {
       free(node.name)
       nodes[Int(slot)].name = nil
       nodes[Int(slot)].identity = FileIdentity(device: 0, inode: 0)
-      otherPlaces[slot] = nil
+      dropOtherPlaces(slot)
       free.append(slot)
       nodes[Int(node.parent)].children -= 1
       slot = node.parent

@@ -30,7 +30,9 @@ extension View {
       let stream = try realName.withPointer { (name) throws(Errno) in
         try handle.directory.open(name, O_RDONLY | O_NONBLOCK)
       }
-      guard FileIdentity(try fileStatus(stream.rawValue)) == identity,
+      let status = try fileStatus(stream.rawValue)
+      // Only what is the caller's own: root may close a file that somebody else has filled.
+      guard FileIdentity(status) == identity, status.st_uid == caller.user,
         let type = PackageImport.type(of: stream.rawValue)
       else { return }
       try importPackage(stream, type: type, name, in: handle, parent, caller)
@@ -86,9 +88,10 @@ extension View {
       let target = try temporary.withPointer { (name) throws(Errno) in
         try handle.directory.open(name, O_RDONLY | O_DIRECTORY)
       }
+      // The caller's, never the stream's owners: closing a file must not make files of somebody else's.
       try caller.actAsMember { () throws(Errno) in
         do throws(PackageImportError) {
-          try checked.unpack(into: Directory(descriptor: target.rawValue), owners: caller.user == 0 ? .recorded : .caller)
+          try checked.unpack(into: Directory(descriptor: target.rawValue), owners: .caller)
         } catch { failure = error }
       }
     } catch { throw PackageImportError(failed: error) }

@@ -49,7 +49,8 @@ extension View {
 
   /// Deletes what an earlier mount could not finish. Called once, when the mount starts.
   public func finishRemovals() {
-    guard let staging = try? rootHandle.directory.open(Self.stagingPointer, Self.readDirectory) else { return }
+    guard !isPlainMirror, let opened = try? openStaging(in: rootHandle.directory, make: false) else { return }
+    guard let staging = try? opened.directory.openForReading() else { return }
     var names: [Name] = []
     try? forEachEntry(of: staging.rawValue) { names.append(Name($0.name)) }
     let directory = Directory(descriptor: staging.rawValue)
@@ -88,11 +89,17 @@ extension View {
     return Staged(directory: directory, name: beside)
   }
 
-  private func openStaging(in root: Directory) throws(Errno) -> DirectoryHandle {
-    do throws(Errno) { try root.makeDirectory(Self.stagingPointer, mode: 0o700) } catch { if error != .fileExists { throw error } }
+  /// A directory of that name that is not the daemon's own is somebody's, and left alone.
+  private func openStaging(in root: Directory, make: Bool = true) throws(Errno) -> DirectoryHandle {
+    if make {
+      do throws(Errno) { try root.makeDirectory(Self.stagingPointer, mode: 0o700) } catch {
+        if error != .fileExists { throw error }
+      }
+    }
     let staging = try root.open(Self.stagingPointer, Self.readDirectory)
-    let identity = FileIdentity(try fileStatus(staging.rawValue))
-    return DirectoryHandle(adopting: staging, identity: identity, covered: nil)
+    let status = try fileStatus(staging.rawValue)
+    guard status.st_uid == geteuid(), status.st_mode & 0o7777 == 0o700 else { throw .permissionDenied }
+    return DirectoryHandle(adopting: staging, identity: FileIdentity(status), covered: nil)
   }
 
   private static var stagingPointer: UnsafePointer<CChar> {

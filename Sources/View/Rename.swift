@@ -44,7 +44,7 @@ extension View {
       case .nothing: return
       case .refuse(let error): throw error
       case .move(let from, let to, let exclusive):
-        try move(from, to, exclusive ? .noReplace : [])
+        try move(from, to, exclusive || existing == nil && options.hidden == .deny ? .noReplace : [])
         if let remembered, to == remembered.realName {
           if let file = try? CName(to).withPointer({ (name) throws(Errno) in
             try newHandle.directory.open(name, O_RDONLY | O_NONBLOCK)
@@ -65,7 +65,10 @@ extension View {
           views: (newView, newView), caller)
       case .exchangeThenRemove(let from, let to):
         try move(from, to, .exchange)
-        try removeReplaced(from, in: oldHandle, oldParent, oldView, caller)
+        do throws(Errno) { try removeReplaced(from, in: oldHandle, oldParent, oldView, caller) } catch {
+          try? move(from, to, .exchange)
+          throw error
+        }
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
       remember(memory, caller: caller)

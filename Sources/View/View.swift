@@ -67,7 +67,7 @@ public final class View: Sendable {
   /// - Throws: ESTALE when the directory is no longer where it was last seen: the kernel looks it up again.
   public func directory(_ id: NodeID) throws(Errno) -> DirectoryHandle {
     if id == NodeTable.root { return rootHandle }
-    if let handle = handles.handle(of: id) { return handle }
+    if let handle = handles.handle(of: id), nodes.isNode(id, handle.identity) { return handle }
     // From the nearest open ancestor down; iterative, as trees may be deep.
     var pending: [(id: NodeID, location: NodeTable.Location)] = []
     var current = id
@@ -77,7 +77,8 @@ public final class View: Sendable {
       pending.append((current, location))
       current = location.parent
       handle = current == NodeTable.root ? rootHandle : handles.handle(of: current)
-      if pending.count > 100_000 { throw .tooManySymbolicLinkLevels }
+      if let found = handle, !nodes.isNode(current, found.identity) { handle = nil }
+      if pending.count > Self.deepest { throw .staleNFSFileHandle }
     }
     for (id, location) in pending.reversed() {
       let parent = handle!
@@ -96,12 +97,20 @@ public final class View: Sendable {
     return handle!
   }
 
+  /// Directories above one another; deeper is taken for a circle.
+  private static let deepest = 65_536
+
+  /// The directory view of a node if there is one.
+  func currentView(of id: NodeID) -> DirectoryView? {
+    directoryViews.view(of: id).flatMap { nodes.isNode(id, $0.handle.identity) ? $0 : nil }
+  }
+
   /// The directory view of a node, made when it is first needed.
   func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
-    if let view = directoryViews.view(of: id) { return view }
+    if let view = currentView(of: id) { return view }
     let handle = try directory(id)
     let view = DirectoryView(handle: handle, inspector: inspector, place: try place(of: id), watch: watch)
-    return directoryViews.insert(view, for: id)
+    return directoryViews.insert(view, for: id) { [nodes] in nodes.isNode(id, $0.handle.identity) }
   }
 
   /// Which part of the tree a directory is, for the rules that depend on it. What lies in a package is shown as it is.
@@ -111,6 +120,8 @@ public final class View: Sendable {
     while current != NodeTable.root, let location = nodes.location(of: current) {
       chain.append(location)
       current = location.parent
+      // Where the backing tree was changed meanwhile, what nodes remember may even go round in circles.
+      if chain.count > Self.deepest { throw .staleNFSFileHandle }
     }
     for location in chain.reversed() {
       let parent = try directory(location.parent).directory

@@ -10,7 +10,8 @@
 
 // openat that never follows a symlink in the last component and never leaks into children.
 int dfs_openat(int dir, const char *name, int flags, mode_t mode);
-// openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS: several components, none a symlink.
+// openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV: several components, none a
+// symlink and none a mount point: behind one may be this very mount, which must not wait for itself.
 int dfs_open_beneath(int dir, const char *path, int flags);
 ssize_t dfs_getdents(int fd, void *buffer, size_t size);
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
