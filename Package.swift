@@ -32,7 +32,7 @@ let package = Package(
     .target(
       name: "FuseServer",
       dependencies: [
-        "CFuse", "BackingTree", "View",
+        "CFuse", "BackingTree", "DisplayNames", "View",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),

@@ -12,7 +12,8 @@ public final class Server: @unchecked Sendable {
   let logger: Logger
   private let onReady: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
-  /// Set once by `mount`, before any request can come.
+  private let staleNames = StaleNames()
+  /// Set once by `run`, before any request can come.
   private var session: OpaquePointer?
 
   /// Why a mount did not come about.
@@ -59,7 +60,11 @@ public final class Server: @unchecked Sendable {
     }
     if !options.contains("ro") { view.finishRemovals() }
     announceWhenAnswering(mountPoint)
+    let forgetting = Thread { [self] in staleNames.run(self.session!) }
+    view.onStaleName = { [staleNames] parent, name in staleNames.add(parent, name) }
     let result = dfs_session_loop(session, UInt32(Self.threads), 0)
+    staleNames.end()
+    forgetting?.join()
     fuse_session_unmount(session)
     // A positive number is the signal that ended the loop: that is how a daemon is stopped.
     if result < 0 {
@@ -88,24 +93,10 @@ public final class Server: @unchecked Sendable {
   /// Asks the mount from a thread of its own: the kernel lets that wait until the session is complete, so the answer
   /// is what the first user will get.
   private func announceWhenAnswering(_ mountPoint: String) {
-    let thread = Unmanaged.passRetained(Announcement(path: mountPoint, onReady: onReady))
-    var id = pthread_t()
-    let error = pthread_create(&id, nil, { argument in
-      let announcement = Unmanaged<Announcement>.fromOpaque(argument!).takeRetainedValue()
+    let asking = Thread { [onReady] in
       var status = stat()
-      if stat(announcement.path, &status) == 0 || errno == EACCES { announcement.onReady() }
-      return nil
-    }, thread.toOpaque())
-    if error == 0 { pthread_detach(id) } else { thread.release() }
-  }
-
-  private final class Announcement: Sendable {
-    let path: String
-    let onReady: @Sendable () -> Void
-
-    init(path: String, onReady: @escaping @Sendable () -> Void) {
-      self.path = path
-      self.onReady = onReady
+      if stat(mountPoint, &status) == 0 || errno == EACCES { onReady() }
     }
+    asking?.detach()
   }
 }

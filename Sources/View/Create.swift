@@ -33,7 +33,7 @@ extension View {
         return try openExisting(resolved, in: directory, parent: parent, flags: flags, caller: caller)
       }
       try refuseIfDenied(typed, in: view)
-      let remembered = recall(typed, in: directory, caller: caller)
+      let remembered = recall(typed, in: parent, caller: caller)
       guard case .create(let real, let exclusive) = CreatePlan.file(
         typed: typed, remembered: remembered?.realName, in: destination(view))
       else { throw .fileNameTooLong }
@@ -53,7 +53,7 @@ extension View {
         throw error
       }
       if let remembered, real == remembered.realName {
-        forgetRemembered(typed, in: directory, caller: caller)
+        forgetRemembered(typed, in: parent, caller: caller)
         restore(remembered.attributes, to: descriptor)
       }
       view?.reconcile(real)
@@ -127,7 +127,7 @@ extension View {
     let located = try locate(id)
     return try changing(parent) { (directory, view) throws(Errno) in
       try refuseIfDenied(typed, in: view)
-      let remembered = recall(typed, in: directory, caller: caller)
+      let remembered = recall(typed, in: parent, caller: caller)
       let plan = CreatePlan.link(
         source, typed: typed, resolves: resolve(name, in: view) != nil, sameDirectory: location?.parent == parent,
         remembered: remembered?.realName, in: destination(view))
@@ -142,7 +142,7 @@ extension View {
           try systemCall { dfs_empty_path_link(located.rawValue, directory.directory.descriptor, name) }
         }
       }
-      if let remembered, real == remembered.realName { forgetRemembered(typed, in: directory, caller: caller) }
+      if let remembered, real == remembered.realName { forgetRemembered(typed, in: parent, caller: caller) }
       view?.reconcile(real)
       return entry(
         Found(directory: directory, realName: realName, status: try fileStatus(located.rawValue), facet: .plain),

@@ -132,6 +132,11 @@ public final class NodeTable: Sendable {
     }
   }
 
+  /// A number that the node has and no other had before it.
+  public func generation(of id: NodeID) -> UInt64 {
+    locked { Int(id) < $0.nodes.count ? $0.nodes[Int(id)].generation : .max }
+  }
+
   /// Whether a node is the file of that identity, whatever has become of its names.
   public func isNode(_ id: NodeID, _ identity: FileIdentity) -> Bool {
     locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].identity == identity }

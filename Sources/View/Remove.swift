@@ -11,7 +11,7 @@ extension View {
       let (realName, facet, resolved) = try removable(name, in: view)
       let status = try realName.withPointer { (name) throws(Errno) in try directory.status(name) }
       if facet == .packageFile { return try removePackage(realName, status, in: directory, parent, view, caller) }
-      let memory = resolved.flatMap { self.memory(of: $0, typed: Name(copying: name), in: directory) }
+      let memory = resolved.flatMap { self.memory(of: $0, typed: Name(copying: name), in: directory, parent) }
       try removeFile(realName, status, in: directory, parent, view, caller)
       remember(memory, caller: caller)
       noteMarker(realName.name, in: parent)

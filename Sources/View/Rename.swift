@@ -24,7 +24,7 @@ extension View {
       let typed = Name(copying: newName)
       let existing = resolve(newName, in: newView)
       if existing == nil { try refuseIfDenied(typed, in: newView) }
-      let remembered = existing == nil ? recall(typed, in: newHandle, caller: caller) : nil
+      let remembered = existing == nil ? recall(typed, in: newParent, caller: caller) : nil
       var isSame = false
       if let existing { isSame = try isSameFile(source, in: oldHandle, existing, in: newHandle) }
       let target = RenameTarget(
@@ -35,7 +35,7 @@ extension View {
         sameDirectory: oldView === newView, remembered: remembered?.realName)
       let plan = RenamePlan.plan(
         renameSource(source, typed: typedOld, in: oldView), to: target, flags: flags, in: destination(newView))
-      let memory = memory(of: source, typed: typedOld, in: oldHandle)
+      let memory = memory(of: source, typed: typedOld, in: oldHandle, oldParent)
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
         try execute(CName(from), in: oldHandle, oldParent, CName(to), in: newHandle, newParent, flags, views: views, caller)
@@ -49,7 +49,7 @@ extension View {
           if let file = try? CName(to).withPointer({ (name) throws(Errno) in
             try newHandle.directory.open(name, O_RDONLY | O_NONBLOCK)
           }) { restore(remembered.attributes, to: file) }
-          forgetRemembered(typed, in: newHandle, caller: caller)
+          forgetRemembered(typed, in: newParent, caller: caller)
         }
       case .moveThenRemove(let from, let to, let remove):
         // Both are there if this stops after the first step.
@@ -71,7 +71,11 @@ extension View {
         }
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
-      remember(memory, caller: caller)
+      // The kernel may know a package's directory by its real name, which it does not know to be gone.
+      if source.facet == .packageFile { onStaleName?(oldParent, source.child.realName) }
+      if let existing, existing.facet == .packageFile { onStaleName?(newParent, existing.child.realName) }
+      // Names that change places do not go away.
+      if !flags.contains(.exchange) { remember(memory, caller: caller) }
       noteMarker(typed, in: newParent)
       noteMarker(typedOld, in: oldParent)
       moved = plan.newName.map { ($0, source) }
@@ -119,8 +123,9 @@ extension View {
     guard let views else { return }
     views.0.reconcile(from.name)
     views.1.reconcile(to.name)
-    // Where a directory is decides how its content is shown; a moved one is looked at again.
-    if FileType(mode: moved.st_mode) == .directory, oldParent != newParent { directoryViews.removeAll() }
+    // Where a directory is, and what it is called, decide how its content is shown; a moved one is looked at again.
+    let isDirectoryMoved = [moved, replaced].contains { $0.map { FileType(mode: $0.st_mode) == .directory } ?? false }
+    if isDirectoryMoved { directoryViews.removeAll() }
     if !flags.contains(.exchange) {
       moveCompanion(of: from, in: oldHandle, to: to, in: newHandle, views: views, caller)
     }

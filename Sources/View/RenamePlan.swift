@@ -138,7 +138,7 @@ public enum RenamePlan: Equatable, Sendable {
     let name: Name
     switch source.effectiveAddressing {
     case .realName:
-      name = target.existing?.realName ?? target.nameForRealName(of: source, in: directory)
+      name = target.nameForRealName(of: source, in: directory)
     case .hiddenExtension:
       name = target.typed.carrying(source.hiddenExtension, unless: directory.hasKnownExtension)
     case .localized:
@@ -184,8 +184,12 @@ public enum RenamePlan: Equatable, Sendable {
 }
 
 extension RenameTarget {
-  /// The typed name, or for a regular file the one that is remembered for it.
+  /// The name that the target has already; else the typed name, or for a regular file the one that is remembered for it.
+  ///
+  /// A file does not get a package's name: its extension would make the file pass for one, and it would not be seen
+  /// under the name that was typed.
   fileprivate func nameForRealName(of source: RenameSource, in directory: DestinationFacts) -> Name {
+    if let existing { return existing.facet == .package && source.facet != .package ? typed : existing.realName }
     guard source.facet == .file, let remembered, !directory.holds(remembered) else { return typed }
     return remembered
   }

@@ -11,7 +11,7 @@ extension View {
 
   /// What will have to be remembered when a display name that hid an extension goes away. Asked before it does, as
   /// the file's Finder info is read.
-  func memory(of resolved: Resolved, typed: Name, in directory: DirectoryHandle) -> Memory? {
+  func memory(of resolved: Resolved, typed: Name, in directory: DirectoryHandle, _ parent: NodeID) -> Memory? {
     guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else { return nil }
     let attributes = resolved.realName.withPointer { name in
       let stored = ExtendedAttributes(of: name, in: directory.directory)
@@ -20,7 +20,7 @@ extension View {
       }
     }
     return Memory(
-      directory: key(directory), display: typed, real: resolved.child.realName, attributes: attributes)
+      directory: nodes.generation(of: parent), display: typed, real: resolved.child.realName, attributes: attributes)
   }
 
   /// A display name and what it stood for.
@@ -40,15 +40,15 @@ extension View {
   }
 
   /// What is remembered for a name that is about to be created.
-  func recall(_ typed: Name, in directory: DirectoryHandle, caller: Caller) -> Tunnel.Remembered? {
+  func recall(_ typed: Name, in parent: NodeID, caller: Caller) -> Tunnel.Remembered? {
     guard !tunnel.isEmpty else { return nil }
     return tunnel.peek(
-      directory: key(directory), display: typed, process: caller.threadGroup, now: Self.now)
+      directory: nodes.generation(of: parent), display: typed, process: caller.threadGroup, now: Self.now)
   }
 
   /// The name has come back: it is remembered once.
-  func forgetRemembered(_ typed: Name, in directory: DirectoryHandle, caller: Caller) {
-    _ = tunnel.take(directory: key(directory), display: typed, process: caller.threadGroup, now: Self.now)
+  func forgetRemembered(_ typed: Name, in parent: NodeID, caller: Caller) {
+    _ = tunnel.take(directory: nodes.generation(of: parent), display: typed, process: caller.threadGroup, now: Self.now)
   }
 
   /// Puts attributes back on a file that has none of them. A backing file system that refuses keeps the file.
@@ -59,10 +59,6 @@ extension View {
         attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
       }
     }
-  }
-
-  private func key(_ directory: DirectoryHandle) -> UInt64 {
-    (try? FileIdentity(directory.directory.status())).map { $0.inode ^ ($0.device << 32) } ?? 0
   }
 
   /// Nanoseconds of the monotonic clock.

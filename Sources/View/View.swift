@@ -57,6 +57,9 @@ public final class View: Sendable {
 
   let rootDevice: UInt64
 
+  /// Told of a name that the kernel may still have for a directory that is no longer there. Set before the first request.
+  nonisolated(unsafe) public var onStaleName: (@Sendable (NodeID, Name) -> Void)?
+
   /// Whether the view changes nothing: then names need no projection at all.
   var isPlainMirror: Bool { !options.profile.appliesRules }
 

@@ -268,8 +268,10 @@ private let realNameToPresent: [RenameRow] = [
     present("Dokumente", "Documents", .directory),
     move("tmp", "Documents")),
   .init(
-    "a package is replaced by exchange and keeps its real name", real("tmp"),
-    present("Calc", "Calc.app", .package),
+    "a file does not get a package's name", real("tmp"), present("Calc", "Calc.app", .package),
+    .moveThenRemove(from: "tmp", to: "Calc", remove: "Calc.app")),
+  .init(
+    "a package shown in full is replaced by exchange", real("tmp"), present("Calc.app", "Calc.app", .package),
     .exchangeThenRemove(from: "tmp", to: "Calc.app")),
   .init(
     "a package shown in full replaces a file by exchange", real("Calc.app", .package),

@@ -1,0 +1,31 @@
+import Glibc
+
+/// A thread of the system's: what it does may block for long, which a task of Swift's must not.
+struct Thread {
+  private let id: pthread_t
+
+  private final class Body {
+    let run: @Sendable () -> Void
+    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+  }
+
+  /// Nil when the system has no thread left.
+  init?(_ run: @escaping @Sendable () -> Void) {
+    let body = Unmanaged.passRetained(Body(run))
+    var id = pthread_t()
+    let error = pthread_create(
+      &id, nil,
+      { argument in
+        Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
+        return nil
+      }, body.toOpaque())
+    guard error == 0 else {
+      body.release()
+      return nil
+    }
+    self.id = id
+  }
+
+  func join() { pthread_join(id, nil) }
+  func detach() { pthread_detach(id) }
+}
