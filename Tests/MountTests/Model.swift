@@ -1,3 +1,4 @@
+import Glibc
 import SystemPackage
 
 /// A small tree and its view, told as slowly as possible: every question is answered by looking at all siblings, and
@@ -217,9 +218,19 @@ final class Model {
   func rename(
     _ name: String, in directory: Node, to typed: String, in target: Node, _ mode: RenameMode
   ) -> [Outcome] {
+    let existing = find(typed, in: target)
+    // A package that moved by its display name took its real name along, and the kernel still has the directory at the
+    // old place. It cannot correct that in the middle of a rename between directories (d_splice_alias): nothing moves.
+    let mayBeStale = directory !== target && (find(name, in: directory)?.actsAsDirectory == true || existing?.actsAsDirectory == true)
+    return outcomes(of: name, in: directory, to: typed, in: target, existing, mode)
+      + (mayBeStale ? [Outcome(error: Errno(rawValue: ESTALE))] : [])
+  }
+
+  private func outcomes(
+    of name: String, in directory: Node, to typed: String, in target: Node, _ existing: Found?, _ mode: RenameMode
+  ) -> [Outcome] {
     func refused(_ error: Errno) -> [Outcome] { [Outcome(error: error)] }
     guard let source = find(name, in: directory) else { return refused(.noSuchFileOrDirectory) }
-    let existing = find(typed, in: target)
     if mode == .noReplace, existing != nil { return refused(.fileExists) }
     if mode == .exchange, existing == nil { return refused(.noSuchFileOrDirectory) }
     // Not into itself, and not in place of what it is in.
