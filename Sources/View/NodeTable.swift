@@ -33,6 +33,8 @@ public final class NodeTable: Sendable {
     var facet: Facet
     /// The file's last name is gone: its inode number may be another file's by now.
     var isDetached = false
+    /// Whether looking its identity up finds this node.
+    var isIndexed = true
     var wasGivenByRealName = true
     /// How many nodes have this one as their parent: a directory stays while something below it is known.
     var children: UInt32
@@ -156,6 +158,18 @@ public final class NodeTable: Sendable {
     }
   }
 
+  /// A package was moved by its display name, of which the kernel does not know that its directory moved too. Where the
+  /// directory was is where the kernel has it, and it refuses (ESTALE) to have one directory in two places while a
+  /// rename is under way: whoever looks the directory up at its new place gets another node. Who is in it stays.
+  public func movedUnseen(_ identity: FileIdentity) {
+    locked { state in
+      let hash = IdentityIndex.hash(identity, .plain)
+      guard let found = state.find(identity, .plain, hash: hash), found != 1 else { return }
+      state.index.remove(found, hash: hash)
+      state.nodes[Int(found)].isIndexed = false
+    }
+  }
+
   /// A name is gone: a file with further known links is from now on reached by one of them.
   ///
   /// - Parameter isLast: whether it was the file's last name. What is still open of it keeps its node; a new file that
@@ -168,6 +182,7 @@ public final class NodeTable: Sendable {
       guard let found = state.find(identity, facet, hash: hash), found != 1 else { return }
       if isLast {
         state.index.remove(found, hash: hash)
+        state.nodes[Int(found)].isIndexed = false
         state.nodes[Int(found)].isDetached = true
         state.dropOtherPlaces(found)
         return
@@ -236,7 +251,7 @@ extension NodeTable.State {
     while slot > 1, nodes[Int(slot)].lookups == 0, nodes[Int(slot)].children == 0, nodes[Int(slot)].name != nil {
       let node = nodes[Int(slot)]
       onRelease(NodeID(slot))
-      if !node.isDetached { index.remove(slot, hash: IdentityIndex.hash(node.identity, node.facet)) }
+      if node.isIndexed { index.remove(slot, hash: IdentityIndex.hash(node.identity, node.facet)) }
       free(node.name)
       nodes[Int(slot)].name = nil
       nodes[Int(slot)].identity = FileIdentity(device: 0, inode: 0)

@@ -35,6 +35,7 @@ extension View {
         sameDirectory: oldView === newView, remembered: remembered?.realName)
       let plan = RenamePlan.plan(
         renameSource(source, typed: typedOld, in: oldView), to: target, flags: flags, in: destination(newView))
+      let movedIdentity = source.realName.withPointer { try? FileIdentity(oldHandle.status($0)) }
       let memory = memory(of: source, typed: typedOld, in: oldHandle, oldParent)
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
@@ -72,7 +73,10 @@ extension View {
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
       // The kernel may know a package's directory by its real name, which it does not know to be gone.
-      if source.facet == .packageFile { onStaleName?(oldParent, source.child.realName) }
+      if source.facet == .packageFile {
+        if let movedIdentity { nodes.movedUnseen(movedIdentity) }
+        onStaleName?(oldParent, source.child.realName)
+      }
       if let existing, existing.facet == .packageFile { onStaleName?(newParent, existing.child.realName) }
       // Names that change places do not go away.
       if !flags.contains(.exchange) { remember(memory, caller: caller) }
