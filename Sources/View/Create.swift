@@ -123,8 +123,12 @@ extension View {
     if location?.facet == .packageFile { throw .notPermitted }
     let typed = Name(copying: name)
     // A file without a name (O_TMPFILE) gets its first one.
-    let source = location.map { renameSource(at: $0) } ?? RenameSource(realName: typed, displayName: typed, addressing: .realName)
     let located = try locate(id)
+    let isRegular = FileType(mode: try fileStatus(located.rawValue).st_mode) == .regular
+    let facet = isRegular ? ApparentType.file : .special
+    let source =
+      location.map { renameSource(at: $0, facet: facet) }
+      ?? RenameSource(realName: typed, displayName: typed, addressing: .realName, facet: facet)
     return try changing(parent) { (directory, view) throws(Errno) in
       try refuseIfDenied(typed, in: view)
       let remembered = recall(typed, in: parent, caller: caller)

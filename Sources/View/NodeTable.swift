@@ -134,9 +134,23 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// A number that the node has and no other had before it.
-  public func generation(of id: NodeID) -> UInt64 {
-    locked { Int(id) < $0.nodes.count ? $0.nodes[Int(id)].generation : .max }
+  /// Which file a node is; nil when there is no such node.
+  public func identity(of id: NodeID) -> FileIdentity? {
+    locked { Int(id) < $0.nodes.count && ($0.nodes[Int(id)].name != nil || id == 1) ? $0.nodes[Int(id)].identity : nil }
+  }
+
+  /// Whether a directory node is, or lies below, the directory of that identity.
+  public func isBelow(_ id: NodeID, _ identity: FileIdentity) -> Bool {
+    locked { state in
+      var current = id
+      var steps = 0
+      while current > 1, Int(current) < state.nodes.count, steps < 65_536 {
+        if state.nodes[Int(current)].identity == identity { return true }
+        current = NodeID(state.nodes[Int(current)].parent)
+        steps += 1
+      }
+      return false
+    }
   }
 
   /// Whether a node is the file of that identity, whatever has become of its names.

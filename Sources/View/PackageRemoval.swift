@@ -144,6 +144,7 @@ extension View {
       let current = try leaf.withCName { (leaf) throws(Errno) in
         try Directory(descriptor: parent.rawValue).open(leaf, Self.readDirectory)
       }
+      forgetTunnel(of: FileIdentity(try fileStatus(current.rawValue)))
       var files: [[UInt8]] = []
       try forEachEntry(of: current.rawValue) { (entry) throws(Errno) in
         var type = entry.type

@@ -29,6 +29,7 @@ extension View {
         let status = try directory.status(name)
         try caller.act { () throws(Errno) in try directory.directory.removeDirectory(name) }
         nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true)
+        forgetTunnel(of: FileIdentity(status))
       }
       view?.reconcile(realName.name)
       noteMarker(realName.name, in: parent)

@@ -27,6 +27,13 @@ extension View {
       let remembered = existing == nil ? recall(typed, in: newParent, caller: caller) : nil
       var isSame = false
       if let existing { isSame = try isSameFile(source, in: oldHandle, existing, in: newHandle) }
+      // A package is not replaced by what comes out of it: with it, more would go than was named.
+      if let existing, existing.facet == .packageFile,
+        let package = existing.realName.withPointer({ try? FileIdentity(newHandle.status($0)) }),
+        nodes.isBelow(oldParent, package)
+      {
+        throw .invalidArgument
+      }
       let target = RenameTarget(
         typed: typed,
         existing: existing.map {
@@ -109,6 +116,7 @@ extension View {
     from.withPointer { from in
       to.withPointer { to in
         if let replaced {
+          if !flags.contains(.exchange) { forgetTunnel(of: FileIdentity(replaced)) }
           for facet in [Facet.plain, .packageFile] {
             if flags.contains(.exchange) {
               nodes.moved(FileIdentity(replaced), facet: facet, to: oldParent, name: from)
@@ -203,14 +211,12 @@ extension View {
   /// The source of a link, of which the kernel tells the node but not the name that led to it.
   ///
   /// The kernel looks the name up right before it links, so the last name the node was looked up by is the one.
-  func renameSource(at location: NodeTable.Location) -> RenameSource {
+  func renameSource(at location: NodeTable.Location, facet: ApparentType) -> RenameSource {
     let real = location.name.name
-    let plain = RenameSource(realName: real, displayName: real, addressing: .realName)
+    let plain = RenameSource(realName: real, displayName: real, addressing: .realName, facet: facet)
     guard !isPlainMirror, !location.wasGivenByRealName, let view = try? readableView(location.parent) else { return plain }
     let resolved: RenameSource? = try? view.withCurrent { (projection) throws(Errno) -> RenameSource? in
-      guard let slot = projection.slot(realName: real.bytes.span), let child = projection.child(at: slot) else {
-        return nil
-      }
+      guard let slot = projection.slot(realName: real.bytes.span) else { return nil }
       let addressing: Addressing =
         switch projection.rung(of: slot) {
         case .localized: .localized
@@ -218,8 +224,7 @@ extension View {
         case .realName: .realName
         }
       return RenameSource(
-        realName: real, displayName: projection.displayName(at: slot), addressing: addressing,
-        facet: child.kind == .file ? .file : .special)
+        realName: real, displayName: projection.displayName(at: slot), addressing: addressing, facet: facet)
     }
     return resolved ?? plain
   }

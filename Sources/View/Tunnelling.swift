@@ -20,7 +20,7 @@ extension View {
       }
     }
     return Memory(
-      directory: nodes.generation(of: parent), display: typed, real: resolved.child.realName, attributes: attributes)
+      directory: key(parent), display: typed, real: resolved.child.realName, attributes: attributes)
   }
 
   /// A display name and what it stood for.
@@ -43,12 +43,12 @@ extension View {
   func recall(_ typed: Name, in parent: NodeID, caller: Caller) -> Tunnel.Remembered? {
     guard !tunnel.isEmpty else { return nil }
     return tunnel.peek(
-      directory: nodes.generation(of: parent), display: typed, process: caller.threadGroup, now: Self.now)
+      directory: key(parent), display: typed, process: caller.threadGroup, now: Self.now)
   }
 
   /// The name has come back: it is remembered once.
   func forgetRemembered(_ typed: Name, in parent: NodeID, caller: Caller) {
-    _ = tunnel.take(directory: nodes.generation(of: parent), display: typed, process: caller.threadGroup, now: Self.now)
+    _ = tunnel.take(directory: key(parent), display: typed, process: caller.threadGroup, now: Self.now)
   }
 
   /// Puts attributes back on a file that has none of them. A backing file system that refuses keeps the file.
@@ -59,6 +59,15 @@ extension View {
         attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
       }
     }
+  }
+
+  /// A directory that is removed must not leave its memories to the next one with its inode number.
+  func forgetTunnel(of directory: FileIdentity) { tunnel.forget(directory: Self.key(directory)) }
+
+  private func key(_ parent: NodeID) -> UInt64 { nodes.identity(of: parent).map(Self.key) ?? .max }
+
+  private static func key(_ directory: FileIdentity) -> UInt64 {
+    directory.inode ^ (directory.device &* 0x9e37_79b9_7f4a_7c15)
   }
 
   /// Nanoseconds of the monotonic clock.

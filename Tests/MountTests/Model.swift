@@ -195,20 +195,17 @@ final class Model {
     guard let found = find(name, in: directory) else { return [Outcome(error: .noSuchFileOrDirectory)] }
     if find(typed, in: target) != nil { return [Outcome(error: .fileExists)] }
     if found.node.isDirectory { return [Outcome(error: .notPermitted)] }
-    return names(of: found.node).flatMap { (directory, real) -> [Outcome] in
-      var reals = [typed]
-      let display = isHidden(real) ? real : displayName(real, in: directory)
-      if display != real {
-        reals = [Self.name(typed, keeping: String(real.dropFirst(display.count)))]
-      } else if found.node.kind == .file {
-        reals = realNames(forNew: typed, in: target)
-      }
-      return reals.map { real in
-        if real != typed, target.children[real] != nil { return Outcome(error: .fileExists) }
-        return Outcome(made: real) { [self] in
-          target.children[real] = found.node
-          if tunnel.recall(typed, in: target).real == real { tunnel.forget(typed, in: target) }
-        }
+    var reals = [typed]
+    if found.hidesExtension(name) {
+      reals = [Self.name(typed, keeping: String(found.real.dropFirst(name.count)))]
+    } else if found.node.kind == .file {
+      reals = realNames(forNew: typed, in: target)
+    }
+    return reals.map { real in
+      if real != typed, target.children[real] != nil { return Outcome(error: .fileExists) }
+      return Outcome(made: real) { [self] in
+        target.children[real] = found.node
+        if tunnel.recall(typed, in: target).real == real { tunnel.forget(typed, in: target) }
       }
     }
   }
@@ -218,12 +215,7 @@ final class Model {
   func rename(
     _ name: String, in directory: Node, to typed: String, in target: Node, _ mode: RenameMode
   ) -> [Outcome] {
-    let existing = find(typed, in: target)
-    // A package that moved by its display name took its real name along, and the kernel still has the directory at the
-    // old place. It cannot correct that in the middle of a rename between directories (d_splice_alias): nothing moves.
-    let mayBeStale = directory !== target && (find(name, in: directory)?.actsAsDirectory == true || existing?.actsAsDirectory == true)
-    return outcomes(of: name, in: directory, to: typed, in: target, existing, mode)
-      + (mayBeStale ? [Outcome(error: Errno(rawValue: ESTALE))] : [])
+    outcomes(of: name, in: directory, to: typed, in: target, find(typed, in: target), mode)
   }
 
   private func outcomes(
@@ -250,7 +242,8 @@ final class Model {
     if source.hidesExtension(name) {
       reals = [Self.name(typed, keeping: String(source.real.dropFirst(name.count)))]
     } else if let existing {
-      reals = [existing.real]
+      // A file does not get a package's name.
+      reals = [existing.isPackageFile && !source.isPackageFile ? typed : existing.real]
     } else {
       reals = source.node.kind == .file ? realNames(forNew: typed, in: target) : [typed]
     }
@@ -291,7 +284,6 @@ final class Model {
     return [Outcome { [self] in
       put(existing.node, source.real, in: directory)
       put(source.node, existing.real, in: target)
-      remember(source, name, in: directory)
     }]
   }
 

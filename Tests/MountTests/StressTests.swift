@@ -82,9 +82,8 @@ private enum Worker {
     STEMS = ["a", "b", "photo", "v1.2"]
     EXTENSIONS = ["", "", ".txt", ".txt", ".jpg", ".png", ".c", ".rtfd", ".rtfd"]
     TAG = re.compile(rb"<[0-9.]+>")
-    # What may become of a name while three others work on it. In a trace of the daemon ESTALE was not among its answers:
-    # it comes from the kernel.
-    USUAL = {errno.ESTALE, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY, errno.EACCES, errno.EPERM}
+    # What may become of a name while three others work on it.
+    USUAL = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY, errno.EACCES, errno.EPERM}
     GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO}
 
     def rename(old, new, flags=0):
