@@ -90,6 +90,32 @@ import Testing
     }
   }
 
+  @Test func aDiskImageKeepsItsHoles() throws {
+    let view = try MountedView { root in
+      makeDirectory("\(root)/Disk.sparsebundle")
+      let image = try OpenFile("\(root)/Disk.sparsebundle/image", O_WRONLY | O_CREAT)
+      try #require(ftruncate(image.descriptor, 20 << 30) == 0)
+      for place in [0, 9 << 30, (20 << 30) - 7] { image.write("written", at: place) }
+    }
+    #expect(try #require(status(view.at("Disk"))).st_size < 1 << 20)
+    #expect(view.shell("cp Disk Copy").status == 0)
+    let copy = try OpenFile(view.real("Copy.sparsebundle/image"))
+    #expect(copy.status.st_size == 20 << 30 && copy.status.st_blocks < 1000)
+    for place in [0, 9 << 30, (20 << 30) - 7] { #expect(copy.text(7, at: place) == "written") }
+  }
+
+  @Test func aDeepPackageComesBack() throws {
+    let view = try MountedView { root in
+      let script = """
+        mkdir '\(root)/Deep.photoslibrary' && cd '\(root)/Deep.photoslibrary' || exit
+        for level in $(seq 200); do mkdir "level $level" && cd "level $level" || exit; done; echo bottom >x
+        """
+      try #require(Shell.run(script).status == 0)
+    }
+    #expect(view.shell("cat Deep >Copy").status == 0)
+    PackageTree.expectSame(view.real("Deep.photoslibrary"), view.real("Copy.photoslibrary"))
+  }
+
   @Test func theNameThatIsTypedIsTheNameThatIsShown() throws {
     let view = try view()
     for (typed, real) in [
