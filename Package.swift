@@ -50,7 +50,9 @@ let package = Package(
     .testTarget(name: "PackageStreamTests", dependencies: ["PackageStream", "BackingTree"]),
     .testTarget(
       name: "ViewTests",
-      dependencies: ["View", "DisplayNames", "BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: [
+        "View", "DisplayNames", "BackingTree", .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(
       name: "MountTests",
       dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),

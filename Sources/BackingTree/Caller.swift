@@ -34,7 +34,8 @@ public struct Caller: Sendable {
     do {
       return try body()
     } catch {
-      guard error == .permissionDenied || error == .notPermitted, user != 0, let groups = supplementaryGroups(),
+      guard error == .permissionDenied || error == .notPermitted, user != 0,
+        let groups = supplementaryGroups(),
         !groups.isEmpty
       else { throw error }
       return try withGroups(groups, body)

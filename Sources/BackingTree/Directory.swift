@@ -78,7 +78,8 @@ public struct Directory: Sendable {
 
   /// (`renameat2`)
   public func rename(
-    _ name: UnsafePointer<CChar>, to target: Directory, _ newName: UnsafePointer<CChar>, _ flags: RenameFlags = []
+    _ name: UnsafePointer<CChar>, to target: Directory, _ newName: UnsafePointer<CChar>,
+    _ flags: RenameFlags = []
   ) throws(Errno) {
     try systemCall { dfs_renameat(descriptor, name, target.descriptor, newName, flags.rawValue) }
   }

@@ -26,12 +26,16 @@ public struct ExtendedAttributes: ~Copyable {
   private var follows = false
 
   /// (`lgetxattr`) - Returns: the length of the value; with an empty buffer, the length it has.
-  public func get(_ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
-    try systemCall { path.withUnsafeBufferPointer {
-      follows
-        ? getxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
-        : lgetxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
-    } }
+  public func get(_ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer) throws(Errno)
+    -> Int
+  {
+    try systemCall {
+      path.withUnsafeBufferPointer {
+        follows
+          ? getxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
+          : lgetxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
+      }
+    }
   }
 
   /// The value, or nil when there is none, it cannot be read or it is longer than `limit` bytes.
@@ -43,10 +47,13 @@ public struct ExtendedAttributes: ~Copyable {
 
   /// (`llistxattr`) - Returns: the length of the list of NUL-terminated names.
   public func list(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
-    try systemCall { path.withUnsafeBufferPointer {
-      let list = buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
-      return follows ? listxattr($0.baseAddress!, list, buffer.count) : llistxattr($0.baseAddress!, list, buffer.count)
-    } }
+    try systemCall {
+      path.withUnsafeBufferPointer {
+        let list = buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
+        return follows
+          ? listxattr($0.baseAddress!, list, buffer.count) : llistxattr($0.baseAddress!, list, buffer.count)
+      }
+    }
   }
 
   /// All names, in the order the file system gives them.
@@ -66,18 +73,22 @@ public struct ExtendedAttributes: ~Copyable {
 
   /// (`lsetxattr`)
   public func set(_ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt) throws(Errno) {
-    try systemCall { path.withUnsafeBufferPointer {
-      follows
-        ? setxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
-        : lsetxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
-    } }
+    try systemCall {
+      path.withUnsafeBufferPointer {
+        follows
+          ? setxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
+          : lsetxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
+      }
+    }
   }
 
   /// (`lremovexattr`)
   public func remove(_ name: UnsafePointer<CChar>) throws(Errno) {
-    try systemCall { path.withUnsafeBufferPointer {
-      follows ? removexattr($0.baseAddress!, name) : lremovexattr($0.baseAddress!, name)
-    } }
+    try systemCall {
+      path.withUnsafeBufferPointer {
+        follows ? removexattr($0.baseAddress!, name) : lremovexattr($0.baseAddress!, name)
+      }
+    }
   }
 }
 

@@ -19,7 +19,8 @@ public func systemCall<Value: FixedWidthInteger & SignedInteger>(
 extension Sequence<UInt8> {
   /// Lends the bytes as a NUL-terminated C string that lives as long as the call of `body`.
   @inline(__always)
-  public func withCName<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E) -> R {
+  public func withCName<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E) -> R
+  {
     var terminated = ContiguousArray<CChar>()
     terminated.reserveCapacity(underestimatedCount + 1)
     for byte in self { terminated.append(CChar(bitPattern: byte)) }

@@ -24,6 +24,7 @@ struct ClaimTable: Sendable {
 
   mutating func remove(_ slot: Int, hash: Int) {
     guard let claims = table[hash] else { return }
-    table[hash] = claims.count == 1 ? nil : Claims(count: claims.count - 1, sumOfSlots: claims.sumOfSlots - slot)
+    table[hash] =
+      claims.count == 1 ? nil : Claims(count: claims.count - 1, sumOfSlots: claims.sumOfSlots - slot)
   }
 }

@@ -19,7 +19,9 @@ public enum FolderNames {
 
   /// The names of the XDG user directories: `"Videos"` and its seven siblings to the localized name,
   /// for when the machine's own translations (xdg-user-dirs) are not installed; nil for an unknown language.
-  public static func userDirectoryNames(in language: String) -> [String: String]? { userDirectories[language] }
+  public static func userDirectoryNames(in language: String) -> [String: String]? {
+    userDirectories[language]
+  }
 
   private static let folders = parse(FolderNamesTable.folderNames, keys: FolderNamesTable.folders)
   private static let userDirectories = parse(

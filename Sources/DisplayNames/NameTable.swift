@@ -21,7 +21,9 @@ struct NameTable: Sendable {
     var position = hash & mask
     while cells[position].slot != 0 {
       let cell = cells[position]
-      if cell.tag == tag, cell.slot != Self.tombstone, isMatch(Int(cell.slot) - 1) { return Int(cell.slot) - 1 }
+      if cell.tag == tag, cell.slot != Self.tombstone, isMatch(Int(cell.slot) - 1) {
+        return Int(cell.slot) - 1
+      }
       position = (position + 1) & mask
     }
     return nil

@@ -70,7 +70,9 @@ public struct PackageTypes: Sendable {
     }
     if types[key] == nil {
       types[key] = type
-      if type.uti != PackageType.byBundleBit.uti, firstExtensions[type.uti] == nil { firstExtensions[type.uti] = ext }
+      if type.uti != PackageType.byBundleBit.uti, firstExtensions[type.uti] == nil {
+        firstExtensions[type.uti] = ext
+      }
     }
     extensions = extensions.inserting([ext])
     return true

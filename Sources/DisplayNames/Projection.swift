@@ -109,7 +109,8 @@ public struct Projection: Sendable {
     // VFAT's 255 UTF-16 units are up to 765 bytes.
     precondition(length <= UInt16.max, "no file system has longer names than directory entries can be")
     let record = Record(
-      nameOffset: UInt32(bytes.count), nameLength: UInt16(length), stemLength: UInt16(clamping: child.stemLength ?? 0),
+      nameOffset: UInt32(bytes.count), nameLength: UInt16(length),
+      stemLength: UInt16(clamping: child.stemLength ?? 0),
       entryType: child.entryType, kind: child.kind, hidden: child.hidden, isLive: true, inode: child.inode)
     bytes.append(contentsOf: child.realName.bytes)
     let slot: Slot
@@ -121,7 +122,9 @@ public struct Projection: Sendable {
       records.append(record)
     }
     realNames.insert(slot, hash: hash(of: child.realName.bytes.span))
-    if !localizedRungs.isEmpty, localizedRungs[hash(of: child.realName.bytes.span)] != nil { settleLocalized() }
+    if !localizedRungs.isEmpty, localizedRungs[hash(of: child.realName.bytes.span)] != nil {
+      settleLocalized()
+    }
     claim(slot, localizedName: child.localized)
     return slot
   }
@@ -147,7 +150,8 @@ public struct Projection: Sendable {
     if let slot = realNames.find(hash: nameHash, where: { realNameEquals($0, name) }) {
       return Resolution(slot: slot, byDisplayName: records[slot].hidden == nil && rung(of: slot) == .realName)
     }
-    guard let slot = claims.onlyClaimant(hash: nameHash), records[slot].isLive, records[slot].hidden == nil else {
+    guard let slot = claims.onlyClaimant(hash: nameHash), records[slot].isLive, records[slot].hidden == nil
+    else {
       return nil
     }
     switch rung(of: slot) {
@@ -170,7 +174,8 @@ public struct Projection: Sendable {
     guard slot < records.count, records[slot].isLive else { return nil }
     let record = records[slot]
     return Child(
-      realName: realName(at: slot), kind: record.kind, inode: record.inode, entryType: record.entryType, hidden: record.hidden,
+      realName: realName(at: slot), kind: record.kind, inode: record.inode, entryType: record.entryType,
+      hidden: record.hidden,
       localized: localized[slot]?.name, stemLength: record.stemLength == 0 ? nil : Int(record.stemLength))
   }
 
@@ -288,7 +293,9 @@ public struct Projection: Sendable {
     while changed {
       changed = false
       for (slot, claimed) in localized where !claimed.demoted {
-        guard isContested(claimed.name.bytes.span, hash: hash(of: claimed.name.bytes.span), for: slot) else { continue }
+        guard isContested(claimed.name.bytes.span, hash: hash(of: claimed.name.bytes.span), for: slot) else {
+          continue
+        }
         localized[slot]!.demoted = true
         if let stemHash = stemHash(of: slot) { claims.add(slot, hash: stemHash) }
         changed = true
@@ -303,7 +310,9 @@ public struct Projection: Sendable {
 
   private func isContested(_ name: Span<UInt8>, hash nameHash: Int, for slot: Slot) -> Bool {
     if claims.count(hash: nameHash) > 1 { return true }
-    guard let owner = realNames.find(hash: nameHash, where: { realNameEquals($0, name) }) else { return false }
+    guard let owner = realNames.find(hash: nameHash, where: { realNameEquals($0, name) }) else {
+      return false
+    }
     return owner != slot
   }
 
@@ -317,7 +326,9 @@ public struct Projection: Sendable {
 
   private func stemRange(_ slot: Slot) -> Range<Int> { range(slot, Int(records[slot].stemLength)) }
 
-  private func realNameEquals(_ slot: Slot, _ name: Span<UInt8>) -> Bool { equal(bytes.span.extracting(range(slot)), name) }
+  private func realNameEquals(_ slot: Slot, _ name: Span<UInt8>) -> Bool {
+    equal(bytes.span.extracting(range(slot)), name)
+  }
 
   private func equal(_ a: Span<UInt8>, _ b: Span<UInt8>) -> Bool {
     guard a.count == b.count else { return false }

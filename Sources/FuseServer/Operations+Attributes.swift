@@ -7,7 +7,9 @@ extension Operations {
   static func addAttributes(to table: inout fuse_lowlevel_ops) {
     table.getattr = { raw, id, _ in
       let request = Request(raw: raw!)
-      do throws(Errno) { request.reply(attributes: try request.view.attributes(id)) } catch { request.fail(error) }
+      do throws(Errno) { request.reply(attributes: try request.view.attributes(id)) } catch {
+        request.fail(error)
+      }
     }
     table.setattr = { raw, id, attributes, which, info in
       let request = Request(raw: raw!)

@@ -20,7 +20,9 @@ extension Operations {
     }
     table.readdir = { raw, _, size, offset, info in
       let request = Request(raw: raw!)
-      guard let directory = Handle.object(info) as? OpenDirectory else { return request.fail(.badFileDescriptor) }
+      guard let directory = Handle.object(info) as? OpenDirectory else {
+        return request.fail(.badFileDescriptor)
+      }
       let buffer = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 8)
       defer { buffer.deallocate() }
       var used = 0
@@ -33,7 +35,8 @@ extension Operations {
             for index in entry.name.indices { name[index] = CChar(bitPattern: entry.name[index]) }
             name[entry.name.count] = 0
             let need = fuse_add_direntry(
-              raw, (buffer + used).assumingMemoryBound(to: CChar.self), size - used, name.baseAddress!, &attributes,
+              raw, (buffer + used).assumingMemoryBound(to: CChar.self), size - used, name.baseAddress!,
+              &attributes,
               off_t(entry.next))
             guard used + need <= size else { return false }
             used += need

@@ -12,7 +12,7 @@ extension Operations {
         switch try request.view.open(node: id, flags: info!.pointee.flags, caller: request.caller) {
         case .file(let file):
           info!.pointee.fh = Handle.own(file)
-          
+
         case .package(let package):
           info!.pointee.fh = Handle.own(package)
           // Its bytes belong to this open alone: another one may find the package changed.
@@ -77,16 +77,22 @@ extension Operations {
     table.flush = { raw, _, info in
       let request = Request(raw: raw!)
       guard let file = Handle.file(info) else { return request.succeed() }
-      request.view.importPackage(file, caller: request.caller)
+      request.view.closing(file, caller: request.caller)
       // Closing a copy makes a backing file system that delays errors (NFS, quotas) report them now.
       let copy = dup(file.descriptor.rawValue)
-      if copy < 0 || Glibc.close(copy) == 0 { request.succeed() } else { request.fail(Errno(rawValue: errno)) }
+      if copy < 0 || Glibc.close(copy) == 0 {
+        request.succeed()
+      } else {
+        request.fail(Errno(rawValue: errno))
+      }
     }
     table.fsync = { raw, _, dataOnly, info in
       let request = Request(raw: raw!)
       guard let file = Handle.file(info) else { return request.succeed() }
       let fd = file.descriptor.rawValue
-      request.perform { (_) throws(Errno) in try systemCall { dataOnly != 0 ? fdatasync(fd) : Glibc.fsync(fd) } }
+      request.perform { (_) throws(Errno) in
+        try systemCall { dataOnly != 0 ? fdatasync(fd) : Glibc.fsync(fd) }
+      }
     }
     table.fallocate = { raw, _, mode, offset, length, info in
       let request = Request(raw: raw!)
@@ -118,7 +124,8 @@ extension Operations {
           raw,
           try systemCall {
             dfs_copy_file_range(
-              source.descriptor.rawValue, offsetIn, target.descriptor.rawValue, offsetOut, length, UInt32(flags))
+              source.descriptor.rawValue, offsetIn, target.descriptor.rawValue, offsetOut, length,
+              UInt32(flags))
           })
       } catch { request.fail(error) }
     }

@@ -40,7 +40,9 @@ extension Operations {
     }
     table.rmdir = { raw, parent, name in
       let request = Request(raw: raw!)
-      request.perform { (view) throws(Errno) in try view.removeDirectory(parent, name!, caller: request.caller) }
+      request.perform { (view) throws(Errno) in
+        try view.removeDirectory(parent, name!, caller: request.caller)
+      }
     }
     table.rename = { raw, parent, name, newParent, newName, flags in
       let request = Request(raw: raw!)

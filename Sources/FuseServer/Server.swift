@@ -49,7 +49,9 @@ public final class Server: @unchecked Sendable {
       dfs_session_new(
         CInt(arguments.count), $0.baseAddress!, operations, MemoryLayout<fuse_lowlevel_ops>.size, userdata)
     }
-    guard let session else { throw MountError(description: "libfuse refused the options \(options.joined(separator: ","))") }
+    guard let session else {
+      throw MountError(description: "libfuse refused the options \(options.joined(separator: ","))")
+    }
     defer { fuse_session_destroy(session) }
     guard fuse_set_signal_handlers(session) == 0 else {
       throw MountError(description: "the signal handlers cannot be set")

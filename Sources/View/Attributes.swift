@@ -7,7 +7,10 @@ import SystemPackage
 
 /// What a caller wants changed of a file; nil leaves it alone.
 public struct AttributeChange: Sendable {
-  public enum Time: Sendable { case now, at(timespec) }
+  public enum Time: Sendable {
+    case now
+    case at(timespec)
+  }
   public var mode: mode_t?
   public var user: uid_t?
   public var group: gid_t?
@@ -36,7 +39,9 @@ extension View {
         let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
         if FileIdentity(status) == location.identity { return (status, location) }
       } catch {
-        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
+          throw error
+        }
       }
     }
     // Its name is gone or stands for another file now. What is open still answers.
@@ -56,7 +61,9 @@ extension View {
     let located = try locate(id)
     let path = "/proc/self/fd/\(located.rawValue)"
     if change.user != nil || change.group != nil {
-      try systemCall { fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000) }
+      try systemCall {
+        fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
+      }
     }
     if let mode = change.mode {
       // Search permission follows read permission, or the package could not be read any more.
@@ -105,7 +112,9 @@ extension View {
         let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
         if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
       } catch {
-        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
+          throw error
+        }
       }
     }
     if let open = openNodes.file(of: id) {
@@ -124,7 +133,8 @@ extension View {
     guard facet == .packageFile, let name, let directory else { return out }
     out.st_mode = S_IFREG | (status.st_mode & 0o666)
     out.st_nlink = 1
-    let measure = packageSizes.measure(name, in: directory, type: inspector.typeIdentifier(of: Name(copying: name)))
+    let measure = packageSizes.measure(
+      name, in: directory, type: inspector.typeIdentifier(of: Name(copying: name)))
     out.st_size = off_t(measure.size)
     out.st_blocks = blkcnt_t((measure.size + 511) / 512)
     out.st_mtim = measure.newest
@@ -135,7 +145,9 @@ extension View {
   /// another device than SOURCE (mixed with the device).
   func inodeNumber(_ identity: FileIdentity, _ facet: Facet) -> UInt {
     var number = identity.inode
-    if identity.device != rootDevice { number ^= (identity.device &* 0x9e37_79b9_7f4a_7c15) & 0x3fff_0000_0000_0000 }
+    if identity.device != rootDevice {
+      number ^= (identity.device &* 0x9e37_79b9_7f4a_7c15) & 0x3fff_0000_0000_0000
+    }
     if facet == .packageFile { number ^= 1 << 62 }
     return UInt(number)
   }

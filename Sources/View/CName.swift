@@ -24,7 +24,9 @@ public struct CName: Sendable {
 
   /// Lends the C string for the time of the call.
   @inline(__always)
-  public func withPointer<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E) -> R {
+  public func withPointer<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E)
+    -> R
+  {
     var result: Result<R, E>?
     storage.withUnsafeBufferPointer { buffer in
       do throws(E) { result = .success(try body(buffer.baseAddress!)) } catch { result = .failure(error) }

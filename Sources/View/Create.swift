@@ -34,8 +34,9 @@ extension View {
       }
       try refuseIfDenied(typed, in: view)
       let remembered = recall(typed, in: parent, caller: caller)
-      guard case .create(let real, let exclusive) = CreatePlan.file(
-        typed: typed, remembered: remembered?.realName, in: destination(view))
+      guard
+        case .create(let real, let exclusive) = CreatePlan.file(
+          typed: typed, remembered: remembered?.realName, in: destination(view))
       else { throw .fileNameTooLong }
       let realName = CName(real)
       let mustBeNew = exclusive || options.hidden == .deny
@@ -133,7 +134,8 @@ extension View {
       try refuseIfDenied(typed, in: view)
       let remembered = recall(typed, in: parent, caller: caller)
       let plan = CreatePlan.link(
-        source, typed: typed, resolves: resolve(name, in: view) != nil, sameDirectory: location?.parent == parent,
+        source, typed: typed, resolves: resolve(name, in: view) != nil,
+        sameDirectory: location?.parent == parent,
         remembered: remembered?.realName, in: destination(view))
       guard case .create(let real, _) = plan else {
         if case .refuse(let error) = plan { throw error }
@@ -149,7 +151,8 @@ extension View {
       if let remembered, real == remembered.realName { forgetRemembered(typed, in: parent, caller: caller) }
       view?.reconcile(real)
       return entry(
-        Found(directory: directory, realName: realName, status: try fileStatus(located.rawValue), facet: .plain),
+        Found(
+          directory: directory, realName: realName, status: try fileStatus(located.rawValue), facet: .plain),
         in: parent)
     }
   }
@@ -219,7 +222,9 @@ extension View {
   func refuseIfDenied(_ name: Name, in view: DirectoryView?) throws(Errno) {
     guard options.hidden == .deny, let view else { return }
     // What is there but does not resolve is denied too, by whatever hides it.
-    if view.projection.slot(realName: name.bytes.span) != nil || inspector.isHiddenByName(name, at: view.place) {
+    if view.projection.slot(realName: name.bytes.span) != nil
+      || inspector.isHiddenByName(name, at: view.place)
+    {
       throw .permissionDenied
     }
   }
@@ -234,10 +239,13 @@ extension View {
   /// A `.localized` marker inside a directory changes how that directory is listed one level up, and
   /// `Contents/Info.plist` how the directory around both is.
   func noteMarker(_ name: Name, in parent: NodeID) {
-    guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name), let location = nodes.location(of: parent)
+    guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name),
+      let location = nodes.location(of: parent)
     else { return }
     currentView(of: location.parent)?.noteInside(location.name.name)
-    guard name == "Info.plist", location.name.name == "Contents", let above = nodes.location(of: location.parent) else { return }
+    guard name == "Info.plist", location.name.name == "Contents",
+      let above = nodes.location(of: location.parent)
+    else { return }
     currentView(of: above.parent)?.noteInside(above.name.name)
   }
 }

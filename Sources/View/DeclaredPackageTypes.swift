@@ -17,7 +17,9 @@ enum DeclaredPackageTypes {
     return PackageExtension.declared(by: infos, packageTypes: builtIn.identifiers)
   }
 
-  private static func collect(_ path: String, below root: Directory, depth: Int, into infos: inout [BundleInfo]) {
+  private static func collect(
+    _ path: String, below root: Directory, depth: Int, into infos: inout [BundleInfo]
+  ) {
     guard let directory = try? root.openBeneath(path, O_RDONLY | O_DIRECTORY) else { return }
     var names: [String] = []
     try? forEachEntry(of: directory.rawValue) { entry in

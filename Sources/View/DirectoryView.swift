@@ -43,7 +43,9 @@ public final class DirectoryView: Sendable {
     self.place = place
     self.watch = watch
     guard let watch else { return }
-    watchKey = try? watch.watch(handle.directory, attributes: inspector.readsFinderInfo) { [weak self] change in self?.note(change) }
+    watchKey = try? watch.watch(handle.directory, attributes: inspector.readsFinderInfo) {
+      [weak self] change in self?.note(change)
+    }
   }
 
   deinit {
@@ -105,7 +107,9 @@ public final class DirectoryView: Sendable {
     // The mount point must not be entered, not even to see how it would be shown.
     let isCovered = CName(name).withPointer { handle.isCovered($0) }
     // Its time first: what changes after that is seen the next time.
-    let times = type == .directory && !isCovered ? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
+    let times =
+      type == .directory && !isCovered
+      ? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
     var sources: [[UInt8]] = []
     let slot = state.projection.upsert(
       isCovered
@@ -141,7 +145,9 @@ public final class DirectoryView: Sendable {
           continue
         }
         let name = state.projection.realName(at: slot)
-        if (CName(name).withPointer { try? FileTimes(handle.directory.status($0)) }) != times { reconcile(name) }
+        if (CName(name).withPointer { try? FileTimes(handle.directory.status($0)) }) != times {
+          reconcile(name)
+        }
       }
     }
   }

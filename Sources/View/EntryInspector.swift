@@ -48,7 +48,9 @@ public struct EntryInspector: Sendable {
     if options.hidden != .show, let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes) {
       facts.hiddenList = HiddenList.parse(list) ?? []
     }
-    if place.contains(.home), options.profile != .macos { facts.userDirectories = localizer.userDirectories(of: directory) }
+    if place.contains(.home), options.profile != .macos {
+      facts.userDirectories = localizer.userDirectories(of: directory)
+    }
     return facts
   }
 
@@ -57,7 +59,8 @@ public struct EntryInspector: Sendable {
   /// - Parameter sources: gets the directories inside the entry that were read for it, as paths from `directory`: when
   ///   one of them changes, the entry must be looked at again.
   func inspect(
-    name: Name, type: FileType, inode: UInt64, in directory: Directory, at place: Place, facts: DirectoryFacts,
+    name: Name, type: FileType, inode: UInt64, in directory: Directory, at place: Place,
+    facts: DirectoryFacts,
     sources: inout [[UInt8]]
   ) -> Projection.Child {
     var child = Projection.Child(
@@ -88,7 +91,9 @@ public struct EntryInspector: Sendable {
     if type == .directory {
       localizer.localize(
         &child, in: directory, showsExtensions: options.extensions == .show, sources: &sources)
-      if child.localized == nil, let userDirectory = facts.userDirectories[name] { child.localized = userDirectory }
+      if child.localized == nil, let userDirectory = facts.userDirectories[name] {
+        child.localized = userDirectory
+      }
     }
     // A localized name that says what the next rung says is no name of its own.
     if let localized = child.localized,
@@ -157,7 +162,8 @@ extension Directory {
   /// Whether a path below this directory leads to a regular file without passing a symlink.
   func hasFile(_ path: [UInt8]) -> Bool {
     path.withCName { path in
-      guard let found = try? openBeneath(path, 0o10000000 /* O_PATH */), let status = try? fileStatus(found.rawValue)
+      guard let found = try? openBeneath(path, 0o10000000 /* O_PATH */),
+        let status = try? fileStatus(found.rawValue)
       else { return false }
       return FileType(mode: status.st_mode) == .regular
     }

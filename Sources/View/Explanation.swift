@@ -49,21 +49,26 @@ extension View {
     guard !isPlainMirror else {
       let status = try location.name.withPointer { (name) throws(Errno) in try handle.status(name) }
       return Explanation(
-        realName: realName, realPath: realPath, displayName: realName, kind: Self.word(FileType(mode: status.st_mode)),
+        realName: realName, realPath: realPath, displayName: realName,
+        kind: Self.word(FileType(mode: status.st_mode)),
         isHidden: false, reason: "The profile none shows everything as it is.")
     }
     return try directoryView(location.parent).withCurrent { (projection) throws(Errno) in
-      guard let slot = projection.slot(realName: realName.bytes.span), let child = projection.child(at: slot) else {
+      guard let slot = projection.slot(realName: realName.bytes.span), let child = projection.child(at: slot)
+      else {
         throw .noSuchFileOrDirectory
       }
       return Explanation(
         realName: realName, realPath: realPath, displayName: projection.displayName(at: slot),
-        kind: Self.word(child.kind), isHidden: child.hidden != nil, reason: Self.reason(child, projection, slot))
+        kind: Self.word(child.kind), isHidden: child.hidden != nil,
+        reason: Self.reason(child, projection, slot))
     }
   }
 
   /// Whether a node is a directory to programs.
-  public func isDirectory(_ id: NodeID) throws(Errno) -> Bool { try attributes(id).st_mode & S_IFMT == S_IFDIR }
+  public func isDirectory(_ id: NodeID) throws(Errno) -> Bool {
+    try attributes(id).st_mode & S_IFMT == S_IFDIR
+  }
 
   /// All entries of a directory of the view, hidden ones included, each explained.
   public func explainAll(in id: NodeID) throws(Errno) -> [Explanation] {
@@ -75,19 +80,25 @@ extension View {
         guard let child = projection.child(at: slot) else { return nil }
         return Explanation(
           realName: child.realName, realPath: prefix + child.realName.bytes,
-          displayName: projection.displayName(at: slot), kind: Self.word(child.kind), isHidden: child.hidden != nil,
+          displayName: projection.displayName(at: slot), kind: Self.word(child.kind),
+          isHidden: child.hidden != nil,
           reason: Self.reason(child, projection, slot))
       }
     }
   }
 
-  private static func reason(_ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot) -> String {
+  private static func reason(_ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot)
+    -> String
+  {
     if let hidden = child.hidden { return Explanation.hiddenPrefix + hidden.explanation }
-    let contested = "but another entry of this directory has that name or would show it, so this one keeps more of its own."
+    let contested =
+      "but another entry of this directory has that name or would show it, so this one keeps more of its own."
     switch projection.rung(of: slot) {
     case .localized: return "Shown under its localized name."
     case .extensionHidden:
-      if let localized = child.localized { return "Its localized name is \(localized), \(contested) Its extension is hidden." }
+      if let localized = child.localized {
+        return "Its localized name is \(localized), \(contested) Its extension is hidden."
+      }
       return "Its extension is hidden."
     case .realName:
       if let localized = child.localized { return "Its localized name is \(localized), \(contested)" }

@@ -29,7 +29,8 @@ extension View {
   }
 
   private func openPackage(
-    _ package: consuming Descriptor, _ name: Name, _ status: stat, type: String, _ id: NodeID, _ caller: Caller
+    _ package: consuming Descriptor, _ name: Name, _ status: stat, type: String, _ id: NodeID,
+    _ caller: Caller
   ) throws(Errno) -> OpenPackage {
     let directory = Directory(descriptor: package.rawValue)
     let start = ContinuousClock.now
@@ -37,12 +38,14 @@ extension View {
       mayRead(beginning.files, of: directory, caller)
     {
       return OpenPackage(
-        package, name: name, type: type, node: id, caller: caller, reader: nil, beginning: beginning, logger: logger)
+        package, name: name, type: type, node: id, caller: caller, reader: nil, beginning: beginning,
+        logger: logger)
     }
     let reader = try OpenPackage.reader(directory, type: type, caller: caller)
     packageSizes.remember(reader, status, type: type, since: start, caller: caller)
     return OpenPackage(
-      package, name: name, type: type, node: id, caller: caller, reader: reader, beginning: nil, logger: logger)
+      package, name: name, type: type, node: id, caller: caller, reader: reader, beginning: nil,
+      logger: logger)
   }
 
   private func mayRead(_ files: [[UInt8]], of package: Directory, _ caller: Caller) -> Bool {
@@ -88,12 +91,16 @@ extension View {
         }
         if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
       } catch {
-        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory { throw error }
+        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
+          throw error
+        }
       }
     }
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
     return Descriptor(
-      adopting: try systemCall { Glibc.open("/proc/self/fd/\(open.descriptor.rawValue)", backing | O_CLOEXEC) })
+      adopting: try systemCall {
+        Glibc.open("/proc/self/fd/\(open.descriptor.rawValue)", backing | O_CLOEXEC)
+      })
   }
 
   /// Makes a file without a name. (open with O_TMPFILE)
@@ -110,6 +117,14 @@ extension View {
     openNodes.opened(file)
     return CreatedFile(
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
+  }
+
+  /// A program closes a file that it may have written: what depends on the content is right from now on.
+  public func closing(_ file: OpenFile, caller: Caller) {
+    guard file.mayWrite, let location = nodes.location(of: file.node) else { return }
+    // The watch tells only when the daemon's own descriptor is closed, some time after this.
+    if location.name.equals(".hidden") { currentView(of: location.parent)?.noteEverything() }
+    importPackage(file, caller: caller)
   }
 
   /// The kernel has released a file.

@@ -11,7 +11,8 @@ struct IdentityIndex {
 
   static func hash(_ identity: FileIdentity, _ facet: Facet) -> Int {
     // Fibonacci hashing: inode numbers are dense and nobody's choice to attack with.
-    let mixed = (identity.inode ^ (identity.device << 40) ^ UInt64(facet.rawValue) << 63) &* 0x9e37_79b9_7f4a_7c15
+    let mixed =
+      (identity.inode ^ (identity.device << 40) ^ UInt64(facet.rawValue) << 63) &* 0x9e37_79b9_7f4a_7c15
     return Int(truncatingIfNeeded: mixed ^ (mixed >> 32))
   }
 

@@ -17,7 +17,8 @@ struct Localizer: Sendable {
     self.languages = languages
     self.logger = logger
     volumeTable = Self.tables(
-      at: "System/Library/CoreServices/SystemFolderLocalizations", fileName: "SystemFolderLocalizations.strings",
+      at: "System/Library/CoreServices/SystemFolderLocalizations",
+      fileName: "SystemFolderLocalizations.strings",
       below: root, languages: languages, logger: logger)
     builtInTable =
       LanguageMatch.best(preferred: languages, available: FolderNames.languages)
@@ -75,7 +76,8 @@ struct Localizer: Sendable {
       // Most applications were never renamed, but those that were need no table.
       guard BundleName.isOriginal(name, declared: declared) else { return nil }
       sources.append(name.bytes + layout.resources)
-      guard let table = bundleTable(name.bytes + layout.resources, in: directory, info, sources: &sources) else {
+      guard let table = bundleTable(name.bytes + layout.resources, in: directory, info, sources: &sources)
+      else {
         return nil
       }
       return BundleName.localized(name, declared: declared, localized: BundleNames { table[$0] })
@@ -114,10 +116,13 @@ struct Localizer: Sendable {
 
   /// The names of a home's user directories in the view's language, by real name.
   func userDirectories(of home: Directory) -> [Name: Name] {
-    guard let bytes = home.smallFile(".config/user-dirs.dirs", limit: ParserLimits.inputBytes) else { return [:] }
+    guard let bytes = home.smallFile(".config/user-dirs.dirs", limit: ParserLimits.inputBytes) else {
+      return [:]
+    }
     var result: [Name: Name] = [:]
     for (directory, location) in UserDirectory.parse(bytes) ?? [:] {
-      guard case .inHome(let path) = location, !path.contains(0x2f), let translated = translate(directory.defaultName)
+      guard case .inHome(let path) = location, !path.contains(0x2f),
+        let translated = translate(directory.defaultName)
       else { continue }
       let real = Name(path)
       if let name = LocalizedName.sanitize(translated, realName: real), name != real { result[real] = name }
@@ -138,7 +143,8 @@ struct Localizer: Sendable {
           return translated
         }
       }
-      if let builtIn = LanguageMatch.best(preferred: [language], available: FolderNames.userDirectoryLanguages),
+      if let builtIn = LanguageMatch.best(
+        preferred: [language], available: FolderNames.userDirectoryLanguages),
         let translated = FolderNames.userDirectoryNames(in: builtIn)?[original]
       {
         return translated
@@ -175,7 +181,8 @@ struct Localizer: Sendable {
     guard let opened else { return [] }
     var names: [String] = []
     try? forEachEntry(of: opened.rawValue) { entry in
-      guard entry.name.count > suffix.count, entry.name.suffix(suffix.count).elementsEqual(suffix), names.count < 1000,
+      guard entry.name.count > suffix.count, entry.name.suffix(suffix.count).elementsEqual(suffix),
+        names.count < 1000,
         let text = Name(entry.name.dropLast(suffix.count)).text
       else { return }
       names.append(text)
@@ -216,7 +223,10 @@ extension LanguageTag {
     var names: [String] = []
     if let region { names.append("\(language)_\(region)") }
     if language == "zh" { names.append(script == "Hant" ? "zh_TW" : "zh_CN") }
-    if let script { names.append("\(language)@\(script == "Latn" ? "latin" : script == "Cyrl" ? "cyrillic" : script.lowercased())") }
+    if let script {
+      names.append(
+        "\(language)@\(script == "Latn" ? "latin" : script == "Cyrl" ? "cyrillic" : script.lowercased())")
+    }
     names.append(language)
     if language == "pt" { names.append("pt_BR") }
     if language == "no" { names.append("nb") }

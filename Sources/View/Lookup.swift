@@ -31,7 +31,8 @@ extension View {
   /// Tells the kernel of what was found.
   func entry(_ found: Found, in parent: NodeID, byRealName: Bool = true) -> Entry {
     let node = found.realName.withPointer {
-      nodes.remember(FileIdentity(found.status), facet: found.facet, parent: parent, name: $0, byRealName: byRealName)
+      nodes.remember(
+        FileIdentity(found.status), facet: found.facet, parent: parent, name: $0, byRealName: byRealName)
     }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
@@ -60,7 +61,9 @@ extension View {
         } catch {
           // Only a name that could be somebody's display name is worth reading the directory for: a display name
           // begins with a period only where hidden entries are shown.
-          guard error == .noSuchFileOrDirectory, name[0] != 0x2e || options.hidden == .show else { throw error }
+          guard error == .noSuchFileOrDirectory, name[0] != 0x2e || options.hidden == .show else {
+            throw error
+          }
         }
       }
       view = try directoryView(parent)
@@ -100,7 +103,8 @@ extension View {
     if child.hidden != nil, options.hidden == .deny { return nil }
     let showsAsFile = child.kind == .package && resolution.byDisplayName && options.packages == .file
     return Resolved(
-      realName: CName(child.realName), child: child, slot: resolution.slot, byDisplayName: resolution.byDisplayName,
+      realName: CName(child.realName), child: child, slot: resolution.slot,
+      byDisplayName: resolution.byDisplayName,
       facet: showsAsFile ? .packageFile : .plain)
   }
 }

@@ -58,7 +58,8 @@ public final class NodeTable: Sendable {
   public init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
     var initial = State(onRelease: onRelease)
     let none = Node(
-      identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0, name: nil, facet: .plain,
+      identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0, name: nil,
+      facet: .plain,
       children: 0)
     var root = none
     root.identity = identity
@@ -85,7 +86,8 @@ public final class NodeTable: Sendable {
   ///   - name: its real name.
   ///   - byRealName: whether that is the name it was looked up by.
   public func remember(
-    _ identity: FileIdentity, facet: Facet, parent: NodeID, name: UnsafePointer<CChar>, byRealName: Bool = true
+    _ identity: FileIdentity, facet: Facet, parent: NodeID, name: UnsafePointer<CChar>,
+    byRealName: Bool = true
   ) -> (id: NodeID, generation: UInt64) {
     locked { state in
       let hash = IdentityIndex.hash(identity, facet)
@@ -97,7 +99,8 @@ public final class NodeTable: Sendable {
       }
       state.generation += 1
       let node = Node(
-        identity: identity, lookups: 1, generation: state.generation, parent: UInt32(parent), name: strdup(name),
+        identity: identity, lookups: 1, generation: state.generation, parent: UInt32(parent),
+        name: strdup(name),
         facet: facet, wasGivenByRealName: byRealName, children: 0)
       let slot: UInt32
       if let reused = state.free.popLast() {
@@ -108,7 +111,9 @@ public final class NodeTable: Sendable {
         state.nodes.append(node)
       }
       state.nodes[Int(parent)].children += 1
-      state.index.insert(slot, hash: hash) { IdentityIndex.hash(state.nodes[Int($0)].identity, state.nodes[Int($0)].facet) }
+      state.index.insert(slot, hash: hash) {
+        IdentityIndex.hash(state.nodes[Int($0)].identity, state.nodes[Int($0)].facet)
+      }
       return (NodeID(slot), node.generation)
     }
   }
@@ -136,7 +141,10 @@ public final class NodeTable: Sendable {
 
   /// Which file a node is; nil when there is no such node.
   public func identity(of id: NodeID) -> FileIdentity? {
-    locked { Int(id) < $0.nodes.count && ($0.nodes[Int(id)].name != nil || id == 1) ? $0.nodes[Int(id)].identity : nil }
+    locked {
+      Int(id) < $0.nodes.count && ($0.nodes[Int(id)].name != nil || id == 1)
+        ? $0.nodes[Int(id)].identity : nil
+    }
   }
 
   /// Whether a directory node is, or lies below, the directory of that identity.
@@ -166,7 +174,8 @@ public final class NodeTable: Sendable {
   /// A rename: the node that was at one place is now at another.
   public func moved(_ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>) {
     locked { state in
-      guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)), found != 1 else { return }
+      guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)), found != 1
+      else { return }
       state.dropOtherPlaces(found)
       state.setPlace(found, parent: UInt32(parent), name: name)
     }
@@ -234,7 +243,8 @@ extension NodeTable.State {
   }
 
   mutating func dropOtherPlace(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
-    guard let index = otherPlaces[slot]?.firstIndex(where: { $0.parent == parent && $0.name.equals(name) }) else { return }
+    guard let index = otherPlaces[slot]?.firstIndex(where: { $0.parent == parent && $0.name.equals(name) })
+    else { return }
     otherPlaces[slot]!.remove(at: index)
     if otherPlaces[slot]!.isEmpty { otherPlaces[slot] = nil }
     letGo(of: parent)
@@ -262,7 +272,9 @@ extension NodeTable.State {
 
   mutating func releaseIfUnused(_ start: UInt32) {
     var slot = start
-    while slot > 1, nodes[Int(slot)].lookups == 0, nodes[Int(slot)].children == 0, nodes[Int(slot)].name != nil {
+    while slot > 1, nodes[Int(slot)].lookups == 0, nodes[Int(slot)].children == 0,
+      nodes[Int(slot)].name != nil
+    {
       let node = nodes[Int(slot)]
       onRelease(NodeID(slot))
       if node.isIndexed { index.remove(slot, hash: IdentityIndex.hash(node.identity, node.facet)) }

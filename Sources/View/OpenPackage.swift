@@ -29,7 +29,8 @@ public final class OpenPackage: Sendable {
   }
 
   init(
-    _ package: consuming Descriptor, name: Name, type: String, node: NodeID, caller: Caller, reader: PackageReader?,
+    _ package: consuming Descriptor, name: Name, type: String, node: NodeID, caller: Caller,
+    reader: PackageReader?,
     beginning: PackageSizes.Beginning?, logger: Logger
   ) {
     self.package = package
@@ -48,7 +49,8 @@ public final class OpenPackage: Sendable {
   /// - Throws: EIO when the package is no longer what it was when it was opened; EACCES when whoever opened it may not
   ///   read a part.
   public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
-    if let beginning, offset >= 0, offset <= Int64(beginning.bytes.count - min(buffer.count, beginning.bytes.count)),
+    if let beginning, offset >= 0,
+      offset <= Int64(beginning.bytes.count - min(buffer.count, beginning.bytes.count)),
       buffer.count <= beginning.bytes.count,
       state.withLock({ state in
         state.hasBegun = state.hasBegun || state.reader == nil
@@ -67,7 +69,9 @@ public final class OpenPackage: Sendable {
         defer { state.hasComplained = true }
         return !state.hasComplained
       }
-      if isFirst, error == .ioError { logger.error("\(name) changed, or could not be read, while a program read it") }
+      if isFirst, error == .ioError {
+        logger.error("\(name) changed, or could not be read, while a program read it")
+      }
       throw error
     }
   }

@@ -12,7 +12,7 @@ extension View {
   private static let unpacking: StaticString = ".displayfs-unpacking-"
 
   /// Looks at a file that is being closed by somebody who may have written it, and makes a package of it if it is one.
-  public func importPackage(_ file: OpenFile, caller: Caller) {
+  func importPackage(_ file: OpenFile, caller: Caller) {
     guard importsPackages, file.mayWrite, options.packages == .file,
       let location = nodes.location(of: file.node), location.facet == .plain
     else { return }
@@ -126,7 +126,9 @@ extension View {
   ) throws(Errno) {
     try from.withPointer { (from) throws(Errno) in
       try to.withPointer { (to) throws(Errno) in
-        try caller.act { () throws(Errno) in try handle.directory.rename(from, to: handle.directory, to, flags) }
+        try caller.act { () throws(Errno) in
+          try handle.directory.rename(from, to: handle.directory, to, flags)
+        }
       }
     }
   }
@@ -137,7 +139,9 @@ extension EntryInspector {
   /// would not be a package, or not be seen.
   func packageName(for name: Name, type: String, at place: Place) -> Name? {
     guard place != .insidePackage, !isHiddenByName(name, at: place) else { return nil }
-    if packageTypes.identifier(of: name) == type, packageTypes.type(of: name.bytes.span) != nil { return name }
+    if packageTypes.identifier(of: name) == type, packageTypes.type(of: name.bytes.span) != nil {
+      return name
+    }
     // Whoever typed another known extension wants that: a stream saved as `Calculator.tar` is an archive.
     if hasKnownExtension(name) { return nil }
     guard let ext = packageTypes.fileExtension(of: type) else {

@@ -19,15 +19,19 @@ extension View {
 
   /// Takes a package out of the view. `delete` does the rest, and may be called when no lock is held any more.
   func removePackage(
-    _ realName: CName, _ status: stat, in directory: DirectoryHandle, _ parent: NodeID, _ view: DirectoryView?,
+    _ realName: CName, _ status: stat, in directory: DirectoryHandle, _ parent: NodeID,
+    _ view: DirectoryView?,
     _ caller: Caller
   ) throws(Errno) -> Staged {
     try realName.withPointer { (name) throws(Errno) in
       let package = try directory.directory.open(name, Self.readDirectory)
       // Nothing is touched before it is certain that all of it may go: half a package is nobody's wish.
-      try caller.act { () throws(Errno) in try refuseUnlessRemovable(Directory(descriptor: package.rawValue)) }
+      try caller.act { () throws(Errno) in try refuseUnlessRemovable(Directory(descriptor: package.rawValue))
+      }
       _ = try caller.act { () throws(Errno) in
-        try systemCall { faccessat(directory.directory.descriptor, ".", W_OK | X_OK, 0x200 /* AT_EACCESS */) }
+        try systemCall {
+          faccessat(directory.directory.descriptor, ".", W_OK | X_OK, 0x200 /* AT_EACCESS */)
+        }
       }
       let staged = try stage(name, status, in: directory)
       for facet in [Facet.plain, .packageFile] {
@@ -42,7 +46,8 @@ extension View {
     do throws(Errno) {
       try removeTree(staged.name, in: staged.directory.directory)
     } catch {
-      logger.error("\(staged.name) could not be deleted from \(Self.staging): \(error); the next mount tries again")
+      logger.error(
+        "\(staged.name) could not be deleted from \(Self.staging): \(error); the next mount tries again")
     }
     try? rootHandle.directory.removeDirectory(Self.stagingPointer)
   }
@@ -68,7 +73,8 @@ extension View {
   private func stage(
     _ name: UnsafePointer<CChar>, _ status: stat, in directory: DirectoryHandle
   ) throws(Errno) -> Staged {
-    let stagedName = Name("\(UInt64(status.st_dev))-\(UInt64(status.st_ino))-\(UInt64.random(in: .min ... .max))")
+    let stagedName = Name(
+      "\(UInt64(status.st_dev))-\(UInt64(status.st_ino))-\(UInt64.random(in: .min ... .max))")
     if let staging = try? openStaging(in: rootHandle.directory) {
       let result: Errno? = CName(stagedName).withPointer { staged in
         do throws(Errno) {
@@ -115,7 +121,9 @@ extension View {
       var isEmpty = true
       try forEachEntry(of: current.rawValue) { entry in
         isEmpty = false
-        if entry.type == .directory { subdirectories.append(path + (path.isEmpty ? [] : [0x2f]) + Array(entry.name)) }
+        if entry.type == .directory {
+          subdirectories.append(path + (path.isEmpty ? [] : [0x2f]) + Array(entry.name))
+        }
       }
       if !isEmpty {
         try systemCall { faccessat(current.rawValue, ".", W_OK | X_OK, 0x200 /* AT_EACCESS */) }
@@ -137,7 +145,9 @@ extension View {
       let leaf = slash.map { Array(path[($0 + 1)...]) } ?? path
       let parent = try open(parentPath, below: directory)
       if isEmptied {
-        try leaf.withCName { (leaf) throws(Errno) in try Directory(descriptor: parent.rawValue).removeDirectory(leaf) }
+        try leaf.withCName { (leaf) throws(Errno) in
+          try Directory(descriptor: parent.rawValue).removeDirectory(leaf)
+        }
         continue
       }
       stack.append((path, true))
@@ -151,10 +161,15 @@ extension View {
         if type == .unknown {
           type = FileType(mode: try Directory(descriptor: current.rawValue).status(entry.cName).st_mode)
         }
-        if type == .directory { stack.append((path + [0x2f] + Array(entry.name), false)) } else { files.append(Array(entry.name)) }
+        if type == .directory {
+          stack.append((path + [0x2f] + Array(entry.name), false))
+        } else {
+          files.append(Array(entry.name))
+        }
       }
       for file in files {
-        try file.withCName { (file) throws(Errno) in try Directory(descriptor: current.rawValue).unlink(file) }
+        try file.withCName { (file) throws(Errno) in try Directory(descriptor: current.rawValue).unlink(file)
+        }
       }
     }
   }

@@ -69,7 +69,8 @@ final class PackageSizes: Sendable {
   ///   - start: when the look began.
   ///   - caller: who opened it. The reader keeps files open: the daemon must not open what the caller may not.
   func remember(
-    _ reader: PackageReader, _ status: stat, type: String, since start: ContinuousClock.Instant, caller: Caller
+    _ reader: PackageReader, _ status: stat, type: String, since start: ContinuousClock.Instant,
+    caller: Caller
   ) {
     let layout = reader.layout
     let read = try? caller.act { () throws(Errno) in try reader.beginning(Beginning.length) }
@@ -83,10 +84,14 @@ final class PackageSizes: Sendable {
 
   private func current(_ package: Directory, _ status: stat) -> Remembered? {
     let identity = FileIdentity(status)
-    guard let known = remembered.withLock({ $0[identity] }), known.changed == status.st_ctim else { return nil }
+    guard let known = remembered.withLock({ $0[identity] }), known.changed == status.st_ctim else {
+      return nil
+    }
     let start = ContinuousClock.now
     if start < known.believedUntil { return known }
-    guard known.stamp.isSettled, let stamp = try? PackageStamp(of: package), stamp == known.stamp else { return nil }
+    guard known.stamp.isSettled, let stamp = try? PackageStamp(of: package), stamp == known.stamp else {
+      return nil
+    }
     let belief = Self.belief(since: start)
     remembered.withLock { remembered in
       if remembered[identity]?.stamp == stamp { remembered[identity]?.believedUntil = belief }
@@ -105,7 +110,8 @@ final class PackageSizes: Sendable {
       let measure = Measure(size: layout.size, newest: layout.newestModification)
       let kept = remembered[identity].flatMap { $0.stamp == layout.stamp ? $0.beginning : nil }
       remembered[identity] = Remembered(
-        stamp: layout.stamp, measure: measure, beginning: beginning ?? kept, changed: status.st_ctim, believedUntil: belief)
+        stamp: layout.stamp, measure: measure, beginning: beginning ?? kept, changed: status.st_ctim,
+        believedUntil: belief)
     }
   }
 
@@ -117,5 +123,7 @@ final class PackageSizes: Sendable {
 }
 
 extension timespec {
-  static func == (left: timespec, right: timespec) -> Bool { left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec }
+  static func == (left: timespec, right: timespec) -> Bool {
+    left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec
+  }
 }

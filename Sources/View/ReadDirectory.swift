@@ -53,7 +53,8 @@ extension View {
     while position < 2 {
       // What lies above the root of the view is not the view's business, and 0 would make readers skip the entry.
       let up = position == 0 || open.node == NodeTable.root ? nil : nodes.location(of: open.node)?.parent
-      let inode = nodes.location(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
+      let inode =
+        nodes.location(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
       let goOn = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
         body(ListedEntry(name: $0, inode: inode, type: S_IFDIR, next: position + 1))
       }
@@ -67,7 +68,9 @@ extension View {
     }
   }
 
-  private func list(_ projection: borrowing Projection, from position: Int64, _ body: (borrowing ListedEntry) -> Bool) {
+  private func list(
+    _ projection: borrowing Projection, from position: Int64, _ body: (borrowing ListedEntry) -> Bool
+  ) {
     var slot = Int(position) - 2
     while slot < projection.slotLimit {
       defer { slot += 1 }

@@ -10,7 +10,9 @@ extension View {
     let staged: Staged? = try changing(parent) { (directory, view) throws(Errno) in
       let (realName, facet, resolved) = try removable(name, in: view)
       let status = try realName.withPointer { (name) throws(Errno) in try directory.status(name) }
-      if facet == .packageFile { return try removePackage(realName, status, in: directory, parent, view, caller) }
+      if facet == .packageFile {
+        return try removePackage(realName, status, in: directory, parent, view, caller)
+      }
       let memory = resolved.flatMap { self.memory(of: $0, typed: Name(copying: name), in: directory, parent) }
       try removeFile(realName, status, in: directory, parent, view, caller)
       remember(memory, caller: caller)
@@ -46,13 +48,15 @@ extension View {
 
   /// Removes one name of a file, and its AppleDouble companion with it.
   func removeFile(
-    _ realName: CName, _ status: stat, in directory: DirectoryHandle, _ parent: NodeID, _ view: DirectoryView?,
+    _ realName: CName, _ status: stat, in directory: DirectoryHandle, _ parent: NodeID,
+    _ view: DirectoryView?,
     _ caller: Caller
   ) throws(Errno) {
     let companion = companion(of: realName.name, in: directory, view)
     try realName.withPointer { (name) throws(Errno) in
       try caller.act { () throws(Errno) in try directory.directory.unlink(name) }
-      nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1)
+      nodes.removed(
+        FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1)
     }
     view?.reconcile(realName.name)
     guard let companion else { return }

@@ -6,16 +6,19 @@ import SystemPackage
 extension View {
   /// Moves an entry. What happens to the real names is decided by `RenamePlan`; this carries it out.
   public func rename(
-    _ oldParent: NodeID, _ oldName: UnsafePointer<CChar>, to newParent: NodeID, _ newName: UnsafePointer<CChar>,
+    _ oldParent: NodeID, _ oldName: UnsafePointer<CChar>, to newParent: NodeID,
+    _ newName: UnsafePointer<CChar>,
     flags: RenameFlags, caller: Caller
   ) throws(Errno) {
     let oldHandle = try directory(oldParent)
     let newHandle = try directory(newParent)
     guard flags.isSubset(of: [.noReplace, .exchange]) else { throw .invalidArgument }
-    guard !isPlainMirror, let oldView = try readableView(oldParent), let newView = try readableView(newParent) else {
+    guard !isPlainMirror, let oldView = try readableView(oldParent), let newView = try readableView(newParent)
+    else {
       let from = CName(copying: oldName)
       let to = CName(copying: newName)
-      return try execute(from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
+      return try execute(
+        from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
     }
     var moved: (name: Name, source: Resolved)?
     try DirectoryView.changing(oldView, newView) { () throws(Errno) in
@@ -41,12 +44,15 @@ extension View {
         },
         sameDirectory: oldView === newView, remembered: remembered?.realName)
       let plan = RenamePlan.plan(
-        renameSource(source, typed: typedOld, in: oldView), to: target, flags: flags, in: destination(newView))
+        renameSource(source, typed: typedOld, in: oldView), to: target, flags: flags, in: destination(newView)
+      )
       let movedIdentity = source.realName.withPointer { try? FileIdentity(oldHandle.status($0)) }
       let memory = memory(of: source, typed: typedOld, in: oldHandle, oldParent)
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
-        try execute(CName(from), in: oldHandle, oldParent, CName(to), in: newHandle, newParent, flags, views: views, caller)
+        try execute(
+          CName(from), in: oldHandle, oldParent, CName(to), in: newHandle, newParent, flags, views: views,
+          caller)
       }
       switch plan {
       case .nothing: return
@@ -56,20 +62,24 @@ extension View {
         if let remembered, to == remembered.realName {
           if let file = try? CName(to).withPointer({ (name) throws(Errno) in
             try newHandle.directory.open(name, O_RDONLY | O_NONBLOCK)
-          }) { restore(remembered.attributes, to: file) }
+          }) {
+            restore(remembered.attributes, to: file)
+          }
           forgetRemembered(typed, in: newParent, caller: caller)
         }
       case .moveThenRemove(let from, let to, let remove):
         // Both are there if this stops after the first step.
         try move(from, to, .noReplace)
         do throws(Errno) { try removeReplaced(remove, in: newHandle, newParent, newView, caller) } catch {
-          try? execute(CName(to), in: newHandle, newParent, CName(from), in: oldHandle, oldParent, .noReplace,
+          try? execute(
+            CName(to), in: newHandle, newParent, CName(from), in: oldHandle, oldParent, .noReplace,
             views: (newView, oldView), caller)
           throw error
         }
       case .replaceThenMove(let from, let over, let to):
         try move(from, over, [])
-        try execute(CName(over), in: newHandle, newParent, CName(to), in: newHandle, newParent, .noReplace,
+        try execute(
+          CName(over), in: newHandle, newParent, CName(to), in: newHandle, newParent, .noReplace,
           views: (newView, newView), caller)
       case .exchangeThenRemove(let from, let to):
         try move(from, to, .exchange)
@@ -101,7 +111,8 @@ extension View {
 
   /// One renameat2, with everything that remembers names told of it.
   private func execute(
-    _ from: CName, in oldHandle: DirectoryHandle, _ oldParent: NodeID, _ to: CName, in newHandle: DirectoryHandle,
+    _ from: CName, in oldHandle: DirectoryHandle, _ oldParent: NodeID, _ to: CName,
+    in newHandle: DirectoryHandle,
     _ newParent: NodeID, _ flags: RenameFlags, views: (DirectoryView, DirectoryView)?, _ caller: Caller
   ) throws(Errno) {
     let moved = try from.withPointer { (name) throws(Errno) in try oldHandle.status(name) }
@@ -136,7 +147,9 @@ extension View {
     views.0.reconcile(from.name)
     views.1.reconcile(to.name)
     // Where a directory is, and what it is called, decide how its content is shown; a moved one is looked at again.
-    let isDirectoryMoved = [moved, replaced].contains { $0.map { FileType(mode: $0.st_mode) == .directory } ?? false }
+    let isDirectoryMoved = [moved, replaced].contains {
+      $0.map { FileType(mode: $0.st_mode) == .directory } ?? false
+    }
     if isDirectoryMoved { directoryViews.removeAll() }
     if !flags.contains(.exchange) {
       moveCompanion(of: from, in: oldHandle, to: to, in: newHandle, views: views, caller)
@@ -154,7 +167,9 @@ extension View {
     do throws(Errno) {
       try CName(companion).withPointer { (old) throws(Errno) in
         try CName(newCompanion).withPointer { (new) throws(Errno) in
-          try caller.act { () throws(Errno) in try oldHandle.directory.rename(old, to: newHandle.directory, new) }
+          try caller.act { () throws(Errno) in
+            try oldHandle.directory.rename(old, to: newHandle.directory, new)
+          }
         }
       }
       views.0.reconcile(companion)
@@ -205,7 +220,8 @@ extension View {
       addressing = view.projection.rung(of: resolved.slot) == .localized ? .localized : .hiddenExtension
     }
     return RenameSource(
-      realName: resolved.child.realName, displayName: typed, addressing: addressing, facet: resolved.apparentType)
+      realName: resolved.child.realName, displayName: typed, addressing: addressing,
+      facet: resolved.apparentType)
   }
 
   /// The source of a link, of which the kernel tells the node but not the name that led to it.
@@ -214,7 +230,9 @@ extension View {
   func renameSource(at location: NodeTable.Location, facet: ApparentType) -> RenameSource {
     let real = location.name.name
     let plain = RenameSource(realName: real, displayName: real, addressing: .realName, facet: facet)
-    guard !isPlainMirror, !location.wasGivenByRealName, let view = try? readableView(location.parent) else { return plain }
+    guard !isPlainMirror, !location.wasGivenByRealName, let view = try? readableView(location.parent) else {
+      return plain
+    }
     let resolved: RenameSource? = try? view.withCurrent { (projection) throws(Errno) -> RenameSource? in
       guard let slot = projection.slot(realName: real.bytes.span) else { return nil }
       let addressing: Addressing =

@@ -189,7 +189,9 @@ extension RenameTarget {
   /// A file does not get a package's name: its extension would make the file pass for one, and it would not be seen
   /// under the name that was typed.
   fileprivate func nameForRealName(of source: RenameSource, in directory: DestinationFacts) -> Name {
-    if let existing { return existing.facet == .package && source.facet != .package ? typed : existing.realName }
+    if let existing {
+      return existing.facet == .package && source.facet != .package ? typed : existing.realName
+    }
     guard source.facet == .file, let remembered, !directory.holds(remembered) else { return typed }
     return remembered
   }

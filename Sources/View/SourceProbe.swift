@@ -22,7 +22,9 @@ extension SourceTraits {
     // A link on most Linux systems.
     if directory.has("bin") { insert(.bin) }
     if directory.hasFile(Array(".config/user-dirs.dirs".utf8)) { insert(.xdgUserDirs) }
-    if [".profile", ".bashrc", ".bash_profile", ".zshrc"].contains(where: { directory.hasFile(Array($0.utf8)) }) {
+    if [".profile", ".bashrc", ".bash_profile", ".zshrc"].contains(where: {
+      directory.hasFile(Array($0.utf8))
+    }) {
       insert(.shellDotFiles)
     }
     if ["Data/Documents", "Data/Library", "Data/tmp"].allSatisfy(isDirectory) { insert(.sandboxData) }
@@ -42,10 +44,13 @@ extension SourceTraits {
 
   /// A home by the user database, of root or of an ordinary user: system accounts call `/` and the like their home.
   private static func isHome(_ path: [UInt8]) -> Bool {
-    guard path.count > 1, let table = Directory(descriptor: AT_FDCWD).wholeFile("/etc/passwd") else { return false }
+    guard path.count > 1, let table = Directory(descriptor: AT_FDCWD).wholeFile("/etc/passwd") else {
+      return false
+    }
     return table.split(separator: UInt8(ascii: "\n")).contains { line in
       let fields = line.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
-      guard fields.count >= 6, fields[5].elementsEqual(path), let user = UInt32(String(decoding: fields[2], as: UTF8.self))
+      guard fields.count >= 6, fields[5].elementsEqual(path),
+        let user = UInt32(String(decoding: fields[2], as: UTF8.self))
       else { return false }
       return user == 0 || user >= 1000
     }
@@ -54,5 +59,7 @@ extension SourceTraits {
 
 extension View {
   /// What kind of tree a directory is.
-  public static func detectProfile(of directory: Directory) -> Profile { Profile.detect(SourceTraits(of: directory)) }
+  public static func detectProfile(of directory: Directory) -> Profile {
+    Profile.detect(SourceTraits(of: directory))
+  }
 }

@@ -11,12 +11,17 @@ extension View {
 
   /// What will have to be remembered when a display name that hid an extension goes away. Asked before it does, as
   /// the file's Finder info is read.
-  func memory(of resolved: Resolved, typed: Name, in directory: DirectoryHandle, _ parent: NodeID) -> Memory? {
-    guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else { return nil }
+  func memory(of resolved: Resolved, typed: Name, in directory: DirectoryHandle, _ parent: NodeID) -> Memory?
+  {
+    guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else {
+      return nil
+    }
     let attributes = resolved.realName.withPointer { name in
       let stored = ExtendedAttributes(of: name, in: directory.directory)
       return Self.riding.compactMap { store in
-        stored.value(store, limit: Tunnel.attributeLimit).map { Tunnel.Attribute(name: Array(store.utf8), value: $0) }
+        stored.value(store, limit: Tunnel.attributeLimit).map {
+          Tunnel.Attribute(name: Array(store.utf8), value: $0)
+        }
       }
     }
     return Memory(

@@ -92,7 +92,9 @@ public final class View: Sendable {
         throw error == .noSuchFileOrDirectory || error == .notDirectory || error == .tooManySymbolicLinkLevels
           ? .staleNFSFileHandle : error
       }
-      guard FileIdentity(try fileStatus(descriptor.rawValue)) == location.identity else { throw .staleNFSFileHandle }
+      guard FileIdentity(try fileStatus(descriptor.rawValue)) == location.identity else {
+        throw .staleNFSFileHandle
+      }
       let opened = DirectoryHandle(adopting: descriptor, identity: location.identity, covered: covered)
       handles.insert(opened, for: id)
       handle = opened
@@ -132,7 +134,8 @@ public final class View: Sendable {
     }
     let names = chain.reversed().map(\.name.name)
     let place = options.profile.place(ofPath: names)
-    let isTrash = names.last == "files" && names.dropLast().suffix(2).contains { $0.bytes.starts(with: ".Trash".utf8) }
+    let isTrash =
+      names.last == "files" && names.dropLast().suffix(2).contains { $0.bytes.starts(with: ".Trash".utf8) }
     return isTrash ? place.union(.trashFiles) : place
   }
 }

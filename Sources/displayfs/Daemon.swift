@@ -5,7 +5,9 @@ import Glibc
 enum Daemon {
   static func run(_ body: (@escaping @Sendable () -> Void) throws(Failure) -> Void) throws(Failure) {
     var ends: [CInt] = [0, 0]
-    guard pipe(&ends) == 0 else { throw Failure(.system, "no pipe can be made: \(String(cString: strerror(errno)))") }
+    guard pipe(&ends) == 0 else {
+      throw Failure(.system, "no pipe can be made: \(String(cString: strerror(errno)))")
+    }
     let (reading, writing) = (ends[0], ends[1])
     // Nothing has started a thread yet, so the child is a whole process.
     switch dfs_fork() {

@@ -41,7 +41,9 @@ enum Main {
 /// called `-oname`.
 private func separated(_ arguments: [String]) -> [String] {
   let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
-  return arguments[..<end].flatMap { $0.hasPrefix("-o") && $0.count > 2 ? ["-o", String($0.dropFirst(2))] : [$0] }
+  return arguments[..<end].flatMap {
+    $0.hasPrefix("-o") && $0.count > 2 ? ["-o", String($0.dropFirst(2))] : [$0]
+  }
     + arguments[end...]
 }
 

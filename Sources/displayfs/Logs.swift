@@ -44,5 +44,7 @@ struct SystemLog: LogHandler {
 
 extension String {
   /// For printf: a percent sign in a name is one.
-  fileprivate var replacingPercent: String { split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%%") }
+  fileprivate var replacingPercent: String {
+    split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%%")
+  }
 }

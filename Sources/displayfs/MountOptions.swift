@@ -14,18 +14,23 @@ struct MountOptions {
 
   /// Options of mount(8) and fstab(5) that concern others: accepted, so that the usual lines work.
   private static let ignored: Set<String> = [
-    "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "nonempty", "use_ino",
-    "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "mand", "nomand", "loud", "silent", "rw", "atime",
+    "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
+    "nonempty", "use_ino",
+    "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "mand", "nomand", "loud", "silent",
+    "rw", "atime",
     "diratime", "nodiratime", "async", "suid_dumpable", "default_permissions",
   ]
   /// Passed on as they are.
   private static let passed: Set<String> = [
-    "allow_other", "allow_root", "auto_unmount", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "noatime",
+    "allow_other", "allow_root", "auto_unmount", "dev", "nodev", "suid", "nosuid", "exec", "noexec",
+    "noatime",
     "sync", "dirsync", "ro",
   ]
   /// Passed on with their value.
   private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
-  private static let own = ["extensions", "hidden", "packages", "profile", "language", "tunnel", "tunnel-timeout", "import"]
+  private static let own = [
+    "extensions", "hidden", "packages", "profile", "language", "tunnel", "tunnel-timeout", "import",
+  ]
 
   /// Adds the options of one `-o`, separated by commas; `\,` is a comma in a value.
   ///
@@ -39,7 +44,9 @@ struct MountOptions {
   private mutating func addOne(_ option: String) throws(Failure) {
     let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
     let name = parts[0]
-    if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" || Self.ignored.contains(name) { return }
+    if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" || Self.ignored.contains(name) {
+      return
+    }
     if parts.count == 1, Self.passed.contains(name) {
       fuse.append(name)
       if name == "ro" { isReadOnly = true }

@@ -13,7 +13,9 @@ struct MountTable {
     guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") else { return [] }
     return String(decoding: bytes, as: UTF8.self).split(separator: "\n").compactMap { line in
       let fields = line.split(separator: " ")
-      guard let dash = fields.firstIndex(of: "-"), fields.count > dash + 2, fields.count > 4 else { return nil }
+      guard let dash = fields.firstIndex(of: "-"), fields.count > dash + 2, fields.count > 4 else {
+        return nil
+      }
       return Line(
         mountPoint: unescape(fields[4]), type: String(fields[dash + 1]), source: unescape(fields[dash + 2]))
     }

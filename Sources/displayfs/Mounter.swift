@@ -29,7 +29,8 @@ struct Mounter {
   }
 
   private func serve(
-    debug: Bool, logHandler: @escaping @Sendable (String) -> any LogHandler, onReady: @escaping @Sendable () -> Void
+    debug: Bool, logHandler: @escaping @Sendable (String) -> any LogHandler,
+    onReady: @escaping @Sendable () -> Void
   ) throws(Failure) {
     raiseDescriptorLimit()
     LoggingSystem.bootstrap(logHandler)
@@ -55,7 +56,9 @@ struct Mounter {
   private var fuseOptions: [String] {
     var result = options.fuse
     func add(_ name: String, _ value: String) {
-      if !result.contains(where: { $0.hasPrefix("\(name)=") }) { result.append("\(name)=\(MountOptions.escape(value))") }
+      if !result.contains(where: { $0.hasPrefix("\(name)=") }) {
+        result.append("\(name)=\(MountOptions.escape(value))")
+      }
     }
     add("fsname", source)
     add("subtype", "displayfs")
@@ -87,10 +90,12 @@ struct Mounter {
       let error = Errno(rawValue: errno)
       if error.rawValue == ENOTCONN {
         throw Failure(
-          .mount, "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
+          .mount,
+          "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
       }
       if error == .noSuchFileOrDirectory {
-        throw Failure(.usage, "\(role) \(path): there is no such directory; create it with mkdir or correct the path")
+        throw Failure(
+          .usage, "\(role) \(path): there is no such directory; create it with mkdir or correct the path")
       }
       throw Failure(.usage, "\(role) \(path): \(error)")
     }
@@ -101,7 +106,8 @@ struct Mounter {
       let error = Errno(rawValue: errno)
       if error.rawValue == ENOTCONN {
         throw Failure(
-          .mount, "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
+          .mount,
+          "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
       }
       throw Failure(.usage, "\(role) \(path): \(error)")
     }
@@ -114,32 +120,41 @@ struct Mounter {
   private func checkMachine() throws(Failure) {
     if access("/dev/fuse", F_OK) == 0, access("/dev/fuse", R_OK | W_OK) != 0 {
       throw Failure(
-        .usage, "/dev/fuse may not be opened by this user: its mode should be 0666 (chmod a+rw /dev/fuse as root)")
+        .usage,
+        "/dev/fuse may not be opened by this user: its mode should be 0666 (chmod a+rw /dev/fuse as root)")
     }
     if access("/dev/fuse", F_OK) != 0 {
       throw Failure(
-        .system, "/dev/fuse is missing: load the kernel module (modprobe fuse), or give the container the device")
+        .system,
+        "/dev/fuse is missing: load the kernel module (modprobe fuse), or give the container the device")
     }
     guard geteuid() != 0 else { return }
     guard Self.findProgram("fusermount3") else {
-      throw Failure(.system, "fusermount3 is missing, without which only root can mount: install the package fuse3")
+      throw Failure(
+        .system, "fusermount3 is missing, without which only root can mount: install the package fuse3")
     }
     if options.allowsOthers, !Self.userAllowsOthers() {
       throw Failure(
-        .usage, "allow_other is not permitted to users here: root can add the line user_allow_other to /etc/fuse.conf")
+        .usage,
+        "allow_other is not permitted to users here: root can add the line user_allow_other to /etc/fuse.conf"
+      )
     }
   }
 
   private func checkMountPoint() throws(Failure) {
     if MountTable.current.contains(where: { $0.mountPoint == mountPoint && $0.type == "fuse.displayfs" }) {
       throw Failure(
-        .mount, "\(mountPoint) is busy: a displayfs is mounted here already; run displayfs unmount \(mountPoint) first")
+        .mount,
+        "\(mountPoint) is busy: a displayfs is mounted here already; run displayfs unmount \(mountPoint) first"
+      )
     }
   }
 
   private static func findProgram(_ name: String) -> Bool {
     let path = getenv("PATH").map { String(cString: $0) } ?? ""
-    return (path.split(separator: ":").map(String.init) + ["/bin", "/usr/bin"]).contains { access("\($0)/\(name)", X_OK) == 0 }
+    return (path.split(separator: ":").map(String.init) + ["/bin", "/usr/bin"]).contains {
+      access("\($0)/\(name)", X_OK) == 0
+    }
   }
 
   private static func userAllowsOthers() -> Bool {

@@ -9,7 +9,9 @@ enum Output {
     let line = bytes + [0x0a]
     var rest = line[...]
     while !rest.isEmpty {
-      guard let count = try? systemCall({ rest.withUnsafeBytes { write(descriptor, $0.baseAddress!, $0.count) } }) else {
+      guard
+        let count = try? systemCall({ rest.withUnsafeBytes { write(descriptor, $0.baseAddress!, $0.count) } })
+      else {
         return
       }
       rest = rest.dropFirst(count)

@@ -16,11 +16,19 @@ struct QueryOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "The directory whose view is asked; by default the nearest volume or home around PATH.", valueName: "directory"))
+      "The directory whose view is asked; by default the nearest volume or home around PATH.",
+      valueName: "directory"))
   var source: String?
 
   @Flag(help: "Print JSON.")
   var json = false
+}
+
+extension QueryOptions {
+  /// What a mounted view says of a path that lies in it, else what the view of the tree around it would be.
+  func explanation(of path: String) throws -> Explanation {
+    try MountedAnswer.explanation(path) ?? Query(path, self).explanation(of: path)
+  }
 }
 
 /// A place in the view of a backing tree, found without a mount.
@@ -42,7 +50,8 @@ struct Query {
       let view = try View(source: root, options: parsed.view, logger: Logger(label: "displayfs"))
       var node = NodeTable.root
       for component in rest {
-        node = try CName(Name(component)).withPointer { (name) throws(Errno) in try view.lookup(node, name).id }
+        node = try CName(Name(component)).withPointer { (name) throws(Errno) in try view.lookup(node, name).id
+        }
       }
       self.view = view
       self.node = node
@@ -51,7 +60,9 @@ struct Query {
 
   /// The source that is named, and the names that lead from it to the path.
   private static func split(_ path: String, at source: String) throws(Failure) -> (String, [String]) {
-    guard let resolved = realpath(source, nil) else { throw Failure(.system, "\(source): \(Errno(rawValue: errno))") }
+    guard let resolved = realpath(source, nil) else {
+      throw Failure(.system, "\(source): \(Errno(rawValue: errno))")
+    }
     defer { free(resolved) }
     let root = String(cString: resolved)
     let (directory, rest) = try existingPrefix(of: path)

@@ -33,7 +33,9 @@ struct List: ParsableCommand {
     for entry in entries {
       var line = entry.displayName.bytes
       if long {
-        line = Array("\(entry.kind)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + line + [0x09] + entry.realName.bytes
+        line =
+          Array("\(entry.kind)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + line + [0x09]
+          + entry.realName.bytes
       }
       Output.line(line)
     }
@@ -50,7 +52,7 @@ struct Explain: ParsableCommand {
   var path: String
 
   func run() throws {
-    let explanation = try MountedAnswer.explanation(path) ?? Query(path, options).explanation(of: path)
+    let explanation = try options.explanation(of: path)
     if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
     let text = """
       display name: \(explanation.displayName)
@@ -74,7 +76,7 @@ struct RealPath: ParsableCommand {
   var path: String
 
   func run() throws {
-    let explanation = try MountedAnswer.explanation(path) ?? Query(path, options).explanation(of: path)
+    let explanation = try options.explanation(of: path)
     if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
     Output.line(explanation.realPath)
   }
@@ -90,7 +92,7 @@ struct DisplayNameOf: ParsableCommand {
   var path: String
 
   func run() throws {
-    let explanation = try MountedAnswer.explanation(path) ?? Query(path, options).explanation(of: path)
+    let explanation = try options.explanation(of: path)
     if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
     Output.line(explanation.displayName.bytes)
   }

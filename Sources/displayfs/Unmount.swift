@@ -29,7 +29,8 @@ struct Unmount: ParsableCommand {
     defer { for argument in cArguments { free(argument) } }
     var child: pid_t = 0
     guard posix_spawnp(&child, "fusermount3", nil, nil, &cArguments, environ) == 0 else {
-      throw Failure(.system, "fusermount3 is missing, without which only root can unmount: install the package fuse3")
+      throw Failure(
+        .system, "fusermount3 is missing, without which only root can unmount: install the package fuse3")
     }
     var status: CInt = 0
     waitpid(child, &status, 0)
@@ -38,7 +39,10 @@ struct Unmount: ParsableCommand {
 
   private func refused(_ error: Errno) -> Failure {
     error == .resourceBusy
-      ? Failure(.mount, "\(mountpoint) is busy: a program has a file or its working directory there; end it (fuser -m \(mountpoint) lists them), or use -z")
+      ? Failure(
+        .mount,
+        "\(mountpoint) is busy: a program has a file or its working directory there; end it (fuser -m \(mountpoint) lists them), or use -z"
+      )
       : Failure(.mount, "\(mountpoint): \(error)")
   }
 

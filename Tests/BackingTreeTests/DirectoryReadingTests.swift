@@ -37,10 +37,13 @@ private func removeTree(_ path: String) -> CInt {
     let temporary = try TemporaryDirectory()
     let odd: [UInt8] = [0xff, 0xfe, 0x0a, 0x2e]
     var expected: Set<[UInt8]> = [odd]
-    try odd.withCName { name throws in _ = try temporary.directory.open(name, O_CREAT | O_WRONLY, mode: 0o600) }
+    try odd.withCName { name throws in _ = try temporary.directory.open(name, O_CREAT | O_WRONLY, mode: 0o600)
+    }
     for index in 0..<3000 {
       let name = Array("entry-\(index)".utf8)
-      try name.withCName { name throws in try temporary.directory.makeNode(name, mode: S_IFREG | 0o600, device: 0) }
+      try name.withCName { name throws in
+        try temporary.directory.makeNode(name, mode: S_IFREG | 0o600, device: 0)
+      }
       expected.insert(name)
     }
     var seen: [[UInt8]] = []

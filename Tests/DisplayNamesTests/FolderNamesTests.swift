@@ -4,10 +4,12 @@ import Testing
 
 struct FolderNamesTests {
   static let realNames: Set<String> = [
-    "Applications", "Utilities", "Desktop", "Documents", "Downloads", "Library", "Movies", "Music", "Pictures",
+    "Applications", "Utilities", "Desktop", "Documents", "Downloads", "Library", "Movies", "Music",
+    "Pictures",
     "Public", "Sites", "Users", "Shared", "System", "Drop Box", "Favorites", "Network", "Servers", "Server",
     "Guest", "Local", "Groups", "Faxes", "Deleted Users", "My Applications", "Saved Searches", "Shared Items",
-    "Compositions", "Configuration", "Incompatible Software", "Mail Downloads", "My Network", "Recovered files",
+    "Compositions", "Configuration", "Incompatible Software", "Mail Downloads", "My Network",
+    "Recovered files",
     "Relocated Items", "Security", "Web Receipts",
   ]
   static let userDirectories: Set<String> = [
@@ -17,8 +19,10 @@ struct FolderNamesTests {
   @Test func knowsThirtyNineLanguages() {
     #expect(
       FolderNames.languages == [
-        "ar", "ca", "cs", "da", "de", "el", "en", "en-AU", "en-GB", "es", "es-419", "fi", "fr", "fr-CA", "he", "hi",
-        "hr", "hu", "id", "it", "ja", "ko", "ms", "nb", "nl", "pl", "pt-BR", "pt-PT", "ro", "ru", "sk", "sv", "th",
+        "ar", "ca", "cs", "da", "de", "el", "en", "en-AU", "en-GB", "es", "es-419", "fi", "fr", "fr-CA", "he",
+        "hi",
+        "hr", "hu", "id", "it", "ja", "ko", "ms", "nb", "nl", "pl", "pt-BR", "pt-PT", "ro", "ru", "sk", "sv",
+        "th",
         "tr", "uk", "vi", "zh-HK", "zh-Hans", "zh-Hant",
       ])
   }
@@ -71,12 +75,14 @@ struct FolderNamesTests {
       FolderNames.names(in: "de") == [
         "Applications": "Programme", "Utilities": "Dienstprogramme", "Desktop": "Schreibtisch",
         "Documents": "Dokumente", "Downloads": "Downloads", "Library": "Library", "Movies": "Filme",
-        "Music": "Musik", "Pictures": "Bilder", "Public": "Öffentlich", "Sites": "Websites", "Users": "Benutzer",
+        "Music": "Musik", "Pictures": "Bilder", "Public": "Öffentlich", "Sites": "Websites",
+        "Users": "Benutzer",
         "Shared": "Geteilt", "System": "System", "Drop Box": "Briefkasten", "Favorites": "Favoriten",
         "Network": "Netzwerk", "Servers": "Server", "Server": "Server", "Guest": "Gast", "Local": "Lokal",
         "Groups": "Gruppen", "Faxes": "Faxe", "Deleted Users": "Gelöschte Benutzer",
         "My Applications": "Meine Programme", "Saved Searches": "Gesicherte Suchabfragen",
-        "Shared Items": "Freigegebene Objekte", "Compositions": "Kompositionen", "Configuration": "Konfiguration",
+        "Shared Items": "Freigegebene Objekte", "Compositions": "Kompositionen",
+        "Configuration": "Konfiguration",
         "Incompatible Software": "Inkompatible Software", "Mail Downloads": "Mail-Downloads",
         "My Network": "Mein Netzwerk", "Recovered files": "Wiederhergestellte Dateien",
         "Relocated Items": "Verschobene Objekte", "Security": "Sicherheit", "Web Receipts": "Web-Belege",
@@ -86,9 +92,11 @@ struct FolderNamesTests {
   @Test func frenchNamesAllFolders() {
     #expect(
       FolderNames.names(in: "fr") == [
-        "Applications": "Applications", "Utilities": "Utilitaires", "Desktop": "Bureau", "Documents": "Documents",
+        "Applications": "Applications", "Utilities": "Utilitaires", "Desktop": "Bureau",
+        "Documents": "Documents",
         "Downloads": "Téléchargements", "Library": "Bibliothèque", "Movies": "Vidéos", "Music": "Musique",
-        "Pictures": "Images", "Public": "Public", "Sites": "Sites", "Users": "Utilisateurs", "Shared": "Partagé",
+        "Pictures": "Images", "Public": "Public", "Sites": "Sites", "Users": "Utilisateurs",
+        "Shared": "Partagé",
         "System": "Système", "Drop Box": "Boîte de dépôt", "Favorites": "Favoris", "Network": "Réseau",
         "Servers": "Serveurs", "Server": "Serveur", "Guest": "Invité", "Local": "Local", "Groups": "Groupes",
         "Faxes": "Fax", "Deleted Users": "Utilisateurs supprimés", "My Applications": "Mes applications",

@@ -5,7 +5,9 @@ import Testing
 @Suite struct ProjectionTests {
   typealias Child = Projection.Child
 
-  private func file(_ name: Name, stem: Int? = nil, localized: Name? = nil, hidden: HiddenReason? = nil) -> Child {
+  private func file(_ name: Name, stem: Int? = nil, localized: Name? = nil, hidden: HiddenReason? = nil)
+    -> Child
+  {
     Child(realName: name, kind: .file, inode: 1, hidden: hidden, localized: localized, stemLength: stem)
   }
 
@@ -25,13 +27,16 @@ import Testing
 
   @Test func aLoneEntryIsShownUnderItsFirstRung() {
     #expect(listing([file("a.txt", stem: 1)]) == ["a.txt": "a"])
-    #expect(listing([file("Calculator.app", stem: 10, localized: "Rechner")]) == ["Calculator.app": "Rechner"])
+    #expect(
+      listing([file("Calculator.app", stem: 10, localized: "Rechner")]) == ["Calculator.app": "Rechner"])
     #expect(listing([file("README")]) == ["README": "README"])
   }
 
   @Test func entriesThatWouldShareANameAllKeepTheirExtensions() {
     #expect(
-      listing([file("cat.doc", stem: 3), file("cat.jpg", stem: 3)]) == ["cat.doc": "cat.doc", "cat.jpg": "cat.jpg"])
+      listing([file("cat.doc", stem: 3), file("cat.jpg", stem: 3)]) == [
+        "cat.doc": "cat.doc", "cat.jpg": "cat.jpg",
+      ])
   }
 
   @Test func anEntryWhoseRealNameIsContestedKeepsIt() {
@@ -50,7 +55,10 @@ import Testing
       listing([file("Public", localized: "Delad"), file("Shared", localized: "Delad")])
         == ["Public": "Public", "Shared": "Shared"])
     #expect(
-      listing([file("A.app", stem: 1, localized: "X"), file("B.app", stem: 1, localized: "X"), file("A.rtf", stem: 1)])
+      listing([
+        file("A.app", stem: 1, localized: "X"), file("B.app", stem: 1, localized: "X"),
+        file("A.rtf", stem: 1),
+      ])
         == ["A.app": "A.app", "B.app": "B", "A.rtf": "A.rtf"])
   }
 
@@ -80,14 +88,16 @@ import Testing
   private func oracle(_ children: [Child]) -> [Name: Name] {
     let rungs = children.map { child -> [Name] in
       guard child.hidden == nil else { return [child.realName] }
-      return [child.localized, child.stemLength.map { Name(child.realName.bytes.prefix($0)) }].compactMap(\.self)
+      return [child.localized, child.stemLength.map { Name(child.realName.bytes.prefix($0)) }].compactMap(
+        \.self)
         + [child.realName]
     }
     var level = children.map { _ in 0 }
     var changed = true
     while changed {
       changed = false
-      for (index, child) in children.enumerated() where child.hidden == nil && level[index] < rungs[index].count - 1 {
+      for (index, child) in children.enumerated()
+      where child.hidden == nil && level[index] < rungs[index].count - 1 {
         let name = rungs[index][level[index]]
         let isContested = children.indices.contains { other in
           guard other != index else { return false }
@@ -126,10 +136,16 @@ import Testing
         children[name] = nil
       } else {
         var child = file(name, stem: ext.isEmpty || random.next() % 4 == 0 ? nil : stem.utf8.count)
-        if random.next() % 3 == 0 { child.localized = Name(letters[Int(random.next() % 3)] + ["", ".x"][Int(random.next() % 2)]) }
+        if random.next() % 3 == 0 {
+          child.localized = Name(letters[Int(random.next() % 3)] + ["", ".x"][Int(random.next() % 2)])
+        }
         if random.next() % 8 == 0 { child.hidden = .configured }
-        if child.hidden != nil { child.localized = nil; child.stemLength = nil }
-        if child.localized == name || child.localized == child.stemLength.map({ Name(name.bytes.prefix($0)) }) {
+        if child.hidden != nil {
+          child.localized = nil
+          child.stemLength = nil
+        }
+        if child.localized == name || child.localized == child.stemLength.map({ Name(name.bytes.prefix($0)) })
+        {
           child.localized = nil
         }
         projection.upsert(child)
@@ -142,7 +158,8 @@ import Testing
       for (real, display) in shown {
         #expect(display == real || children[display] == nil, "seed \(seed), step \(step)")
         let resolution = projection.resolve(display.bytes.span)
-        #expect(resolution.map { projection.realName(at: $0.slot) } == real && resolution?.byDisplayName == true)
+        #expect(
+          resolution.map { projection.realName(at: $0.slot) } == real && resolution?.byDisplayName == true)
         #expect(projection.resolve(real.bytes.span).map { projection.realName(at: $0.slot) } == real)
       }
     }

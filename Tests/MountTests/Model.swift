@@ -63,7 +63,9 @@ final class Model {
     return ext.isEmpty ? nil : (String(name[..<dot]), ext.lowercased())
   }
 
-  private static func hasKnownExtension(_ name: String) -> Bool { split(name).map { known.contains($0.ext) } ?? false }
+  private static func hasKnownExtension(_ name: String) -> Bool {
+    split(name).map { known.contains($0.ext) } ?? false
+  }
 
   private static func equalIgnoringCase(_ a: String, _ b: String) -> Bool { a.lowercased() == b.lowercased() }
 
@@ -97,7 +99,8 @@ final class Model {
   }
 
   func find(_ name: String, in directory: Node) -> Found? {
-    for (real, child) in directory.children where !isHidden(real) && displayName(real, in: directory) == name {
+    for (real, child) in directory.children where !isHidden(real) && displayName(real, in: directory) == name
+    {
       return Found(node: child, real: real, byDisplayName: true, isPackageFile: isPackage(child))
     }
     return directory.children[name].map {
@@ -127,7 +130,10 @@ final class Model {
       for (name, child) in directory.children.sorted(by: { $0.key < $1.key }) where child.isDirectory {
         let isReachable = view != nil && find(name, in: directory)?.isPackageFile == false
         result.append(
-          (child, real.isEmpty ? name : "\(real)/\(name)", isReachable ? (view! == "" ? name : "\(view!)/\(name)") : nil))
+          (
+            child, real.isEmpty ? name : "\(real)/\(name)",
+            isReachable ? (view! == "" ? name : "\(view!)/\(name)") : nil
+          ))
       }
     }
     return result
@@ -176,10 +182,12 @@ final class Model {
   func unlink(_ name: String, in directory: Node) -> [Outcome] {
     guard let found = find(name, in: directory) else { return [Outcome(error: .noSuchFileOrDirectory)] }
     if found.actsAsDirectory { return [Outcome(error: .isDirectory)] }
-    return [Outcome { [self] in
-      remember(found, name, in: directory)
-      directory.children[found.real] = nil
-    }]
+    return [
+      Outcome { [self] in
+        remember(found, name, in: directory)
+        directory.children[found.real] = nil
+      }
+    ]
   }
 
   func removeDirectory(_ name: String, in directory: Node) -> [Outcome] {
@@ -219,7 +227,8 @@ final class Model {
   }
 
   private func outcomes(
-    of name: String, in directory: Node, to typed: String, in target: Node, _ existing: Found?, _ mode: RenameMode
+    of name: String, in directory: Node, to typed: String, in target: Node, _ existing: Found?,
+    _ mode: RenameMode
   ) -> [Outcome] {
     func refused(_ error: Errno) -> [Outcome] { [Outcome(error: error)] }
     guard let source = find(name, in: directory) else { return refused(.noSuchFileOrDirectory) }
@@ -229,10 +238,13 @@ final class Model {
     if source.actsAsDirectory, isSame(source.node, orAbove: target), directory !== target {
       return refused(.invalidArgument)
     }
-    if let existing, existing.actsAsDirectory, isSame(existing.node, orAbove: directory), directory !== target {
+    if let existing, existing.actsAsDirectory, isSame(existing.node, orAbove: directory), directory !== target
+    {
       return refused(mode == .exchange ? .invalidArgument : .directoryNotEmpty)
     }
-    if let existing, existing.node === source.node, existing.isPackageFile == source.isPackageFile { return [Outcome()] }
+    if let existing, existing.node === source.node, existing.isPackageFile == source.isPackageFile {
+      return [Outcome()]
+    }
     if mode == .exchange { return exchange(source, name, in: directory, existing!, in: target) }
     if let existing {
       if source.actsAsDirectory, !existing.actsAsDirectory { return refused(.notDirectory) }
@@ -256,9 +268,15 @@ final class Model {
   ) -> Outcome {
     let isInPlace = existing.map { Self.equalIgnoringCase($0.real, real) } ?? false
     // Nothing is replaced that nobody typed.
-    if !isInPlace, real != typed || existing != nil, target.children[real] != nil { return Outcome(error: .fileExists) }
-    if let existing, existing.actsAsDirectory, !existing.node.children.isEmpty { return Outcome(error: .directoryNotEmpty) }
-    if source.node.isDirectory, isSame(source.node, orAbove: target) { return Outcome(error: .invalidArgument) }
+    if !isInPlace, real != typed || existing != nil, target.children[real] != nil {
+      return Outcome(error: .fileExists)
+    }
+    if let existing, existing.actsAsDirectory, !existing.node.children.isEmpty {
+      return Outcome(error: .directoryNotEmpty)
+    }
+    if source.node.isDirectory, isSame(source.node, orAbove: target) {
+      return Outcome(error: .invalidArgument)
+    }
     if let existing, existing.node.isDirectory, isSame(existing.node, orAbove: directory) {
       return Outcome(error: .invalidArgument)
     }
@@ -279,12 +297,18 @@ final class Model {
     if source.node === existing.node { return [Outcome()] }
     // What a package is its name says: it changes places with another package only.
     if source.isPackageFile != existing.isPackageFile { return [Outcome(error: .invalidArgument)] }
-    if source.node.isDirectory, isSame(source.node, orAbove: target) { return [Outcome(error: .invalidArgument)] }
-    if existing.node.isDirectory, isSame(existing.node, orAbove: directory) { return [Outcome(error: .invalidArgument)] }
-    return [Outcome { [self] in
-      put(existing.node, source.real, in: directory)
-      put(source.node, existing.real, in: target)
-    }]
+    if source.node.isDirectory, isSame(source.node, orAbove: target) {
+      return [Outcome(error: .invalidArgument)]
+    }
+    if existing.node.isDirectory, isSame(existing.node, orAbove: directory) {
+      return [Outcome(error: .invalidArgument)]
+    }
+    return [
+      Outcome { [self] in
+        put(existing.node, source.real, in: directory)
+        put(source.node, existing.real, in: target)
+      }
+    ]
   }
 
   /// The name typed for an entry whose extension was hidden.
@@ -342,7 +366,9 @@ struct ModelTunnel {
 
   /// The real name behind a display name, and whether it is certain that the mount's clock says so too.
   func recall(_ display: String, in directory: Model.Node) -> (real: String?, isSure: Bool) {
-    guard let memory = memories[Key(directory: ObjectIdentifier(directory), display: display)] else { return (nil, true) }
+    guard let memory = memories[Key(directory: ObjectIdentifier(directory), display: display)] else {
+      return (nil, true)
+    }
     let age = ContinuousClock.now - memory.since
     if age > .seconds(16) || number - memory.number > 4200 { return (nil, true) }
     return (memory.real, age < .seconds(14) && number - memory.number < 3900)

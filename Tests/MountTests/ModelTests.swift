@@ -7,7 +7,9 @@ import Testing
 ///
 /// `DISPLAYFS_MODEL_SEED` repeats a run, `DISPLAYFS_MODEL_OPERATIONS` says how long it is.
 @Suite(.mounting, .serialized) struct ModelTests {
-  private static func number(_ variable: String) -> UInt64? { getenv(variable).flatMap { UInt64(String(cString: $0)) } }
+  private static func number(_ variable: String) -> UInt64? {
+    getenv(variable).flatMap { UInt64(String(cString: $0)) }
+  }
 
   @Test(arguments: ["", "tunnel=off"])
   func everyOperationDoesWhatTheContractSays(options: String) throws {
@@ -55,7 +57,8 @@ final class ModelRun {
     case 32..<40:
       let (old, new) = (name(in: from.node), name(in: to.node))
       try check(
-        "link \(from.real)/\(old) -> \(to.real)/\(new)", model.link(old, in: from.node, to: new, in: to.node), in: to.real
+        "link \(from.real)/\(old) -> \(to.real)/\(new)", model.link(old, in: from.node, to: new, in: to.node),
+        in: to.real
       ) { Glibc.link(path(from, old), path(to, new)) }
     case 40..<50:
       let old = name(in: from.node)
@@ -101,13 +104,15 @@ final class ModelRun {
     guard hasRoom, place.real.split(separator: "/").count < 3 else { return }
     let node = Model.Node(kind, kind == .symlink ? "/nowhere/\(count)" : "")
     try check("make \(kind) \(place.real)/\(name)", model.make(node, name, in: place.node), in: place.real) {
-      kind == .symlink ? Glibc.symlink(node.content, path(place, name)) : Glibc.mkdir(path(place, name), 0o755)
+      kind == .symlink
+        ? Glibc.symlink(node.content, path(place, name)) : Glibc.mkdir(path(place, name), 0o755)
     }
   }
 
   private func rename(_ from: Place, _ to: Place) throws {
     let (old, new) = (name(in: from.node), name(in: to.node))
-    let mode: Model.RenameMode = [.plain, .plain, .plain, .noReplace, .exchange].randomElement(using: &random)!
+    let mode: Model.RenameMode = [.plain, .plain, .plain, .noReplace, .exchange].randomElement(
+      using: &random)!
     let flags = mode == .plain ? 0 : mode == .exchange ? dfs_RENAME_EXCHANGE : dfs_RENAME_NOREPLACE
     try check(
       "rename \(mode) \(from.real)/\(old) -> \(to.real)/\(new)",
@@ -130,15 +135,20 @@ final class ModelRun {
     let index = Int.random(in: 0..<held.count, using: &random)
     let (file, node) = held[index]
     note("use an open file of \(node.content)")
-    guard file.text() == node.content else { throw Deviation(text: "open: \(file.text() ?? "?"), not \(node.content)") }
+    guard file.text() == node.content else {
+      throw Deviation(text: "open: \(file.text() ?? "?"), not \(node.content)")
+    }
     node.content = "content through a descriptor \(count)"
-    guard ftruncate(file.descriptor, 0) == 0, file.write(node.content, at: 0) == node.content.utf8.count else {
+    guard ftruncate(file.descriptor, 0) == 0, file.write(node.content, at: 0) == node.content.utf8.count
+    else {
       throw Deviation(text: "an open file cannot be written: \(errno)")
     }
     if Bool.random(using: &random) { held.remove(at: index) }
   }
 
-  private func check(_ what: String, _ outcomes: [Model.Outcome], in directory: String, _ operation: () -> CInt) throws {
+  private func check(
+    _ what: String, _ outcomes: [Model.Outcome], in directory: String, _ operation: () -> CInt
+  ) throws {
     note(what)
     let error = failure(operation)
     recent[recent.count - 1] += error.map { " = \($0.rawValue)" } ?? ""
@@ -167,7 +177,9 @@ final class ModelRun {
     for (node, real, path) in model.directories() {
       let names = view.realListing(real)
       let expected = Set(node.children.keys.map { FileName($0) })
-      if let difference = names.difference(from: expected) { throw Deviation(text: "backing /\(real): \(difference)") }
+      if let difference = names.difference(from: expected) {
+        throw Deviation(text: "backing /\(real): \(difference)")
+      }
       for (name, child) in node.children where !child.isDirectory {
         try compareContent(child, view.real(real.isEmpty ? name : "\(real)/\(name)"))
       }
@@ -192,7 +204,9 @@ final class ModelRun {
     if found.isPackageFile {
       guard status.isRegular else { throw Deviation(text: "\(path): a package that is no file") }
       let count = contents(path)?.count
-      guard count == Int(status.st_size) else { throw Deviation(text: "\(path): \(status.st_size) bytes, read \(count ?? -1)") }
+      guard count == Int(status.st_size) else {
+        throw Deviation(text: "\(path): \(status.st_size) bytes, read \(count ?? -1)")
+      }
     } else if found.node.isDirectory {
       guard status.isDirectory else { throw Deviation(text: "\(path): no directory") }
     } else {

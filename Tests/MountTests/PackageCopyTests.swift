@@ -16,19 +16,24 @@ import Testing
   static let copiers = [
     Copier(testDescription: "cp", script: "cp \"$1\" \"$2\""),
     Copier(testDescription: "cp -a", script: "cp -a \"$1\" \"$2\""),
-    Copier(testDescription: "cp --reflink=never --sparse=always", script: "cp --reflink=never --sparse=always \"$1\" \"$2\""),
+    Copier(
+      testDescription: "cp --reflink=never --sparse=always",
+      script: "cp --reflink=never --sparse=always \"$1\" \"$2\""),
     Copier(testDescription: "cat", script: "cat \"$1\" >\"$2\""),
     Copier(testDescription: "dd", script: "dd if=\"$1\" of=\"$2\" bs=3001 status=none"),
-    Copier(testDescription: "dd, out of order", script: """
-      dd if="$1" of="$2" bs=20k skip=4 seek=4 conv=notrunc status=none
-      for part in 3 2 1 0; do dd if="$1" of="$2" bs=20k skip=$part seek=$part count=1 conv=notrunc status=none; done
-      """),
+    Copier(
+      testDescription: "dd, out of order",
+      script: """
+        dd if="$1" of="$2" bs=20k skip=4 seek=4 conv=notrunc status=none
+        for part in 3 2 1 0; do dd if="$1" of="$2" bs=20k skip=$part seek=$part count=1 conv=notrunc status=none; done
+        """),
     Copier(testDescription: "rsync", script: "rsync \"$1\" \"$2\"", needs: "rsync"),
     Copier(testDescription: "rsync -a", script: "rsync -a \"$1\" \"$2\"", needs: "rsync"),
     Copier(testDescription: "rsync --inplace", script: "rsync --inplace \"$1\" \"$2\"", needs: "rsync"),
     Copier(testDescription: "gio copy", script: "gio copy \"$1\" \"$2\"", needs: "gio"),
     Copier(
-      testDescription: "python shutil", script: "python3 -c 'import shutil, sys; shutil.copy2(sys.argv[1], sys.argv[2])' \"$1\" \"$2\"",
+      testDescription: "python shutil",
+      script: "python3 -c 'import shutil, sys; shutil.copy2(sys.argv[1], sys.argv[2])' \"$1\" \"$2\"",
       needs: "python3"),
     Copier(testDescription: "install", script: "install -m 644 \"$1\" \"$2\""),
   ]
@@ -47,7 +52,9 @@ import Testing
   @Test(arguments: copiers) func aCopyInTheViewIsAPackage(_ copier: Copier) throws {
     guard copier.isInstalled else { return }
     let view = try view()
-    for (name, real) in [("Album copy", "Album copy.photoslibrary"), ("Folder/Album", "Folder/Album.photoslibrary")] {
+    for (name, real) in [
+      ("Album copy", "Album copy.photoslibrary"), ("Folder/Album", "Folder/Album.photoslibrary"),
+    ] {
       let outcome = Self.run(copier, view.at("Album"), view.at(name))
       #expect(outcome.status == 0, "\(outcome.errorText)")
       #expect(status(view.at(name))?.isRegular == true)
@@ -80,13 +87,15 @@ import Testing
 
   @Test func aCopyOverAPackageTakesItsPlace() throws {
     let view = try view()
-    #expect(view.shell("cp Album Folder/Album && echo changed >Album.photoslibrary/masters/0/0.jpg").status == 0)
+    #expect(
+      view.shell("cp Album Folder/Album && echo changed >Album.photoslibrary/masters/0/0.jpg").status == 0)
     #expect(view.shell("cp Folder/Album Album").status != 0, "a package is not written over")
     for command in ["cp --remove-destination Folder/Album Album", "rsync --checksum Folder/Album Album"] {
       try put("changed", at: view.real("Album.photoslibrary/masters/0/0.jpg"))
       let outcome = view.shell(command)
       #expect(outcome.status == 0, "\(command): \(outcome.errorText)")
-      PackageTree.expectSame(view.real("Folder/Album.photoslibrary"), view.real("Album.photoslibrary"), command)
+      PackageTree.expectSame(
+        view.real("Folder/Album.photoslibrary"), view.real("Album.photoslibrary"), command)
     }
   }
 
@@ -119,14 +128,16 @@ import Testing
   @Test func theNameThatIsTypedIsTheNameThatIsShown() throws {
     let view = try view()
     for (typed, real) in [
-      ("Plain", "Plain.photoslibrary"), ("Real.photoslibrary", "Real.photoslibrary"), ("v1.2", "v1.2.photoslibrary"),
+      ("Plain", "Plain.photoslibrary"), ("Real.photoslibrary", "Real.photoslibrary"),
+      ("v1.2", "v1.2.photoslibrary"),
       ("archive.tar", "archive.tar"), (".hidden", ".hidden"),
     ] {
       #expect(view.shell("cat Album >'\(typed)'").status == 0)
       #expect(isThere(view.real(real)), "\(typed)")
     }
     #expect(view.listing() == ["Album", "Folder", "Plain", "Real", "v1.2", "archive"])
-    #expect(status(view.real("archive.tar"))?.isRegular == true && status(view.real(".hidden"))?.isRegular == true)
+    #expect(
+      status(view.real("archive.tar"))?.isRegular == true && status(view.real(".hidden"))?.isRegular == true)
   }
 
   @Test func importsCanBeTurnedOff() throws {
@@ -152,7 +163,9 @@ import Testing
       return PackageTree.expectSame(view.real("Album.photoslibrary"), restored, command)
     }
     // Python's knows no attributes, and keeps times as floating point.
-    let compared = Shell.run("rsync -ainH --modify-window=1 --delete --checksum --omit-link-times '\(view.real("Album.photoslibrary"))/' '\(restored)/'")
+    let compared = Shell.run(
+      "rsync -ainH --modify-window=1 --delete --checksum --omit-link-times '\(view.real("Album.photoslibrary"))/' '\(restored)/'"
+    )
     #expect(compared.status == 0 && compared.text == "", "\(compared.text) \(compared.errorText)")
   }
 }

@@ -51,20 +51,24 @@ import Testing
   }
 
   @Test(arguments: [
-    "absolute", "parent", "parent2", "symlink", "absolute-symlink", "through", "hardlink", "device", "twice", "huge",
+    "absolute", "parent", "parent2", "symlink", "absolute-symlink", "through", "hardlink", "device", "twice",
+    "huge",
   ]) func aHostileStreamStaysAFile(_ kind: String) throws {
     let view = try view()
     #expect(Self.write(kind, from: view.at("Album"), to: view.at("Evil")).status == 0)
     #expect(status(view.real("Evil"))?.isRegular == true)
     #expect(status(view.at("Evil"))?.isRegular == true)
     #expect(view.realListing() == ["Album.photoslibrary", "Evil"])
-    #expect(view.leftovers.isEmpty && !isThere(view.source + "/../escaped") && !isThere("/tmp/displayfs-escaped"))
+    #expect(
+      view.leftovers.isEmpty && !isThere(view.source + "/../escaped") && !isThere("/tmp/displayfs-escaped"))
   }
 
   @Test func aStreamThatIsCutOffStaysAFile() throws {
     let view = try view()
     let all = try #require(contents(view.at("Album")))
-    for length in [0, 100, 1023, 1024, 5000, all.count / 2, all.count - 1025, all.count - 1024, all.count - 1] {
+    for length in [
+      0, 100, 1023, 1024, 5000, all.count / 2, all.count - 1025, all.count - 1024, all.count - 1,
+    ] {
       try put(Array(all.prefix(length)), at: view.at("Part \(length)"))
       #expect(contents(view.real("Part \(length)")) == Array(all.prefix(length)))
       // The rest makes it whole.
@@ -81,7 +85,9 @@ import Testing
   @Test func aFlippedBitInAHeaderIsNoticed() throws {
     let view = try view()
     let all = try #require(contents(view.at("Album")))
-    for (number, offset) in [20, 520, 1030, 1024 + 100, 1024 + 156, all.count - 1024 - 512 + 3, all.count - 10].enumerated() {
+    for (number, offset) in [
+      20, 520, 1030, 1024 + 100, 1024 + 156, all.count - 1024 - 512 + 3, all.count - 10,
+    ].enumerated() {
       var bytes = all
       bytes[offset] ^= 4
       try put(bytes, at: view.at("Flipped \(number)"))
@@ -131,7 +137,10 @@ import Testing
     }
     chmod(view.real("Album.photoslibrary"), 0o755)
     func run(_ script: String) -> Outcome {
-      Shell.run(["setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", "/bin/sh", "-c", "cd '\(view.mountPoint)' && \(script)"])
+      Shell.run([
+        "setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", "/bin/sh", "-c",
+        "cd '\(view.mountPoint)' && \(script)",
+      ])
     }
     // Root has read all of them, and what root read is remembered.
     usleep(2_500_000)
@@ -157,7 +166,10 @@ import Testing
       chown("\(root)/theirs", 61001, 61001)
     }
     let outcome = Shell.run(
-      ["setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", "cp", view.at("Open"), view.at("theirs/Copy")])
+      [
+        "setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", "cp", view.at("Open"),
+        view.at("theirs/Copy"),
+      ])
     #expect(outcome.status == 0, "\(outcome.errorText)")
     for path in ["theirs/Copy.photoslibrary", "theirs/Copy.photoslibrary/a"] {
       #expect(status(view.real(path))?.st_uid == 61001 && status(view.real(path))?.st_gid == 61001, "\(path)")

@@ -23,12 +23,15 @@ import Testing
     #expect(shown.st_mtim.tv_sec == 1_083_827_289 && shown.st_mtim.tv_nsec == 987_654_321)
     #expect(contents(view.at("Album"))?.count == Int(shown.st_size))
     #expect(view.listing() == ["Album", "Folder"])
-    #expect(failure { CInt(truncatingIfNeeded: namesAsListed(view.at("Album")) == nil ? -1 : 0) } == .notDirectory)
+    #expect(
+      failure { CInt(truncatingIfNeeded: namesAsListed(view.at("Album")) == nil ? -1 : 0) } == .notDirectory)
   }
 
   @Test func executeBitsAreNotShown() throws {
     let view = try view()
-    for (real, shown) in [(0o755, 0o644), (0o700, 0o600), (0o711, 0o600), (0o777, 0o666), (0o500, 0o400)] as [(mode_t, mode_t)] {
+    for (real, shown) in [(0o755, 0o644), (0o700, 0o600), (0o711, 0o600), (0o777, 0o666), (0o500, 0o400)]
+      as [(mode_t, mode_t)]
+    {
       chmod(view.real("Album.photoslibrary"), real)
       usleep(100_000)
       #expect(view.shell("stat -c %a Album").text == String(shown, radix: 8), "\(String(real, radix: 8))")
@@ -41,7 +44,9 @@ import Testing
     #expect(first[515...].starts(with: "comment=displayfs:com.apple.photos.library\n".utf8))
     #expect(contents(view.at("Album")) == first)
     let file = try OpenFile(view.at("Album"))
-    for offset in [0, 1, 511, 513, 1024, 4000, 60_000, first.count - 700, first.count - 1, first.count, first.count + 5] {
+    for offset in [
+      0, 1, 511, 513, 1024, 4000, 60_000, first.count - 700, first.count - 1, first.count, first.count + 5,
+    ] {
       #expect(file.bytes(5000, at: offset) == Array(first.dropFirst(offset).prefix(5000)), "at \(offset)")
     }
   }
@@ -55,7 +60,9 @@ import Testing
       let file = try OpenFile(view.at("Album"))
       #expect(Int(file.status.st_size) == all.count)
       var read: [UInt8] = []
-      while let bytes = file.bytes(piece, at: read.count), !bytes.isEmpty, read.count < 20_000 { read += bytes }
+      while let bytes = file.bytes(piece, at: read.count), !bytes.isEmpty, read.count < 20_000 {
+        read += bytes
+      }
       #expect(read.count >= 20_000 && read.elementsEqual(all.prefix(read.count)), "\(piece)")
     }
   }
@@ -100,7 +107,9 @@ import Testing
     let view = try view()
     let path = view.at("Album")
     let real = view.real("Album.photoslibrary")
-    let modes: [(mode_t, mode_t)] = [(0o600, 0o700), (0o640, 0o750), (0o755, 0o755), (0o400, 0o500), (0o664, 0o775)]
+    let modes: [(mode_t, mode_t)] = [
+      (0o600, 0o700), (0o640, 0o750), (0o755, 0o755), (0o400, 0o500), (0o664, 0o775),
+    ]
     for (asked, kept) in modes {
       #expect(failure { chmod(path, asked) } == nil)
       #expect(status(real)?.permissions == kept)
@@ -136,7 +145,8 @@ import Testing
     let before = PackageTree.description(view.real("Album.photoslibrary"))
     let inode = status(view.real("Album.photoslibrary"))?.st_ino
     for (from, to, real) in [
-      ("Album", "Holidays", "Holidays.photoslibrary"), ("Holidays", "Folder/Holidays", "Folder/Holidays.photoslibrary"),
+      ("Album", "Holidays", "Holidays.photoslibrary"),
+      ("Holidays", "Folder/Holidays", "Folder/Holidays.photoslibrary"),
       ("Folder/Holidays", "Back", "Back.photoslibrary"),
     ] {
       #expect(failure { rename(view.at(from), view.at(to)) } == nil, "\(to)")

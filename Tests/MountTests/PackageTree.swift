@@ -9,7 +9,9 @@ enum PackageTree {
     makeDirectory("\(album)/masters/empty")
     for number in 0..<20 { try put("picture \(number)", at: "\(album)/masters/\(number % 4)/\(number).jpg") }
     try put([], at: "\(album)/masters/nothing")
-    try put([UInt8]((0..<70_001).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }), at: "\(album)/database/Photos.sqlite")
+    try put(
+      [UInt8]((0..<70_001).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }),
+      at: "\(album)/database/Photos.sqlite")
     try put("x", at: "\(album)/" + String(repeating: "n", count: 240))
     try put("x", at: "\(album)/Grüße 日本.txt")
     let script = """

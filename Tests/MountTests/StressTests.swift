@@ -12,7 +12,9 @@ import Testing
 
   private func view() throws -> MountedView {
     try MountedView { root in
-      for name in ["shared", "Folder", "worker0", "worker1", "worker2", "worker3"] { makeDirectory("\(root)/\(name)") }
+      for name in ["shared", "Folder", "worker0", "worker1", "worker2", "worker3"] {
+        makeDirectory("\(root)/\(name)")
+      }
     }
   }
 
@@ -66,7 +68,8 @@ import Testing
       try view.mount()
       for _ in 0..<100 where isThere(view.real(".displayfs-removed")) { usleep(20_000) }
       #expect(!isThere(view.real(".displayfs-removed")))
-      #expect(view.listing("worker0").difference(from: Displayfs.run(["ls", view.real("worker0")]).names) == nil)
+      #expect(
+        view.listing("worker0").difference(from: Displayfs.run(["ls", view.real("worker0")]).names) == nil)
     }
   }
 }

@@ -51,7 +51,8 @@ import Testing
   private func clean(_ temporary: borrowing TemporaryTree) throws {
     try #require(
       shell(
-        "find '\(temporary.path)' -mindepth 1 -maxdepth 1 -name 'restored *' -exec chmod -R u+rwx {} + -exec rm -rf {} +")
+        "find '\(temporary.path)' -mindepth 1 -maxdepth 1 -name 'restored *' -exec chmod -R u+rwx {} + -exec rm -rf {} +"
+      )
         == 0)
   }
 
@@ -68,8 +69,10 @@ import Testing
     attributed.size = 600
     return [
       PackageImportTests.member("a", .directory), attributed,
-      PackageImportTests.member("a/link", .symlink, to: "../o-sparse"), PackageImportTests.member("b"), long, sparse,
-      PackageImportTests.member("p", .fifo), PackageImportTests.member("q", .directory), PackageImportTests.member("q/r", .directory), PackageImportTests.member("z", .hardLink, to: "b"),
+      PackageImportTests.member("a/link", .symlink, to: "../o-sparse"), PackageImportTests.member("b"), long,
+      sparse,
+      PackageImportTests.member("p", .fifo), PackageImportTests.member("q", .directory),
+      PackageImportTests.member("q/r", .directory), PackageImportTests.member("z", .hardLink, to: "b"),
     ]
   }()
 
