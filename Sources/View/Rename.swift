@@ -47,6 +47,9 @@ extension View {
         renameSource(source, typed: typedOld, in: oldView), to: target, flags: flags, in: destination(newView)
       )
       let movedIdentity = source.realName.withPointer { try? FileIdentity(oldHandle.status($0)) }
+      let existingIdentity = existing.flatMap { existing in
+        existing.realName.withPointer { try? FileIdentity(newHandle.status($0)) }
+      }
       let memory = memory(of: source, typed: typedOld, in: oldHandle, oldParent)
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
@@ -94,7 +97,10 @@ extension View {
         if let movedIdentity { nodes.movedUnseen(movedIdentity) }
         onStaleName?(oldParent, source.child.realName)
       }
-      if let existing, existing.facet == .packageFile { onStaleName?(newParent, existing.child.realName) }
+      if let existing, existing.facet == .packageFile {
+        if let existingIdentity { nodes.movedUnseen(existingIdentity) }
+        onStaleName?(newParent, existing.child.realName)
+      }
       // Names that change places do not go away.
       if !flags.contains(.exchange) { remember(memory, caller: caller) }
       noteMarker(typed, in: newParent)
