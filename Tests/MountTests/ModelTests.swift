@@ -13,7 +13,8 @@ import Testing
 
   @Test(arguments: ["", "tunnel=off"])
   func everyOperationDoesWhatTheContractSays(options: String) throws {
-    let seed = Self.number("DISPLAYFS_MODEL_SEED") ?? .random(in: .min ... .max)
+    // The same every time, so that what fails is what was changed; campaigns choose their own.
+    let seed = Self.number("DISPLAYFS_MODEL_SEED") ?? 2
     let operations = Int(Self.number("DISPLAYFS_MODEL_OPERATIONS") ?? 2_500)
     let view = try MountedView(options)
     let run = ModelRun(view, seed: seed, tunnelling: options.isEmpty)
