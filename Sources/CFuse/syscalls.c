@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 const int dfs_O_PATH = O_PATH, dfs_O_DIRECTORY = O_DIRECTORY, dfs_O_NOFOLLOW = O_NOFOLLOW;
-const int dfs_O_TMPFILE = O_TMPFILE, dfs_O_DIRECT = O_DIRECT, dfs_O_NOATIME = O_NOATIME;
+const int dfs_O_TMPFILE = O_TMPFILE;
 const int dfs_SEEK_DATA = SEEK_DATA, dfs_SEEK_HOLE = SEEK_HOLE;
 const unsigned dfs_RENAME_NOREPLACE = RENAME_NOREPLACE, dfs_RENAME_EXCHANGE = RENAME_EXCHANGE;
-const unsigned dfs_RENAME_WHITEOUT = RENAME_WHITEOUT;
 
 int dfs_openat(int dir, const char *name, int flags, mode_t mode) {
   return openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
@@ -34,18 +33,6 @@ ssize_t dfs_getdents(int fd, void *buffer, size_t size) { return syscall(SYS_get
 
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
   return renameat2(from_dir, from, to_dir, to, flags);
-}
-
-int dfs_statx_btime(int dir, const char *name, int64_t *seconds, uint32_t *nanoseconds) {
-  struct statx out;
-  if (statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH, STATX_BTIME, &out)) return -1;
-  if (!(out.stx_mask & STATX_BTIME)) {
-    errno = ENOTSUP;
-    return -1;
-  }
-  *seconds = out.stx_btime.tv_sec;
-  *nanoseconds = out.stx_btime.tv_nsec;
-  return 0;
 }
 
 int dfs_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
@@ -91,6 +78,5 @@ void dfs_set_thread_umask(mode_t mask) {
   umask(mask);
 }
 
-pid_t dfs_gettid(void) { return (pid_t)syscall(SYS_gettid); }
 
 pid_t dfs_fork(void) { return fork(); }

@@ -173,20 +173,14 @@ extension View {
       }
       view?.reconcile(real)
       noteMarker(real, in: parent)
-      // What was made may be a package at once (`mkdir Letter.rtfd`): then this name leads to its directory only
-      // if the view lists it under another.
-      return entry(try find(parent, name, in: directory, view), in: parent)
+      // What was made may be a package at once (`mkdir Letter.rtfd`). The kernel demands a directory from mkdir; it
+      // learns of the package when it asks again.
+      return entry(
+        Found(
+          directory: directory, realName: CName(copying: name), status: try directory.status(name),
+          facet: .plain),
+        in: parent)
     }
-  }
-
-  private func find(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, in directory: DirectoryHandle, _ view: DirectoryView?
-  ) throws(Errno) -> Found {
-    let facet = resolve(name, in: view)?.facet ?? .plain
-    // The kernel demands a directory from mkdir. It learns of the package when it asks again.
-    return Found(
-      directory: directory, realName: CName(copying: name), status: try directory.status(name),
-      facet: facet == .packageFile ? .plain : facet)
   }
 
   // MARK: Shared by all changes
@@ -199,13 +193,7 @@ extension View {
     let handle = try directory(parent)
     guard !isPlainMirror else { return try body(handle, nil) }
     let view = try directoryView(parent)
-    do throws(Errno) {
-      try view.withCurrent { (_) throws(Errno) in () }
-    } catch {
-      guard error == .permissionDenied else { throw error }
-      return try body(handle, nil)
-    }
-    return try view.changing { () throws(Errno) in try body(handle, view) }
+    return try view.changing { (isReadable) throws(Errno) in try body(handle, isReadable ? view : nil) }
   }
 
   func resolve(_ name: UnsafePointer<CChar>, in view: DirectoryView?) -> Resolved? {

@@ -62,26 +62,31 @@ public final class DirectoryView: Sendable {
   }
 
   /// Runs a change of the directory, with nobody else changing it through the mount. `projection` is as the directory
-  /// was before; `reconcile` brings it up to date.
-  func changing<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+  /// was before; `reconcile` brings it up to date. `body` is told whether the directory may be read; one that may not has
+  /// no projection.
+  func changing<R: ~Copyable>(_ body: (_ isReadable: Bool) throws(Errno) -> R) throws(Errno) -> R {
     lock.lock()
     defer { lock.unlock() }
-    try refresh()
-    return try body()
+    var isReadable = true
+    do throws(Errno) { try refresh() } catch {
+      guard error == .permissionDenied else { throw error }
+      isReadable = false
+    }
+    return try body(isReadable)
   }
 
   /// As `changing` for two directories at once, which may be the same.
   static func changing<R: ~Copyable>(
     _ a: DirectoryView, _ b: DirectoryView, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
-    if a === b { return try a.changing(body) }
     // Always in the same order, so that two renames in opposite directions cannot wait for each other.
     let (first, second) = a.order < b.order ? (a, b) : (b, a)
     first.lock.lock()
     defer { first.lock.unlock() }
+    try first.refresh()
+    if a === b { return try body() }
     second.lock.lock()
     defer { second.lock.unlock() }
-    try first.refresh()
     try second.refresh()
     return try body()
   }
@@ -89,27 +94,28 @@ public final class DirectoryView: Sendable {
   /// The projection, for code that runs inside `changing`.
   var projection: Projection { state.projection }
 
-  private var order: UInt { UInt(bitPattern: ObjectIdentifier(self).hashValue) }
+  private var order: UInt { UInt(bitPattern: ObjectIdentifier(self)) }
 
   /// Looks at one entry again, after a change that was made inside `changing`.
   func reconcile(_ name: Name) {
     let cName = CName(name)
     let found: stat? = cName.withPointer { try? handle.status($0) }
     if let found {
-      upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino))
+      upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found))
     } else {
       state.projection.remove(realName: name)
     }
     if watchKey == nil { state.times = try? FileTimes(handle.directory.status()) }
   }
 
-  private func upsert(_ name: Name, _ type: FileType, inode: UInt64) {
+  /// - Parameter times: a directory's, if they were asked already.
+  private func upsert(_ name: Name, _ type: FileType, inode: UInt64, times known: FileTimes? = nil) {
     // The mount point must not be entered, not even to see how it would be shown.
     let isCovered = CName(name).withPointer { handle.isCovered($0) }
     // Its time first: what changes after that is seen the next time.
     let times =
       type == .directory && !isCovered
-      ? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
+      ? known ?? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
     var sources: [[UInt8]] = []
     let slot = state.projection.upsert(
       isCovered
@@ -138,16 +144,17 @@ public final class DirectoryView: Sendable {
   /// Looks at every directory in this one that has changed inside since it was looked at. Asked before a listing: one
   /// system call for each directory.
   func lookInside() throws(Errno) {
-    try changing { () throws(Errno) in
-      for (slot, times) in state.insideChanged {
-        guard state.projection.summary(at: slot) != nil else {
-          state.insideChanged[slot] = nil
-          continue
-        }
-        let name = state.projection.realName(at: slot)
-        if (CName(name).withPointer { try? FileTimes(handle.directory.status($0)) }) != times {
-          reconcile(name)
-        }
+    lock.lock()
+    defer { lock.unlock() }
+    try refresh()
+    for (slot, times) in state.insideChanged {
+      guard state.projection.summary(at: slot) != nil else {
+        state.insideChanged[slot] = nil
+        continue
+      }
+      let name = state.projection.realName(at: slot)
+      if (CName(name).withPointer { try? FileTimes(handle.directory.status($0)) }) != times {
+        reconcile(name)
       }
     }
   }

@@ -7,7 +7,6 @@ struct IdentityIndex {
   private static let tombstone = UInt32.max
   private var slots: [UInt32] = [UInt32](repeating: 0, count: 64)
   private var used = 0
-  private var live = 0
 
   static func hash(_ identity: FileIdentity, _ facet: Facet) -> Int {
     // Fibonacci hashing: inode numbers are dense and nobody's choice to attack with.

@@ -166,11 +166,6 @@ public final class NodeTable: Sendable {
     locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].identity == identity }
   }
 
-  /// Whether `id` still is the file of that identity and facet.
-  public func id(of identity: FileIdentity, facet: Facet) -> NodeID? {
-    locked { $0.find(identity, facet, hash: IdentityIndex.hash(identity, facet)).map(NodeID.init) }
-  }
-
   /// A rename: the node that was at one place is now at another.
   public func moved(_ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>) {
     locked { state in

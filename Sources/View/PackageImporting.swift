@@ -71,7 +71,8 @@ extension View {
       return
     }
     do throws(Errno) {
-      try view.changing { () throws(Errno) in
+      try view.changing { (isReadable) throws(Errno) in
+        guard isReadable else { throw .permissionDenied }
         try swapIn(temporaryName, for: CName(name), as: CName(real), in: handle, parent, view, caller)
       }
     } catch {

@@ -15,7 +15,6 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 int dfs_open_beneath(int dir, const char *path, int flags);
 ssize_t dfs_getdents(int fd, void *buffer, size_t size);
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
-int dfs_statx_btime(int dir, const char *name, int64_t *seconds, uint32_t *nanoseconds);
 int dfs_fallocate(int fd, int mode, off_t offset, off_t length);
 ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset, size_t length, unsigned flags);
 int dfs_ofd_lock(int fd, int command, void *flock);
@@ -28,11 +27,10 @@ int dfs_set_thread_identity(uid_t uid, gid_t gid);
 int dfs_set_thread_groups(const gid_t *groups, size_t count);
 // Sets the umask of the calling thread alone; it gets one of its own first.
 void dfs_set_thread_umask(mode_t mask);
-pid_t dfs_gettid(void);
 
 // Constants that Swift does not see, as values.
-extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
+extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
-extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE, dfs_RENAME_WHITEOUT;
+extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE;
 // fork, which Swift hides because the child may only go on in a process that has one thread.
 pid_t dfs_fork(void);
