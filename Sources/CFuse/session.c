@@ -2,6 +2,7 @@
 #include "session.h"
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <unistd.h>
 
 // struct fuse_in_header of the protocol (linux/fuse.h).
@@ -41,6 +42,13 @@ struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lo
                                      void *userdata) {
   struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
   return fuse_session_new(&args, operations, size, userdata);
+}
+
+void dfs_print_fuse_versions(void) {
+  // libfuse runs fusermount3, which writes beside what is buffered here.
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  printf("FUSE library version %s\n", fuse_pkgversion());
+  fuse_lowlevel_version();
 }
 
 int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clone_fd) {

@@ -38,7 +38,7 @@ public final class Server: @unchecked Sendable {
   /// - Parameters:
   ///   - options: for libfuse and the kernel, each as `name` or `name=value`.
   ///   - debug: libfuse prints every request to standard error.
-  public func run(at mountPoint: String, options: [String], debug: Bool) throws(MountError) {
+  public func run(at mountPoint: FilePath, options: [String], debug: Bool) throws(MountError) {
     var arguments = ["displayfs"]
     if debug { arguments.append("-d") }
     for option in options { arguments += ["-o", option] }
@@ -57,7 +57,7 @@ public final class Server: @unchecked Sendable {
       throw MountError(description: "the signal handlers cannot be set")
     }
     defer { fuse_remove_signal_handlers(session) }
-    guard dfs_session_mount(session, mountPoint) == 0 else {
+    guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
     if !options.contains("ro") { view.finishRemovals() }
@@ -94,10 +94,12 @@ public final class Server: @unchecked Sendable {
 
   /// Asks the mount from a thread of its own: the kernel lets that wait until the session is complete, so the answer
   /// is what the first user will get.
-  private func announceWhenAnswering(_ mountPoint: String) {
+  private func announceWhenAnswering(_ mountPoint: FilePath) {
     let asking = Thread { [onReady] in
-      var status = stat()
-      if stat(mountPoint, &status) == 0 || errno == EACCES { onReady() }
+      do throws(Errno) { _ = try mountPoint.stat() } catch {
+        guard error == .permissionDenied else { return }
+      }
+      onReady()
     }
     asking?.detach()
   }

@@ -14,6 +14,10 @@ public struct Explanation: Sendable {
   public let isHidden: Bool
   /// The rule that named or hid the entry, as a sentence.
   public let reason: String
+  /// Whether it is shown under a localized name.
+  public var isLocalized: Bool { reason == Self.localizedReason }
+  /// Whether it is shown under more of its real name than it would be if no other entry had the same claim.
+  public var isContested: Bool { reason.contains(Self.contested) }
 
   public init(
     realName: Name, realPath: [UInt8], displayName: Name, kind: String, isHidden: Bool, reason: String
@@ -30,6 +34,9 @@ public struct Explanation: Sendable {
 extension Explanation {
   /// How the reason of a hidden entry begins.
   public static let hiddenPrefix = "Hidden. "
+  static let contested =
+    "but another entry of this directory has that name or would show it, so this one keeps more of its own."
+  static let localizedReason = "Shown under its localized name."
 }
 
 extension View {
@@ -91,10 +98,9 @@ extension View {
     -> String
   {
     if let hidden = child.hidden { return Explanation.hiddenPrefix + hidden.explanation }
-    let contested =
-      "but another entry of this directory has that name or would show it, so this one keeps more of its own."
+    let contested = Explanation.contested
     switch projection.rung(of: slot) {
-    case .localized: return "Shown under its localized name."
+    case .localized: return Explanation.localizedReason
     case .extensionHidden:
       if let localized = child.localized {
         return "Its localized name is \(localized), \(contested) Its extension is hidden."

@@ -7,8 +7,11 @@ struct Displayfs: ParsableCommand {
     commandName: "displayfs",
     abstract: "Show a directory tree the way the macOS Finder shows it.",
     discussion: "displayfs SOURCE MOUNTPOINT [-o OPTION,...] is short for displayfs mount.",
-    version: Version.text,
-    subcommands: [Mount.self, Unmount.self, List.self, Explain.self, RealPath.self, DisplayNameOf.self],
+    version: Version.number,
+    subcommands: [
+      Mount.self, Unmount.self, ListMounts.self, Doctor.self, ListDirectory.self, Explain.self, RealPath.self,
+      DisplayNameOf.self, Completions.self,
+    ],
     defaultSubcommand: Mount.self)
 }
 
@@ -17,10 +20,12 @@ enum Main {
   static func main() {
     // A reader that goes away must end us as quietly as it ends `ls`.
     signal(SIGPIPE, SIG_DFL)
-    let arguments = separated(Array(CommandLine.arguments.dropFirst()))
+    let arguments = separated(Arguments.current)
     do {
       if HelperInvocation.isHelperName(CommandLine.arguments.first ?? "") {
         try HelperInvocation(arguments).run()
+      } else if arguments.prefix(while: { $0 != "--" }).contains(where: { $0 == "-V" || $0 == "--version" }) {
+        Version.print()
       } else {
         var command = try Displayfs.parseAsRoot(arguments)
         try command.run()
@@ -28,6 +33,8 @@ enum Main {
     } catch let failure as Failure {
       printError("displayfs: \(failure)")
       exit(failure.code.rawValue)
+    } catch let status as ExitCode {
+      exit(status.rawValue)
     } catch {
       let isHelp = Displayfs.exitCode(for: error).isSuccess
       let text = Displayfs.fullMessage(for: error)

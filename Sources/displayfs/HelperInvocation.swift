@@ -1,3 +1,5 @@
+import SystemPackage
+
 /// The way mount(8) calls its helpers: `mount.displayfs SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-t type] [-o options]`.
 ///
 /// The letters mean other things than those of `displayfs mount`: `-f` is a rehearsal, `-s` tolerates unknown options.
@@ -47,7 +49,9 @@ struct HelperInvocation {
   func run() throws(Failure) {
     var options = MountOptions()
     for list in lists { try options.add(list, sloppy: isSloppy) }
-    let mounter = try Mounter(source: positional[0], mountPoint: positional[1], options: options)
+    let mounter = try Mounter(
+      source: FilePath(argument: positional[0]), mountPoint: FilePath(argument: positional[1]),
+      options: options)
     if !isRehearsal { try mounter.mount(foreground: false, debug: false) }
   }
 }

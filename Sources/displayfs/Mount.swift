@@ -1,21 +1,23 @@
 import ArgumentParser
 import BackingTree
 import Glibc
+import SystemPackage
 
 struct Mount: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Mount a view of SOURCE at MOUNTPOINT.",
     discussion: "Returns when the mount answers. All options are described in displayfs(1).")
 
-  @Argument(help: "The directory to show.")
-  var source: String
+  @Argument(help: "The directory to show.", completion: .directory)
+  var source: FilePath
 
-  @Argument(help: "The directory at which to show it.")
-  var mountpoint: String
+  @Argument(help: "The directory at which to show it.", completion: .directory)
+  var mountpoint: FilePath
 
   @Option(
     name: .customShort("o"),
-    help: ArgumentHelp("Mount options, separated by commas.", valueName: "option,..."))
+    help: ArgumentHelp("Mount options, separated by commas.", valueName: "option,..."),
+    completion: OptionCompletion.kind)
   var options: [String] = []
 
   @Flag(name: .customShort("f"), help: "Stay in the foreground; log to standard error.")

@@ -31,6 +31,16 @@ struct MountOptions {
   private static let own = [
     "extensions", "hidden", "packages", "profile", "language", "tunnel", "tunnel-timeout", "import",
   ]
+  /// What can be typed for an option, for shells to complete: each choice, or the name where the values cannot be listed.
+  static var completions: [String] {
+    func choices<Value: RawRepresentable<String> & CaseIterable>(_ name: String, _: Value.Type) -> [String] {
+      Value.allCases.map { "\(name)=\($0.rawValue)" }
+    }
+    return choices("extensions", ExtensionMode.self) + choices("hidden", HiddenMode.self)
+      + choices("packages", PackageMode.self) + choices("profile", Profile.self)
+      + choices("tunnel", TunnelMode.self) + ["import=on", "import=off", "language=", "tunnel-timeout="]
+      + passed.sorted() + passedWithValue.sorted().map { "\($0)=" }
+  }
 
   /// Adds the options of one `-o`, separated by commas; `\,` is a comma in a value.
   ///

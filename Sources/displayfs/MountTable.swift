@@ -1,30 +1,48 @@
 import BackingTree
 import Glibc
+import SystemPackage
 
 /// The mounts of this process's namespace, from `/proc/self/mountinfo`.
 struct MountTable {
   struct Line {
-    let mountPoint: String
+    let mountPoint: FilePath
     let type: String
-    let source: String
+    /// What the mount calls its source: a path, as long as nobody said `fsname=`.
+    let source: FilePath
+    /// As mount(8) prints them, those of the mount and those of the file system.
+    let options: [String]
+    /// The number under which the kernel has the connection, in /sys/fs/fuse/connections.
+    let device: String
   }
+
+  /// The views among them.
+  static var displayfs: [Line] { current.filter { $0.type == "fuse.displayfs" } }
 
   static var current: [Line] {
     guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") else { return [] }
-    return String(decoding: bytes, as: UTF8.self).split(separator: "\n").compactMap { line in
-      let fields = line.split(separator: " ")
-      guard let dash = fields.firstIndex(of: "-"), fields.count > dash + 2, fields.count > 4 else {
+    return bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
+      let fields = line.split(separator: UInt8(ascii: " "))
+      guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash > 5, fields.count > dash + 3 else {
         return nil
       }
       return Line(
-        mountPoint: unescape(fields[4]), type: String(fields[dash + 1]), source: unescape(fields[dash + 2]))
+        mountPoint: unescape(fields[4]), type: Text.lossy(Array(fields[dash + 1])),
+        source: unescape(fields[dash + 2]), options: merged(fields[5], fields[dash + 3]),
+        device: Text.lossy(fields[2].drop { $0 != UInt8(ascii: ":") }.dropFirst() + []))
+    }
+  }
+
+  private static func merged(_ lists: ArraySlice<UInt8>...) -> [String] {
+    var seen: Set<String> = []
+    return lists.flatMap { Text.lossy(Array($0)).split(separator: ",").map(String.init) }.filter {
+      seen.insert($0).inserted
     }
   }
 
   /// Blanks and the like stand as `\040`.
-  private static func unescape(_ field: Substring) -> String {
+  private static func unescape(_ field: ArraySlice<UInt8>) -> FilePath {
     var bytes: [UInt8] = []
-    var rest = Array(field.utf8)[...]
+    var rest = field
     while let byte = rest.popFirst() {
       if byte == UInt8(ascii: "\\"), rest.count >= 3,
         let value = UInt8(String(decoding: rest.prefix(3), as: UTF8.self), radix: 8)
@@ -35,6 +53,6 @@ struct MountTable {
         bytes.append(byte)
       }
     }
-    return String(decoding: bytes, as: UTF8.self)
+    return FilePath(bytes: bytes)
   }
 }

@@ -9,11 +9,11 @@ import View
 
 /// Checks what can be checked beforehand, then mounts, in the foreground or as a daemon.
 struct Mounter {
-  private let source: String
-  private let mountPoint: String
+  private let source: FilePath
+  private let mountPoint: FilePath
   private let options: MountOptions
 
-  init(source: String, mountPoint: String, options: MountOptions) throws(Failure) {
+  init(source: FilePath, mountPoint: FilePath, options: MountOptions) throws(Failure) {
     self.source = try Self.directory(source, called: "SOURCE")
     self.mountPoint = try Self.directory(mountPoint, called: "MOUNTPOINT")
     self.options = options
@@ -36,7 +36,7 @@ struct Mounter {
     LoggingSystem.bootstrap(logHandler)
     let logger = Logger(label: "displayfs")
     // Both are opened before there is a mount, so that nothing is ever reached through the mount itself.
-    let root = try open(source)
+    let root = try Self.open(source)
     let covered = try coveredDirectory()
     var viewOptions = options.view
     if !options.languageIsGiven { viewOptions.languages = LanguageList.fromEnvironment }
@@ -60,61 +60,44 @@ struct Mounter {
         result.append("\(name)=\(MountOptions.escape(value))")
       }
     }
-    add("fsname", source)
+    add("fsname", source.description)
     add("subtype", "displayfs")
     result.append("default_permissions")
     return result
   }
 
-  private func open(_ path: String) throws(Failure) -> Descriptor {
-    do throws(Errno) {
-      return Descriptor(adopting: try systemCall { Glibc.open(path, dfs_O_PATH | O_DIRECTORY | O_CLOEXEC) })
-    } catch { throw Failure(.system, "\(path): \(error)") }
+  private static func open(_ path: FilePath) throws(Failure) -> Descriptor {
+    do throws(Errno) { return try path.openDirectory() } catch { throw Failure(.system, "\(path): \(error)") }
   }
 
   private func coveredDirectory() throws(Failure) -> CoveredDirectory? {
-    guard mountPoint != "/", let slash = mountPoint.lastIndex(of: "/") else { return nil }
-    let parentPath = slash == mountPoint.startIndex ? "/" : String(mountPoint[..<slash])
-    let parent = try open(parentPath)
+    guard let name = mountPoint.lastComponent else { return nil }
+    let parent = try Self.open(mountPoint.removingLastComponent())
     guard let status = try? fileStatus(parent.rawValue) else { return nil }
     return CoveredDirectory(
-      parent: FileIdentity(status), name: Name(String(mountPoint[mountPoint.index(after: slash)...])),
-      descriptor: try open(mountPoint))
+      parent: FileIdentity(status), name: Name(name.bytes), descriptor: try Self.open(mountPoint))
   }
 
   // MARK: Checks
 
   /// The absolute path of a directory that is there, without symlinks.
-  private static func directory(_ path: String, called role: String) throws(Failure) -> String {
-    guard let resolved = realpath(path, nil) else {
-      let error = Errno(rawValue: errno)
-      if error.rawValue == ENOTCONN {
+  private static func directory(_ path: FilePath, called role: String) throws(Failure) -> FilePath {
+    do throws(Errno) {
+      let resolved = try path.resolvingSymlinks()
+      if try resolved.stat().type == .directory { return resolved }
+    } catch {
+      switch error.rawValue {
+      case ENOTCONN:
         throw Failure(
           .mount,
           "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
-      }
-      if error == .noSuchFileOrDirectory {
+      case ENOENT:
         throw Failure(
           .usage, "\(role) \(path): there is no such directory; create it with mkdir or correct the path")
+      default: throw Failure(.usage, "\(role) \(path): \(error)")
       }
-      throw Failure(.usage, "\(role) \(path): \(error)")
     }
-    defer { free(resolved) }
-    let result = String(cString: resolved)
-    var status = stat()
-    guard stat(result, &status) == 0 else {
-      let error = Errno(rawValue: errno)
-      if error.rawValue == ENOTCONN {
-        throw Failure(
-          .mount,
-          "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
-      }
-      throw Failure(.usage, "\(role) \(path): \(error)")
-    }
-    guard status.st_mode & S_IFMT == S_IFDIR else {
-      throw Failure(.usage, "\(role) \(path): this is not a directory")
-    }
-    return result
+    throw Failure(.usage, "\(role) \(path): this is not a directory")
   }
 
   private func checkMachine() throws(Failure) {
@@ -129,7 +112,7 @@ struct Mounter {
         "/dev/fuse is missing: load the kernel module (modprobe fuse), or give the container the device")
     }
     guard geteuid() != 0 else { return }
-    guard Self.findProgram("fusermount3") else {
+    guard Program.path(of: "fusermount3") != nil else {
       throw Failure(
         .system, "fusermount3 is missing, without which only root can mount: install the package fuse3")
     }
@@ -142,7 +125,7 @@ struct Mounter {
   }
 
   private func checkMountPoint() throws(Failure) {
-    if MountTable.current.contains(where: { $0.mountPoint == mountPoint && $0.type == "fuse.displayfs" }) {
+    if MountTable.displayfs.contains(where: { $0.mountPoint == mountPoint }) {
       throw Failure(
         .mount,
         "\(mountPoint) is busy: a displayfs is mounted here already; run displayfs unmount \(mountPoint) first"
@@ -150,14 +133,7 @@ struct Mounter {
     }
   }
 
-  private static func findProgram(_ name: String) -> Bool {
-    let path = getenv("PATH").map { String(cString: $0) } ?? ""
-    return (path.split(separator: ":").map(String.init) + ["/bin", "/usr/bin"]).contains {
-      access("\($0)/\(name)", X_OK) == 0
-    }
-  }
-
-  private static func userAllowsOthers() -> Bool {
+  static func userAllowsOthers() -> Bool {
     let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/etc/fuse.conf") ?? []
     return bytes.split(separator: UInt8(ascii: "\n")).contains {
       String(decoding: $0, as: UTF8.self).split(whereSeparator: \.isWhitespace).first == "user_allow_other"
@@ -170,12 +146,5 @@ struct Mounter {
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
     limit.rlim_cur = limit.rlim_max
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-  }
-}
-
-extension LanguageList {
-  /// What the environment of this process asks for.
-  static var fromEnvironment: [LanguageTag] {
-    parse { name in getenv(name).map { String(cString: $0) } }
   }
 }

@@ -6,8 +6,11 @@ import SystemPackage
 enum Output {
   /// Writes the bytes and a newline at once, so that lines of several threads do not mix.
   static func line(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
-    let line = bytes + [0x0a]
-    var rest = line[...]
+    Self.bytes(bytes + [0x0a], to: descriptor)
+  }
+
+  static func bytes(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
+    var rest = bytes[...]
     while !rest.isEmpty {
       guard
         let count = try? systemCall({ rest.withUnsafeBytes { write(descriptor, $0.baseAddress!, $0.count) } })

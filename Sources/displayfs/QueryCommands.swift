@@ -3,53 +3,14 @@ import Glibc
 import SystemPackage
 import View
 
-struct List: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "ls", abstract: "List a directory as the view shows it, without a mount.")
-
-  @OptionGroup var options: QueryOptions
-
-  @Flag(name: .shortAndLong, help: "List hidden entries too.")
-  var all = false
-
-  @Flag(name: .customShort("l"), help: "Print kind and real name beside each display name.")
-  var long = false
-
-  @Argument(help: "The directory.")
-  var path: String = "."
-
-  func run() throws {
-    let query = try Query(path, options)
-    let entries: [Explanation]
-    do throws(Errno) {
-      guard try query.view.isDirectory(query.node) else { throw .notDirectory }
-      entries = try query.view.explainAll(in: query.node)
-        .filter { all || !$0.isHidden }
-        .sorted { $0.displayName < $1.displayName }
-    } catch { throw Failure(.system, "\(path): \(error)") }
-    if options.json {
-      return Output.line(Array(("[" + entries.map(JSON.object).joined(separator: ",\n ") + "]").utf8))
-    }
-    for entry in entries {
-      var line = entry.displayName.bytes
-      if long {
-        line =
-          Array("\(entry.kind)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + line + [0x09]
-          + entry.realName.bytes
-      }
-      Output.line(line)
-    }
-  }
-}
-
 struct Explain: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Tell under which name an entry is shown, or why it is hidden.")
 
   @OptionGroup var options: QueryOptions
 
-  @Argument(help: "The entry, in the backing tree or in a mounted view.")
-  var path: String
+  @Argument(help: "The entry, in the backing tree or in a mounted view.", completion: .file())
+  var path: FilePath
 
   func run() throws {
     let explanation = try options.explanation(of: path)
@@ -72,8 +33,8 @@ struct RealPath: ParsableCommand {
 
   @OptionGroup var options: QueryOptions
 
-  @Argument(help: "The entry.")
-  var path: String
+  @Argument(help: "The entry.", completion: .file())
+  var path: FilePath
 
   func run() throws {
     let explanation = try options.explanation(of: path)
@@ -88,8 +49,8 @@ struct DisplayNameOf: ParsableCommand {
 
   @OptionGroup var options: QueryOptions
 
-  @Argument(help: "The entry, in the backing tree or in a mounted view.")
-  var path: String
+  @Argument(help: "The entry, in the backing tree or in a mounted view.", completion: .file())
+  var path: FilePath
 
   func run() throws {
     let explanation = try options.explanation(of: path)

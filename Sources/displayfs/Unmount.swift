@@ -1,4 +1,5 @@
 import ArgumentParser
+import BackingTree
 import Glibc
 import SystemPackage
 
@@ -6,8 +7,12 @@ struct Unmount: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Unmount the view at MOUNTPOINT, also one whose daemon has died.")
 
-  @Argument(help: "Where the view is mounted.")
-  var mountpoint: String
+  @Argument(
+    help: "Where the view is mounted.",
+    completion: .custom { _, _, prefix in
+      MountTable.displayfs.map { $0.mountPoint.description }.filter { $0.hasPrefix(prefix) }
+    })
+  var mountpoint: FilePath
 
   @Flag(name: .customShort("z"), help: "Detach at once, even if files are open there.")
   var lazy = false
@@ -21,19 +26,15 @@ struct Unmount: ParsableCommand {
       throw Failure(.usage, "\(mountpoint): what is mounted here is no displayfs (\(mount.type)); use umount")
     }
     if geteuid() == 0 {
-      if umount2(path, (lazy ? 2 /* MNT_DETACH */ : 0) | 8 /* UMOUNT_NOFOLLOW */) == 0 { return }
+      let flags: CInt = (lazy ? 2 /* MNT_DETACH */ : 0) | 8 /* UMOUNT_NOFOLLOW */
+      if path.withPlatformString({ umount2($0, flags) }) == 0 { return }
       throw refused(Errno(rawValue: errno))
     }
-    let arguments = ["fusermount3", "-u"] + (lazy ? ["-z"] : []) + ["--", path]
-    var cArguments: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
-    defer { for argument in cArguments { free(argument) } }
-    var child: pid_t = 0
-    guard posix_spawnp(&child, "fusermount3", nil, nil, &cArguments, environ) == 0 else {
+    let arguments = (lazy ? ["-u", "-z"] : ["-u"]) + ["--"]
+    guard let status = Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
       throw Failure(
         .system, "fusermount3 is missing, without which only root can unmount: install the package fuse3")
     }
-    var status: CInt = 0
-    waitpid(child, &status, 0)
     if status != 0 { throw refused(.resourceBusy) }
   }
 
@@ -47,20 +48,12 @@ struct Unmount: ParsableCommand {
   }
 
   /// Without asking the mount itself, which may be dead: only what comes before the last component is resolved.
-  private func absolutePath(_ path: String) -> String {
-    var trimmed = path
-    while trimmed.count > 1, trimmed.hasSuffix("/") { trimmed.removeLast() }
-    let slash = trimmed.lastIndex(of: "/")
-    let parent = slash.map { $0 == trimmed.startIndex ? "/" : String(trimmed[..<$0]) } ?? "."
-    let leaf = slash.map { String(trimmed[trimmed.index(after: $0)...]) } ?? trimmed
-    if leaf != ".", leaf != "..", !leaf.isEmpty, let resolved = realpath(parent, nil) {
-      defer { free(resolved) }
-      let directory = String(cString: resolved)
-      let literal = directory == "/" ? "/\(leaf)" : "\(directory)/\(leaf)"
-      if MountTable.current.contains(where: { $0.mountPoint == literal }) { return literal }
+  private func absolutePath(_ path: FilePath) -> FilePath {
+    if let leaf = path.lastComponent, leaf.kind == .regular {
+      let parent = path.removingLastComponent()
+      let literal = try? (parent.isEmpty ? "." : parent).resolvingSymlinks().appending(leaf)
+      if let literal, MountTable.current.contains(where: { $0.mountPoint == literal }) { return literal }
     }
-    guard let resolved = realpath(trimmed, nil) else { return trimmed }
-    defer { free(resolved) }
-    return String(cString: resolved)
+    return (try? path.resolvingSymlinks()) ?? path
   }
 }

@@ -3,10 +3,21 @@ import CFuse
 enum Version {
   static let number = "0.1.0"
 
-  static var text: String {
-    """
-    displayfs \(number)
-    libfuse \(String(cString: fuse_pkgversion())), built against \(FUSE_MAJOR_VERSION).\(FUSE_MINOR_VERSION)
-    """
+  /// Prints what matters for a report of an error, in the form in which sshfs does: this program, libfuse, the protocol that
+  /// it speaks with the kernel, and the program that mounts for users.
+  static func print() {
+    Swift.print("displayfs version \(number)\nSwift \(swift)")
+    dfs_print_fuse_versions()
+  }
+
+  /// The version of the compiler this was built with.
+  private static var swift: String {
+    #if compiler(>=6.4)
+      "6.4 or newer"
+    #elseif compiler(>=6.3)
+      "6.3"
+    #else
+      "6.2"
+    #endif
   }
 }

@@ -8,5 +8,7 @@ struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lo
 // Mounts, and sees to it that O_TMPFILE, which libfuse before 3.17 does not know, arrives as a CREATE whose flags have
 // O_TMPFILE. Requests must then be read, not spliced: see that FUSE_CAP_SPLICE_READ is not wanted. 0, or -1.
 int dfs_session_mount(struct fuse_session *session, const char *mount_point);
+// Prints the versions of libfuse, of the protocol it speaks with the kernel, and of fusermount3, a line each.
+void dfs_print_fuse_versions(void);
 // Serves requests with several threads until the session ends. 0, or a negative errno.
 int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clone_fd);

@@ -1,0 +1,75 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// The display names of files on this machine, without a mount: what `FileManager.displayName(atPath:)` and
+/// `componentsToDisplay(forPath:)` are on a Mac.
+///
+/// ```swift
+/// try DisplayName.of("/home/anna/Documents/report.pdf")                  // "report"
+/// try DisplayName.componentsToDisplay(of: "/media/mac/Users/anna/Music")  // ["media", "mac", "Benutzer", "anna", "Musik"]
+/// ```
+///
+/// A name is that of the view of the nearest Macintosh volume around the path, else of the nearest home or container, else of the
+/// nearest root of a UNIX system, else of the directory the file lies in.
+public enum DisplayName {
+  /// The display name of a file.
+  ///
+  /// - Parameters:
+  ///   - path: absolute, or relative to the working directory; display names may stand in it as well.
+  ///   - options: those of the view. By default extensions are hidden as `extensions=hide` does, and the languages are
+  ///     those of the environment.
+  /// - Throws: `ViewedPath.Failure` with the error of the system when there is no such file, or it may not be looked at.
+  public static func of(
+    _ path: FilePath, options: ViewOptions = .fromEnvironment
+  ) throws(ViewedPath.Failure) -> Name {
+    let place = try ViewedPath(path, options: options)
+    do throws(Errno) { return try place.view.explain(place.node).displayName } catch {
+      throw .system(path, error)
+    }
+  }
+
+  /// The display names of the directories that lead to a file, from the top, and at last its own.
+  ///
+  /// - Throws: as `of(_:options:)`.
+  public static func componentsToDisplay(
+    of path: FilePath, options: ViewOptions = .fromEnvironment
+  ) throws(ViewedPath.Failure) -> [Name] {
+    let place = try ViewedPath(path, options: options)
+    do throws(Errno) { return try place.view.displayNames(to: place.node) } catch {
+      throw .system(path, error)
+    }
+  }
+}
+
+extension ViewOptions {
+  /// The default options, with the languages that the environment of this process asks for.
+  public static var fromEnvironment: ViewOptions {
+    var options = ViewOptions()
+    options.languages = LanguageList.fromEnvironment
+    return options
+  }
+}
+
+extension LanguageList {
+  /// What the environment of this process asks for.
+  public static var fromEnvironment: [LanguageTag] {
+    parse { name in getenv(name).map { String(cString: $0) } }
+  }
+}
+
+extension View {
+  /// The names that lead to a node: those of its source's path as they are, then display names.
+  func displayNames(to id: NodeID) throws(Errno) -> [Name] {
+    var names: [Name] = []
+    var current = id
+    while current != NodeTable.root {
+      guard let location = nodes.location(of: current) else { throw .staleNFSFileHandle }
+      names.append(try explain(current).displayName)
+      current = location.parent
+    }
+    let source = FilePath(bytes: try explain(NodeTable.root).realPath)
+    return source.components.map { Name($0.bytes) } + names.reversed()
+  }
+}

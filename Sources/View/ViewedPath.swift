@@ -1,0 +1,109 @@
+import BackingTree
+import CFuse
+import DisplayNames
+import Glibc
+import Logging
+import SystemPackage
+
+/// A place in the view of a backing tree, found without a mount.
+public struct ViewedPath: Sendable {
+  public let view: View
+  /// The node that the path leads to.
+  public let node: NodeID
+
+  /// Why a path leads to nothing.
+  public enum Failure: Error, Sendable, CustomStringConvertible {
+    case system(FilePath, Errno)
+    /// The path does not lie in the directory that was named as its source.
+    case outside(FilePath, source: FilePath)
+
+    public var description: String {
+      switch self {
+      case .system(let path, let error): "\(path): \(error)"
+      case .outside(let path, let source): "\(path) does not lie in \(source)"
+      }
+    }
+  }
+
+  /// - Parameters:
+  ///   - path: in the backing tree; real names and display names may be mixed.
+  ///   - source: the directory whose view is asked. Without one it is the nearest Macintosh volume around the path, else the
+  ///     nearest home or container, else the nearest root of a UNIX system, else the nearest directory.
+  public init(_ path: FilePath, source: FilePath? = nil, options: ViewOptions) throws(Failure) {
+    let absolute = try Self.workingDirectory(path).pushing(path)
+    let (root, rest): (FilePath, [Name])
+    if let source {
+      (root, rest) = try Self.split(absolute, at: source)
+    } else {
+      (root, rest) = try Self.split(absolute)
+    }
+    let directory = try Self.open(root)
+    do throws(Errno) {
+      let silent = Logger(label: "displayfs") { _ in SwiftLogNoOpLogHandler() }
+      let view = try View(source: directory, options: options, logger: silent)
+      var node = NodeTable.root
+      for name in rest {
+        node = try CName(name).withPointer { (name) throws(Errno) in try view.lookup(node, name).id }
+      }
+      self.view = view
+      self.node = node
+    } catch { throw .system(path, error) }
+  }
+
+  /// The names that lead from the source to the path.
+  private static func split(_ path: FilePath, at source: FilePath) throws(Failure) -> (FilePath, [Name]) {
+    let root: FilePath
+    do throws(Errno) { root = try source.resolvingSymlinks() } catch { throw .system(source, error) }
+    var (directory, rest) = existingPrefix(of: path)
+    guard directory.removePrefix(root) else { throw .outside(path, source: source) }
+    return (root, directory.components.map { Name($0.bytes) } + rest)
+  }
+
+  /// The source that is nearest by rank, and the names that lead from it. A home on a Mac volume is shown by that volume's
+  /// rules.
+  private static func split(_ path: FilePath) throws(Failure) -> (FilePath, [Name]) {
+    let (directory, rest) = existingPrefix(of: path)
+    var best = (rank: 3, source: directory)
+    var ancestor = directory
+    while true {
+      let opened = try open(ancestor)
+      let rank =
+        switch View.detectProfile(of: Directory(descriptor: opened.rawValue)) {
+        case .macos: 0
+        case .home, .ios, .icloud: 1
+        case .unix: 2
+        case .auto, .plain, .none: 3
+        }
+      if rank < best.rank { best = (rank, ancestor) }
+      if !ancestor.removeLastComponent() { break }
+    }
+    return (
+      best.source, directory.components.dropFirst(best.source.components.count).map { Name($0.bytes) } + rest
+    )
+  }
+
+  /// As much of the path as leads through directories by real names, without symlinks, and what is left of it.
+  private static func existingPrefix(of path: FilePath) -> (FilePath, [Name]) {
+    var candidate = path
+    var rest: [Name] = []
+    while true {
+      if let found = try? candidate.stat(followTargetSymlink: false), found.type == .directory,
+        let resolved = try? candidate.resolvingSymlinks()
+      {
+        return (resolved, rest.reversed())
+      }
+      guard let last = candidate.lastComponent else { return ("/", rest.reversed()) }
+      rest.append(Name(last.bytes))
+      candidate.removeLastComponent()
+    }
+  }
+
+  private static func open(_ path: FilePath) throws(Failure) -> Descriptor {
+    do throws(Errno) { return try path.openDirectory() } catch { throw .system(path, error) }
+  }
+
+  private static func workingDirectory(_ path: FilePath) throws(Failure) -> FilePath {
+    if path.isAbsolute { return "/" }
+    do throws(Errno) { return try FilePath.workingDirectory() } catch { throw .system(path, error) }
+  }
+}

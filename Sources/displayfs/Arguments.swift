@@ -1,0 +1,41 @@
+import ArgumentParser
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// The arguments of this process are bytes, and the parser wants text. A byte that is not part of valid UTF-8 stands as a
+/// private-use character meanwhile, U+10FF80 for 0x80 and so on; such a character itself stands as its four bytes.
+enum Arguments {
+  /// Those after the program's name.
+  static var current: [String] {
+    (1..<max(1, Int(CommandLine.argc))).compactMap { index in
+      CommandLine.unsafeArgv[index].map { text(Array(UnsafeRawBufferPointer(start: $0, count: strlen($0)))) }
+    }
+  }
+
+  static func text(_ bytes: [UInt8]) -> String {
+    var text = ""
+    var rest = bytes[...]
+    while let byte = rest.first {
+      let scalar = (1...4).lazy.compactMap { String(validating: rest.prefix($0), as: UTF8.self) }.first
+      if let value = scalar?.unicodeScalars.first, value.value < 0x10FF80 {
+        text.unicodeScalars.append(value)
+        rest = rest.dropFirst(UTF8.width(value))
+      } else {
+        text.unicodeScalars.append(Unicode.Scalar(0x10FF00 + UInt32(byte))!)
+        rest = rest.dropFirst()
+      }
+    }
+    return text
+  }
+
+  static func bytes(_ text: String) -> [UInt8] {
+    text.unicodeScalars.flatMap { scalar -> [UInt8] in
+      scalar.value < 0x10FF80 ? Array(String(scalar).utf8) : [UInt8(truncatingIfNeeded: scalar.value)]
+    }
+  }
+}
+
+extension FilePath: @retroactive ExpressibleByArgument {
+  public init(argument: String) { self.init(bytes: Arguments.bytes(argument)) }
+}

@@ -1,0 +1,62 @@
+import ArgumentParser
+import BackingTree
+import SystemPackage
+
+struct Doctor: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Look for what keeps views from working here, and tell what to do.",
+    discussion: "With SOURCE, also whether that directory can be shown well. Changes nothing.")
+
+  @OptionGroup var options: QueryOptions
+
+  @Argument(help: "A directory that is or shall be shown.", completion: .directory)
+  var directory: FilePath?
+
+  func run() throws {
+    var findings = MachineChecks.findings
+    if let directory { findings += try SourceChecks(directory, options).findings }
+    if options.json {
+      let objects = findings.map { finding in
+        JSON.object(
+          [("check", finding.check), ("grade", finding.grade.rawValue), ("finding", finding.text)]
+            .map { ($0, Array($1.utf8)) }
+            + (finding.remedy.map { [("remedy", Array($0.utf8))] } ?? []))
+      }
+      Output.line(Array(("[" + objects.joined(separator: ",\n ") + "]").utf8))
+    } else {
+      for finding in findings { Output.line(Array(finding.lines.utf8)) }
+    }
+    if findings.contains(where: { $0.grade == .problem }) { throw ExitCode(ExitStatus.system.rawValue) }
+  }
+}
+
+/// What a check found, and what to do about it.
+struct Finding {
+  enum Grade: String {
+    case ok
+    /// Views work; something could be better, or some users need more.
+    case advice
+    /// Somebody cannot mount, or a view is broken.
+    case problem
+  }
+
+  let check: String
+  let grade: Grade
+  let text: String
+  let remedy: String?
+
+  static func ok(_ check: String, _ text: String) -> Finding {
+    Finding(check: check, grade: .ok, text: text, remedy: nil)
+  }
+  static func advice(_ check: String, _ text: String, do remedy: String) -> Finding {
+    Finding(check: check, grade: .advice, text: text, remedy: remedy)
+  }
+  static func problem(_ check: String, _ text: String, do remedy: String) -> Finding {
+    Finding(check: check, grade: .problem, text: text, remedy: remedy)
+  }
+
+  var lines: String {
+    let word = grade.rawValue + String(repeating: " ", count: 9 - grade.rawValue.count)
+    return "\(word)\(check): \(text)" + (remedy.map { "\n         -> \($0)" } ?? "")
+  }
+}

@@ -1,0 +1,88 @@
+import ArgumentParser
+import BackingTree
+import CFuse
+import Glibc
+import SystemPackage
+
+struct ListMounts: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "list", abstract: "List the views that are mounted.")
+
+  @Flag(help: "Print JSON.")
+  var json = false
+
+  func run() {
+    let mounts = MountTable.displayfs.map { (line: $0, state: MountState.of($0.mountPoint)) }
+    if json {
+      let objects = mounts.map { mount in
+        JSON.object([
+          ("source", mount.line.source.bytes), ("mountPoint", mount.line.mountPoint.bytes),
+          ("options", Array(mount.line.options.joined(separator: ",").utf8)),
+          ("state", Array(mount.state.rawValue.utf8)),
+        ])
+      }
+      return Output.line(Array(("[" + objects.joined(separator: ",\n ") + "]").utf8))
+    }
+    for (line, state) in mounts {
+      Output.line(
+        line.source.bytes + Array(" on ".utf8) + line.mountPoint.bytes
+          + Array(
+            " (\(line.options.joined(separator: ",")))\(state == .answers ? "" : ": \(state.sentence)")".utf8)
+      )
+    }
+  }
+}
+
+/// Whether a mount can be used.
+enum MountState: String {
+  case answers
+  /// Its daemon is gone, and every call gives ENOTCONN.
+  case dead
+  /// It belongs to another user, who alone may ask it.
+  case foreign
+  /// Its daemon is there and says nothing.
+  case silent
+
+  var sentence: String {
+    switch self {
+    case .answers: "it answers"
+    case .dead: "its daemon has died; displayfs unmount cleans up"
+    case .foreign: "it is another user's"
+    case .silent: "its daemon does not answer"
+    }
+  }
+
+  /// How long a daemon may think before it counts as silent, in milliseconds.
+  private static let patience: CInt = 3000
+
+  /// Asks the mount, in a process of its own: whoever waits for a daemon that hangs cannot be interrupted.
+  static func of(_ mountPoint: FilePath) -> MountState {
+    var ends: [CInt] = [0, 0]
+    guard pipe(&ends) == 0 else { return .silent }
+    defer { close(ends[0]) }
+    let child = dfs_fork()
+    if child == 0 {
+      var answer: UInt8 = 0
+      do throws(Errno) { _ = try mountPoint.stat() } catch {
+        answer = UInt8(truncatingIfNeeded: error.rawValue)
+      }
+      write(ends[1], &answer, 1)
+      _exit(0)
+    }
+    close(ends[1])
+    guard child > 0 else { return .silent }
+    var waiting = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
+    var answer: UInt8 = 0
+    guard poll(&waiting, 1, patience) == 1, read(ends[0], &answer, 1) == 1 else {
+      kill(child, SIGKILL)
+      return .silent
+    }
+    waitpid(child, nil, 0)
+    switch Int32(answer) {
+    case 0: return .answers
+    case ENOTCONN: return .dead
+    case EACCES: return .foreign
+    default: return .silent
+    }
+  }
+}

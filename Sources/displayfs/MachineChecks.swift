@@ -1,0 +1,155 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// What every view on this machine depends on. A few system calls each; nothing is changed.
+enum MachineChecks {
+  static var findings: [Finding] {
+    [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, mountHelper] + mounts
+  }
+
+  private static var device: Finding {
+    let path: FilePath = "/dev/fuse"
+    guard (try? path.stat()) != nil else {
+      return .problem(
+        "/dev/fuse", "it is missing, so nothing can be mounted",
+        do: "load the module (modprobe fuse as root), or give the container the device")
+    }
+    guard access("/dev/fuse", R_OK | W_OK) == 0 else {
+      return .problem("/dev/fuse", "this user may not open it", do: "chmod a+rw /dev/fuse as root")
+    }
+    return .ok("/dev/fuse", "this user may open it")
+  }
+
+  private static var mountingByUsers: Finding {
+    let check = "fusermount3"
+    guard let path = Program.path(of: check) else {
+      let text = "it is missing, so only root can mount"
+      let remedy = "install the package fuse3"
+      return geteuid() == 0 ? .advice(check, text, do: remedy) : .problem(check, text, do: remedy)
+    }
+    guard let status = try? path.stat(), status.permissions.contains(.setUserID), status.userID.rawValue == 0
+    else {
+      let text = "\(path) does not run as root, so users cannot mount"
+      let remedy = "chown root \(path) && chmod u+s \(path) as root, or install the package fuse3 anew"
+      return geteuid() == 0 ? .advice(check, text, do: remedy) : .problem(check, text, do: remedy)
+    }
+    return .ok(check, "users can mount with \(path)")
+  }
+
+  private static var sharingByUsers: Finding {
+    Mounter.userAllowsOthers()
+      ? .ok("user_allow_other", "users may share their mounts with allow_other")
+      : .advice(
+        "user_allow_other", "users other than root cannot share their mounts with allow_other",
+        do: "if they shall, add the line user_allow_other to /etc/fuse.conf")
+  }
+
+  /// openat2 came with Linux 5.6, passthrough of reads and writes with 6.9.
+  private static var kernel: Finding {
+    var name = utsname()
+    uname(&name)
+    let release = withUnsafeBytes(of: &name.release) { bytes in
+      Text.lossy(Array(bytes.prefix { $0 != 0 }))
+    }
+    let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+    guard numbers.count == 2 else { return .ok("kernel", release) }
+    let version = (numbers[0], numbers[1])
+    if version < (5, 6) {
+      return .problem(
+        "kernel", "\(release) is older than 5.6, which the rules for reaching files need",
+        do: "use a newer kernel")
+    }
+    if version < (6, 9) {
+      return .advice(
+        "kernel", "\(release) works; from 6.9 on reading and writing can be as fast as in the tree itself",
+        do: "use a newer kernel if speed matters")
+    }
+    return .ok("kernel", release)
+  }
+
+  /// What is enough for the directories that a busy desktop keeps in memory.
+  private static let watchesAdvised = 65_536
+
+  private static var changeWatches: Finding {
+    func limit(_ name: String) -> Int? {
+      Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/inotify/\(name)").flatMap {
+        Int(Text.lossy($0).prefix { $0.isNumber })
+      }
+    }
+    guard let watches = limit("max_user_watches"), let instances = limit("max_user_instances") else {
+      return .problem(
+        "inotify", "this kernel has none, so changes made beside a view are noticed late",
+        do: "use a kernel with CONFIG_INOTIFY_USER")
+    }
+    guard watches >= watchesAdvised else {
+      return .advice(
+        "inotify",
+        "each user may watch \(watches) directories; a view that remembers more is told of changes late",
+        do: "sysctl fs.inotify.max_user_watches=524288 as root")
+    }
+    return .ok("inotify", "\(watches) watches and \(instances) instances for each user")
+  }
+
+  /// Whether desktops know the types of packages (shared-mime-info).
+  private static var fileTypes: Finding {
+    let check = "file types"
+    let variable = getenv("XDG_DATA_DIRS").map { String(cString: $0) } ?? ""
+    let shared = (variable.isEmpty ? "/usr/local/share:/usr/share" : variable).split(separator: ":")
+    let own =
+      getenv("XDG_DATA_HOME").map { String(cString: $0) }
+      ?? getenv("HOME").map { String(cString: $0) + "/.local/share" }
+    let directories = shared.map { FilePath(String($0)) } + (own.map { [FilePath($0)] } ?? [])
+    if let place = directories.first(where: { knowsPackages($0.appending("mime/types")) }) {
+      return .ok(check, "packages have types and icons by \(place.appending("mime"))")
+    }
+    if let place = directories.first(where: {
+      (try? $0.appending("mime/packages/displayfs.xml").stat()) != nil
+    }) {
+      return .advice(
+        check, "the types of packages are there and not in the database",
+        do: "update-mime-database \(place)/mime")
+    }
+    return .advice(
+      check, "desktops take packages for tar archives",
+      do: "install the file types: Mount/install puts them in place, as the package does")
+  }
+
+  private static func knowsPackages(_ types: FilePath) -> Bool {
+    let list = Directory(descriptor: AT_FDCWD).wholeFile("\(types)") ?? []
+    return list.split(separator: UInt8(ascii: "\n")).contains(
+      Array("application/x-displayfs-package".utf8)[...])
+  }
+
+  private static var mountHelper: Finding {
+    access("/sbin/mount.displayfs", X_OK) == 0
+      ? .ok("/sbin/mount.displayfs", "mount(8) and fstab can mount views")
+      : .advice(
+        "/sbin/mount.displayfs", "mount(8) and fstab cannot mount views",
+        do: "link it to \(program), as Mount/install does")
+  }
+
+  private static var program: FilePath {
+    (try? FilePath("/proc/self/exe").resolvingSymlinks()) ?? "displayfs"
+  }
+
+  private static var mounts: [Finding] {
+    MountTable.displayfs.map { mount in
+      switch MountState.of(mount.mountPoint) {
+      case .answers, .foreign: .ok("mount", "\(mount.mountPoint) shows \(mount.source)")
+      case .dead:
+        .problem(
+          "mount",
+          "the daemon of \(mount.mountPoint) has died: programs get \"\(Errno(rawValue: ENOTCONN))\"",
+          do:
+            "displayfs unmount \(mount.mountPoint), then mount it again; what was written is in \(mount.source)"
+        )
+      case .silent:
+        .problem(
+          "mount", "the daemon of \(mount.mountPoint) does not answer: whoever asks it waits",
+          do: "look whether \(mount.source) answers (a server, a disk); if it does: "
+            + "echo 1 >/sys/fs/fuse/connections/\(mount.device)/abort as root, then displayfs unmount")
+      }
+    }
+  }
+}

@@ -1,0 +1,35 @@
+import Glibc
+import SystemPackage
+
+/// Other programs, found along PATH, or where the system keeps its own when a service was started without one.
+enum Program {
+  /// Runs a program to its end. Its exit status, or -1 when a signal ended it; nil when there is no such program.
+  static func run(_ name: String, _ arguments: [[UInt8]] = []) -> CInt? {
+    guard let child = start(name, arguments) else { return nil }
+    var status: CInt = 0
+    while waitpid(child, &status, 0) < 0 && errno == EINTR {}
+    return status & 0x7f == 0 ? (status >> 8) & 0xff : -1
+  }
+
+  /// Starts a program and does not wait for it. Its number, or nil when there is no such program.
+  @discardableResult static func start(_ name: String, _ arguments: [[UInt8]] = []) -> pid_t? {
+    guard let path = path(of: name) else { return nil }
+    var words: [UnsafeMutablePointer<CChar>?] = ([Array(name.utf8)] + arguments).map { word in
+      (word + [0]).withUnsafeBytes { strdup($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }
+    }
+    words.append(nil)
+    defer { for word in words { free(word) } }
+    fflush(nil)
+    var child: pid_t = 0
+    return path.withPlatformString { posix_spawn(&child, $0, nil, nil, &words, environ) } == 0 ? child : nil
+  }
+
+  /// Where a program is; nil when there is none that this user may run.
+  static func path(of name: String) -> FilePath? {
+    let path = getenv("PATH").map { String(cString: $0) } ?? ""
+    let directories = path.split(separator: ":").map(String.init) + ["/usr/local/bin", "/usr/bin", "/bin"]
+    return directories.map { FilePath($0).appending(name) }.first {
+      $0.withPlatformString { access($0, X_OK) } == 0
+    }
+  }
+}

@@ -1,0 +1,38 @@
+import ArgumentParser
+import Glibc
+import View
+
+/// How entries are told apart on a terminal.
+enum Style {
+  enum When: String, ExpressibleByArgument, CaseIterable {
+    case auto, always, never
+
+    /// For `auto`: on a terminal that can, unless `NO_COLOR` is set to something (no-color.org).
+    var holds: Bool {
+      switch self {
+      case .always: true
+      case .never: false
+      case .auto:
+        isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR").map { $0.pointee == 0 } ?? true
+          && getenv("TERM").map { strcmp($0, "dumb") != 0 } ?? false
+      }
+    }
+  }
+
+  /// The display name: its colour tells the kind, a line below it that it is localized, and a hidden one is dim.
+  static func painted(_ entry: Explanation) -> [UInt8] {
+    var codes: [String] = []
+    switch entry.kind {
+    case "directory": codes.append("1;34")
+    case "package": codes.append("1;35")
+    case "symlink": codes.append("36")
+    case "special": codes.append("33")
+    default: break
+    }
+    if entry.isLocalized { codes.append("4") }
+    if entry.isHidden { codes.append("2") }
+    guard !codes.isEmpty else { return entry.displayName.bytes }
+    return Array("\u{1B}[\(codes.joined(separator: ";"))m".utf8) + entry.displayName.bytes
+      + Array("\u{1B}[0m".utf8)
+  }
+}

@@ -1,0 +1,196 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// The commands that tell of this machine and of its mounts, and `ls` for people.
+@Suite(.mounting) struct MachineCommandTests {
+  private func view() throws -> MountedView {
+    try MountedView { root in try put("x", at: "\(root)/notes.txt") }
+  }
+
+  @Test func listNamesSourceAndMountPointOfEveryView() throws {
+    let view = try view()
+    let listed = Displayfs.run(["list"])
+    #expect(listed.status == 0)
+    #expect(listed.text.contains("\(view.source) on \(view.mountPoint) (rw,"), "\(listed.text)")
+    let mine = try #require(object(of: view, Displayfs.run(["list", "--json"])))
+    #expect(mine.contains("\"source\": \"\(view.source)\""))
+    #expect(mine.contains("\"state\": \"answers\""))
+    view.unmount()
+    #expect(!Displayfs.run(["list"]).text.contains(view.mountPoint))
+  }
+
+  /// The object about a view in a list of JSON objects, one on each line.
+  private func object(of view: MountedView, _ outcome: Outcome) -> Substring? {
+    outcome.text.split(separator: "\n").first { $0.contains(view.mountPoint) }
+  }
+
+  @Test func aDeadMountIsListedAsDeadAndIsAProblemToTheDoctor() throws {
+    let view = try view()
+    let daemon = try #require(view.daemon)
+    #expect(kill(daemon, SIGKILL) == 0)
+    try waitUntil { !isThere(view.mountPoint) }
+    let line = Displayfs.run(["list"]).text.split(separator: "\n").first { $0.contains(view.mountPoint) }
+    #expect(line?.contains("has died") == true)
+    let doctor = Displayfs.run(["doctor"])
+    #expect(doctor.status == 2)
+    #expect(doctor.text.contains("displayfs unmount \(view.mountPoint)"), "\(doctor.text)")
+  }
+
+  @Test func aStoppedDaemonIsListedAsSilentAndHoldsNobodyUp() throws {
+    let view = try view()
+    let daemon = try #require(view.daemon)
+    #expect(kill(daemon, SIGSTOP) == 0)
+    defer { kill(daemon, SIGCONT) }
+    // The view may have been asked before it stopped, and the kernel remembers for a while: then it answers without its daemon.
+    try waitUntil {
+      object(of: view, Displayfs.run(["list", "--json"]))?.contains("\"state\": \"silent\"") == true
+    }
+    let doctor = Displayfs.run(["doctor", "--json"])
+    #expect(doctor.status == 2)
+    #expect(doctor.text.contains("the daemon of \(view.mountPoint) does not answer"), "\(doctor.text)")
+    #expect(doctor.text.contains("/abort"))
+  }
+
+  @Test func theDoctorLooksAtEveryThingAViewDependsOn() throws {
+    let report = Displayfs.run(["doctor"]).text
+    for check in [
+      "/dev/fuse", "fusermount3", "user_allow_other", "kernel", "inotify", "file types",
+      "/sbin/mount.displayfs",
+    ] {
+      #expect(report.contains(check), "\(check) in \(report)")
+    }
+  }
+
+  @Test func theDoctorTellsOfTheDirectoryThatIsShown() throws {
+    let view = try view()
+    try put("x", at: view.real("trip.png"))
+    try put("x", at: view.real("trip.txt"))
+    let report = Displayfs.run(["doctor", view.source]).text
+    #expect(report.contains("extended attributes: \(view.source)"))
+    #expect(report.contains("nested mounts"))
+    #expect(report.contains("2 entries"), "\(report)")
+    #expect(report.contains(view.real("trip.png")))
+    makeDirectory(view.real("inside"))
+    #expect(Displayfs.run([view.source, view.real("inside")]).status == 0)
+    defer { _ = Displayfs.run(["unmount", view.real("inside")]) }
+    #expect(
+      Displayfs.run(["doctor", view.source]).text.contains("\(view.real("inside")) lies in its own source"))
+    #expect(Displayfs.run(["doctor", view.real("absent")]).status == 2)
+  }
+
+  @Test func theVersionNamesEveryPartThatMatters() {
+    for option in ["--version", "-V"] {
+      let version = Displayfs.run([option])
+      #expect(version.status == 0)
+      for part in [
+        "displayfs version ", "FUSE library version ", "using FUSE kernel interface version ", "Swift ",
+      ] {
+        #expect(version.text.contains(part), "\(version.text)")
+      }
+    }
+  }
+
+  @Test(arguments: ["bash", "zsh", "fish"]) func completionsAreScriptsOfTheirShell(shell: String) throws {
+    let script = Displayfs.run(["completions", shell])
+    #expect(script.status == 0)
+    #expect(script.text.contains("realpath"))
+    guard Shell.run(["which", shell]).status == 0 else { return }
+    let directory = try TemporaryDirectory()
+    let parsed = Shell.run(
+      "'\(Displayfs.path)' completions \(shell) >script; \(shell) -n script", in: directory.root)
+    #expect(parsed.status == 0, "\(parsed.errorText)")
+  }
+
+  /// As bash asks for them: words, which one, and what of it is there.
+  @Test(.needing("bash")) func optionsAreCompletedWithTheirValues() throws {
+    let place = try view()
+    let script = """
+      source <('\(Displayfs.path)' completions bash)
+      complete_after() {
+        COMP_WORDS=(displayfs mount -o "$@"); COMP_CWORD=$((2 + $#))
+        COMP_LINE="displayfs mount -o $(printf %s "$@")"; COMP_POINT=${#COMP_LINE}
+        COMPREPLY=(); _displayfs displayfs "${!##=}" -o; echo "${COMPREPLY[@]}"
+      }
+      complete_after ext; complete_after ro,hid; complete_after ro,tunnel = o; complete_after import =; complete_after lang
+      """
+    try put(script, at: place.real("script"))
+    let bin = String(Displayfs.path.prefix(upTo: Displayfs.path.lastIndex(of: "/")!))
+    let outcome = Shell.run("PATH='\(bin)':$PATH bash --norc script", in: place.source)
+    let lines = outcome.text.split(separator: "\n", omittingEmptySubsequences: false)
+    #expect(
+      lines.first == "extensions=hide extensions=all extensions=flag extensions=show", "\(outcome.complaint)")
+    #expect(
+      lines.dropFirst().first == "ro,hidden=reach ro,hidden=deny ro,hidden=show", "\(outcome.complaint)")
+    #expect(lines.dropFirst(2) == ["off", "on off", "language="], "\(outcome.complaint)")
+  }
+}
+
+/// `ls` as people read it.
+@Suite struct TreeListingTests {
+  private func tree() throws -> TemporaryDirectory {
+    let directory = try TemporaryDirectory()
+    try put("x", at: directory.path("notes.txt"))
+    try put("x", at: directory.path("Letter.rtfd/TXT.rtf"))
+    try put("x", at: directory.path("Sub/a.pdf"))
+    try put("\"Sub\" = \"Unter\";\n", at: directory.path("Sub/Sub.localized/.localized/de.strings"))
+    try put("x", at: directory.path(".secret"))
+    return directory
+  }
+
+  private func list(
+    _ directory: TemporaryDirectory, _ arguments: [String], _ variables: [String: String] = [:]
+  )
+    -> String
+  {
+    let outcome = Displayfs.run(
+      ["ls", "-o", "language=de,profile=plain", "--source", directory.root] + arguments + [directory.root],
+      with: variables)
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    return outcome.text
+  }
+
+  @Test func theTreeShowsWhatLiesBelow() throws {
+    let directory = try tree()
+    #expect(
+      list(directory, ["--tree"]) == """
+        ├── Letter
+        ├── Sub
+        │   ├── Unter
+        │   └── a
+        └── notes
+        """)
+    #expect(list(directory, ["--tree", "--json"]).contains("\(directory.path("Sub/a.pdf"))"))
+    #expect(list(directory, ["--tree", "-a"]).contains("├── .secret"))
+  }
+
+  @Test func coloursTellPackagesLocalizedNamesAndHiddenEntriesApart() throws {
+    let directory = try tree()
+    let lines = list(directory, ["-a", "--tree", "--color", "always"])
+    for part in [
+      "\u{1B}[1;35mLetter\u{1B}[0m", "\u{1B}[1;34mSub\u{1B}[0m", "\u{1B}[1;34;4mUnter\u{1B}[0m",
+      "\u{1B}[2m.secret\u{1B}[0m", "── notes",
+    ] {
+      #expect(lines.contains(part), "\(part) in \(lines)")
+    }
+  }
+
+  @Test func colouringIsForTerminalsAndRespectsNO_COLOR() throws {
+    let directory = try tree()
+    #expect(!list(directory, []).contains("\u{1B}"))
+    // script(1) gives its program a terminal.
+    guard Shell.run(["which", "script"]).status == 0 else { return }
+    func onTerminal(_ variables: [String: String]) -> Outcome {
+      Shell.run(
+        [
+          "script", "-qec", "'\(Displayfs.path)' ls --source '\(directory.root)' '\(directory.root)'",
+          "/dev/null",
+        ],
+        with: ["TERM": "xterm"].merging(variables) { $1 })
+    }
+    #expect(!onTerminal(["NO_COLOR": "1"]).text.contains("\u{1B}["))
+    #expect(onTerminal(["NO_COLOR": ""]).text.contains("\u{1B}["))
+    #expect(!onTerminal(["TERM": "dumb"]).text.contains("\u{1B}["))
+  }
+}
