@@ -1,6 +1,5 @@
 import CFuse
 import Glibc
-import Synchronization
 import SystemPackage
 
 /// Tells which entries of watched directories may have changed. (`inotify`)
@@ -33,9 +32,9 @@ public final class ChangeWatch: Sendable {
   }
 
   private let descriptor: Descriptor
-  private let watches = Mutex(Watches())
+  private let watches = Guarded(Watches())
   /// Held while events are delivered, so that whoever drains after another waits until those are.
-  private let delivery = Mutex(())
+  private let delivery = RecursionFreeLock()
 
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
   public init() throws(Errno) {
@@ -88,13 +87,13 @@ public final class ChangeWatch: Sendable {
   ///
   /// Handlers may start and stop watches; they must not drain.
   public func drain() {
-    delivery.withLock { _ in
-      withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
-        while true {
-          let count = read(descriptor.rawValue, buffer.baseAddress!, buffer.count)
-          if count <= 0 { return }
-          deliver(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-        }
+    delivery.lock()
+    defer { delivery.unlock() }
+    withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
+      while true {
+        let count = read(descriptor.rawValue, buffer.baseAddress!, buffer.count)
+        if count <= 0 { return }
+        deliver(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
       }
     }
   }

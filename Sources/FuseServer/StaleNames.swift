@@ -1,7 +1,7 @@
+import BackingTree
 import CFuse
 import DisplayNames
 import Glibc
-import Synchronization
 import View
 
 /// Makes the kernel forget names that a request has made stale.
@@ -14,7 +14,7 @@ final class StaleNames: @unchecked Sendable {
     var hasEnded = false
   }
 
-  private let state = Mutex(State())
+  private let state = Guarded(State())
   private let wake: UnsafeMutablePointer<sem_t>
 
   init() {

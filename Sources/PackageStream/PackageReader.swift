@@ -1,6 +1,5 @@
 import BackingTree
 import Glibc
-import Synchronization
 import SystemPackage
 
 /// The stream of a package, read at any offset.
@@ -11,7 +10,7 @@ public final class PackageReader: Sendable {
   public let layout: PackageLayout
 
   private let package: Descriptor
-  private let recent = Mutex<[OpenFile]>([])
+  private let recent = Guarded<[OpenFile]>([])
 
   /// Backing files kept open between reads.
   private static let keptOpen = 4

@@ -1,7 +1,6 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import Synchronization
 import SystemPackage
 
 /// The directory that the mount itself covers, when it lies inside SOURCE.
@@ -84,7 +83,7 @@ final class DirectoryHandleCache: Sendable {
   }
 
   private let limit: Int
-  private let state = Mutex(State())
+  private let state = Guarded(State())
 
   init(limit: Int) { self.limit = limit }
 

@@ -1,7 +1,6 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import Synchronization
 import SystemPackage
 
 /// What the mount remembers of one backing directory: its projection, kept right by the watch on the directory.
@@ -33,7 +32,7 @@ public final class DirectoryView: Sendable {
 
   private let lock = RecursionFreeLock()
   nonisolated(unsafe) private var state = State()
-  private let pending = Mutex(Pending())
+  private let pending = Guarded(Pending())
   private let watch: ChangeWatch?
   nonisolated(unsafe) private var watchKey: ChangeWatch.Key?
 

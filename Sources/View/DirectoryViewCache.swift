@@ -1,4 +1,4 @@
-import Synchronization
+import BackingTree
 
 /// The directory views in use, by node: the least recently used go first.
 final class DirectoryViewCache: Sendable {
@@ -10,7 +10,7 @@ final class DirectoryViewCache: Sendable {
     var clock: UInt64 = 0
   }
 
-  private let state = Mutex(State())
+  private let state = Guarded(State())
 
   func view(of id: NodeID) -> DirectoryView? {
     state.withLock { state in

@@ -1,6 +1,5 @@
 import BackingTree
 import Glibc
-import Synchronization
 
 /// A file that a program has open: its own backing descriptor, so that renames and unlinks do not touch it.
 public final class OpenFile: Sendable {
@@ -18,7 +17,7 @@ public final class OpenFile: Sendable {
 
 /// Which nodes are open, and through which descriptors: a file whose name is gone is still reached through them.
 final class OpenNodes: Sendable {
-  private let files = Mutex<[NodeID: [OpenFile]]>([:])
+  private let files = Guarded<[NodeID: [OpenFile]]>([:])
 
   func opened(_ file: OpenFile) { files.withLock { $0[file.node, default: []].append(file) } }
 

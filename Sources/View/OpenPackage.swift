@@ -4,7 +4,6 @@ import DisplayNames
 import Glibc
 import Logging
 import PackageStream
-import Synchronization
 import SystemPackage
 
 /// A package that a program has open as a file: its stream, as it was when it was opened.
@@ -19,7 +18,7 @@ public final class OpenPackage: Sendable {
   private let type: String
   private let package: Descriptor
   private let beginning: PackageSizes.Beginning?
-  private let state: Mutex<State>
+  private let state: Guarded<State>
 
   private struct State {
     var reader: PackageReader?
@@ -40,7 +39,7 @@ public final class OpenPackage: Sendable {
     self.node = node
     self.caller = caller
     self.beginning = beginning
-    state = Mutex(State(reader: reader))
+    state = Guarded(State(reader: reader))
   }
 
   /// The length of the stream in bytes.

@@ -2,7 +2,6 @@ import BackingTree
 import CFuse
 import Glibc
 import PackageStream
-import Synchronization
 import SystemPackage
 
 /// How long the streams of packages are and how they begin, remembered as long as the packages stay as they are.
@@ -41,7 +40,7 @@ final class PackageSizes: Sendable {
   private static let capacity = 4096
   private static let quickLook: Duration = .milliseconds(20)
   private static let longestBelief: Duration = .seconds(2)
-  private let remembered = Mutex<[FileIdentity: Remembered]>([:])
+  private let remembered = Guarded<[FileIdentity: Remembered]>([:])
 
   /// The measure of a package that a directory holds. A package that cannot be read whole counts as empty.
   func measure(_ name: UnsafePointer<CChar>, in parent: Directory, type: String) -> Measure {

@@ -1,5 +1,5 @@
+import BackingTree
 import DisplayNames
-import Synchronization
 
 /// When a name that comes back is taken for the one that went away.
 public enum TunnelMode: String, Sendable, CaseIterable {
@@ -80,7 +80,7 @@ public final class Tunnel: Sendable {
   private let mode: TunnelMode
   private let timeout: UInt64
   private let capacity: Int
-  private let ring = Mutex(Ring())
+  private let ring = Guarded(Ring())
 
   /// - Parameters:
   ///   - timeout: seconds; 0 remembers nothing.

@@ -3,7 +3,6 @@ import DisplayNames
 import Glibc
 import Logging
 import PackageStream
-import Synchronization
 import SystemPackage
 
 /// A view of a backing tree: the file system without FUSE.

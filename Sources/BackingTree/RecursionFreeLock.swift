@@ -1,0 +1,20 @@
+import Glibc
+
+/// A plain lock, for code that must hold two of them, or that guards no state but a course of events; `Guarded` is for
+/// the rest.
+package final class RecursionFreeLock: @unchecked Sendable {
+  private let raw: UnsafeMutablePointer<pthread_mutex_t>
+
+  package init() {
+    raw = .allocate(capacity: 1)
+    pthread_mutex_init(raw, nil)
+  }
+
+  deinit {
+    pthread_mutex_destroy(raw)
+    raw.deallocate()
+  }
+
+  package func lock() { pthread_mutex_lock(raw) }
+  package func unlock() { pthread_mutex_unlock(raw) }
+}
