@@ -1,6 +1,9 @@
 #define _GNU_SOURCE
 #include "session.h"
+#include "passthrough.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -14,27 +17,46 @@ struct in_header {
 
 enum { OPCODE_CREATE = 35, OPCODE_TMPFILE = 51 };
 
+static atomic_uint_fast64_t counts[DFS_OPCODES];
+
+uint64_t dfs_request_count(unsigned opcode) {
+  return opcode < DFS_OPCODES ? atomic_load_explicit(&counts[opcode], memory_order_relaxed) : 0;
+}
+
 static ssize_t read_request(int fd, void *buffer, size_t size, void *userdata) {
   (void)userdata;
   ssize_t count = read(fd, buffer, size);
   struct in_header *header = buffer;
+  if (count < (ssize_t)sizeof *header) return count;
+  if (header->opcode < DFS_OPCODES) {
+    atomic_fetch_add_explicit(&counts[header->opcode], 1, memory_order_relaxed);
+  }
+  dfs_passthrough_read(buffer, (size_t)count);
   // Both requests are laid out alike and answered alike.
-  if (count >= (ssize_t)sizeof *header && header->opcode == OPCODE_TMPFILE) header->opcode = OPCODE_CREATE;
+  if (header->opcode == OPCODE_TMPFILE) header->opcode = OPCODE_CREATE;
   return count;
 }
 
 static ssize_t write_reply(int fd, struct iovec *pieces, int count, void *userdata) {
   (void)userdata;
+  dfs_passthrough_write(pieces, count);
   return writev(fd, pieces, count);
+}
+
+static ssize_t splice_reply(int from, off_t *from_offset, int to, off_t *to_offset, size_t size, unsigned flags,
+                            void *userdata) {
+  (void)userdata;
+  return splice(from, from_offset, to, to_offset, size, flags);
 }
 
 int dfs_session_mount(struct fuse_session *session, const char *mount_point) {
   if (fuse_session_mount(session, mount_point)) return -1;
-  static const struct fuse_custom_io io = {.read = read_request, .writev = write_reply};
+  static const struct fuse_custom_io io = {.read = read_request, .writev = write_reply, .splice_send = splice_reply};
   if (fuse_session_custom_io(session, &io, fuse_session_fd(session))) {
     fuse_session_unmount(session);
     return -1;
   }
+  dfs_passthrough_use(fuse_session_fd(session));
   return 0;
 }
 

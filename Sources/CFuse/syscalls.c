@@ -10,10 +10,11 @@
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 const int dfs_O_PATH = O_PATH, dfs_O_DIRECTORY = O_DIRECTORY, dfs_O_NOFOLLOW = O_NOFOLLOW;
-const int dfs_O_TMPFILE = O_TMPFILE;
+const int dfs_O_TMPFILE = O_TMPFILE, dfs_O_DIRECT = O_DIRECT;
 const int dfs_SEEK_DATA = SEEK_DATA, dfs_SEEK_HOLE = SEEK_HOLE;
 const unsigned dfs_RENAME_NOREPLACE = RENAME_NOREPLACE, dfs_RENAME_EXCHANGE = RENAME_EXCHANGE;
 
@@ -43,6 +44,10 @@ ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset
 
 int dfs_ofd_lock(int fd, int command, void *lock) { return fcntl(fd, command, lock); }
 int dfs_flock(int fd, int operation) { return flock(fd, operation); }
+uint32_t dfs_file_system_magic(int fd) {
+  struct statfs status;
+  return fstatfs(fd, &status) == 0 ? (uint32_t)status.f_type : 0;
+}
 int dfs_syncfs(int fd) { return syncfs(fd); }
 
 int dfs_empty_path_link(int fd, int to_dir, const char *to) {

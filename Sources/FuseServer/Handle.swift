@@ -25,8 +25,11 @@ enum Handle {
   }
 
   /// The kernel has released what it had open.
-  static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, in view: View) {
-    if let file = file(info) { view.close(file) }
+  static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
+    if let file = file(info) {
+      request.server.passthrough.closed(file, for: request)
+      request.view.close(file)
+    }
     disown(info)
   }
 }

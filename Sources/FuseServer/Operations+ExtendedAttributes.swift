@@ -6,8 +6,12 @@ import View
 extension Operations {
   static func addExtendedAttributes(to table: inout fuse_lowlevel_ops) {
     table.getxattr = { raw, id, name, size in
-      Request(raw: raw!).replyValue(size) { (view, buffer) throws(Errno) in
-        try view.getAttribute(id, name!, into: buffer)
+      let request = Request(raw: raw!)
+      request.replyValue(size) { (view, buffer) throws(Errno) in
+        if id == NodeTable.root, strcmp(name!, Statistics.attribute) == 0 {
+          return try Statistics.report(of: request.server).copied(into: buffer)
+        }
+        return try view.getAttribute(id, name!, into: buffer)
       }
     }
     table.listxattr = { raw, id, size in

@@ -9,16 +9,17 @@ extension Operations {
     table.open = { raw, id, info in
       let request = Request(raw: raw!)
       do throws(Errno) {
+        var backing: CInt = 0
         switch try request.view.open(node: id, flags: info!.pointee.flags, caller: request.caller) {
         case .file(let file):
           info!.pointee.fh = Handle.own(file)
-
+          backing = request.server.passthrough.opened(file, for: request)
         case .package(let package):
           info!.pointee.fh = Handle.own(package)
           // Its bytes belong to this open alone: another one may find the package changed.
           info!.pointee.direct_io = 1
         }
-        if fuse_reply_open(raw, info) == -ENOENT { Handle.close(info, in: request.view) }
+        if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
       } catch { request.fail(error) }
     }
     table.create = { raw, parent, name, mode, info in
@@ -30,15 +31,16 @@ extension Operations {
           ? try request.view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: request.caller)
           : try request.view.create(parent, name!, mode: mode, flags: flags, caller: request.caller)
         info!.pointee.fh = Handle.own(created.file)
-        if !request.reply(created.entry, created: &info!.pointee) {
+        let backing = request.server.passthrough.opened(created.file, for: request)
+        if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
           request.view.forget(created.entry.id, count: 1)
-          Handle.close(info, in: request.view)
+          Handle.close(info, for: request)
         }
       } catch { request.fail(error) }
     }
     table.release = { raw, _, info in
       let request = Request(raw: raw!)
-      Handle.close(info, in: request.view)
+      Handle.close(info, for: request)
       request.succeed()
     }
     table.read = { raw, _, size, offset, info in
@@ -71,8 +73,15 @@ extension Operations {
       data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
       data.buf.fd = file.descriptor.rawValue
       data.buf.pos = offset
-      let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
-      if count < 0 { request.fail(Errno(rawValue: CInt(-count))) } else { fuse_reply_write(raw, count) }
+      do throws(Errno) {
+        // By the caller: whether set-user-ID bits stay depends on who writes.
+        let count = try request.caller.act { () throws(Errno) in
+          let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
+          if count < 0 { throw Errno(rawValue: CInt(-count)) }
+          return count
+        }
+        fuse_reply_write(raw, count)
+      } catch { request.fail(error) }
     }
     table.flush = { raw, _, info in
       let request = Request(raw: raw!)
@@ -98,7 +107,9 @@ extension Operations {
       let request = Request(raw: raw!)
       guard let file = Handle.file(info) else { return request.fail(.badFileDescriptor) }
       request.perform { (_) throws(Errno) in
-        try systemCall { dfs_fallocate(file.descriptor.rawValue, mode, offset, length) }
+        try request.caller.act { () throws(Errno) in
+          try systemCall { dfs_fallocate(file.descriptor.rawValue, mode, offset, length) }
+        }
       }
     }
     table.lseek = { raw, _, offset, whence, info in
@@ -120,13 +131,14 @@ extension Operations {
       do throws(Errno) {
         // EXDEV makes the caller copy by reading and writing, which a package can be.
         guard let source = Handle.file(infoIn), let target = Handle.file(infoOut) else { throw .improperLink }
-        fuse_reply_write(
-          raw,
+        let count = try request.caller.act { () throws(Errno) in
           try systemCall {
             dfs_copy_file_range(
               source.descriptor.rawValue, offsetIn, target.descriptor.rawValue, offsetOut, length,
               UInt32(flags))
-          })
+          }
+        }
+        fuse_reply_write(raw, count)
       } catch { request.fail(error) }
     }
   }

@@ -30,9 +30,9 @@ struct Request {
     fuse_reply_attr(raw, &attributes, server.caching.attributeTimeout)
   }
 
-  func reply(_ entry: Entry, created file: inout fuse_file_info) -> Bool {
+  func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {
     var out = parameters(entry)
-    return fuse_reply_create(raw, &out, &file) != -ENOENT
+    return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
   }
 
   func parameters(_ entry: Entry) -> fuse_entry_param {

@@ -10,6 +10,8 @@ public final class Server: @unchecked Sendable {
   public let view: View
   let caching: CachingPolicy
   let logger: Logger
+  let passthrough = Passthrough()
+  private let wantsPassthrough: Bool
   private let onReady: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
   private let staleNames = StaleNames()
@@ -21,9 +23,12 @@ public final class Server: @unchecked Sendable {
     public let description: String
   }
 
-  /// - Parameter onReady: called once, when the kernel has greeted the daemon: from then on the mount answers.
-  public init(view: View, onReady: @escaping @Sendable () -> Void) {
+  /// - Parameters:
+  ///   - passthrough: whether the kernel shall read and write the backing files itself where it can.
+  ///   - onReady: called once, when the kernel has greeted the daemon: from then on the mount answers.
+  public init(view: View, passthrough: Bool = true, onReady: @escaping @Sendable () -> Void) {
     self.view = view
+    wantsPassthrough = passthrough
     self.onReady = onReady
     logger = view.logger
     caching = CachingPolicy(entryTimeout: 0, attributeTimeout: 0)
@@ -88,6 +93,7 @@ public final class Server: @unchecked Sendable {
     want(FUSE_CAP_PARALLEL_DIROPS)
     // A spliced request cannot be looked at before libfuse does.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
+    passthrough.negotiate(&connection, isWanted: wantsPassthrough, isStacked: view.isOnOverlay)
     connection.max_background = 64
     connection.congestion_threshold = 48
   }

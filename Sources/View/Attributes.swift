@@ -71,10 +71,13 @@ extension View {
       try systemCall { chmod(path, effective & 0o7777) }
     }
     if let size = change.size {
-      if let file {
-        try systemCall { ftruncate(file.descriptor.rawValue, off_t(size)) }
-      } else {
-        try systemCall { truncate(path, off_t(size)) }
+      // By the caller: whether set-user-ID bits stay depends on who cuts.
+      try caller.act { () throws(Errno) in
+        if let file {
+          try setSize(file.descriptor.rawValue, size)
+        } else {
+          try systemCall { truncate(path, off_t(size)) }
+        }
       }
     }
     if change.accessed != nil || change.modified != nil {

@@ -62,7 +62,8 @@ extension View {
       let found = Found(
         directory: directory, realName: realName, status: try fileStatus(descriptor.rawValue), facet: .plain)
       let entry = entry(found, in: parent)
-      let file = OpenFile(descriptor: descriptor, node: entry.id, flags: flags)
+      let file = OpenFile(
+        descriptor: descriptor, node: entry.id, flags: flags, mode: found.status.st_mode)
       openNodes.opened(file)
       return CreatedFile(entry: entry, file: file)
     }

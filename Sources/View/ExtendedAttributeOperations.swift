@@ -13,10 +13,7 @@ extension View {
   ) throws(Errno) -> Int {
     if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 {
       let value = try answer(String(cString: name + Self.ownPrefix.utf8.count), for: id)
-      if buffer.count == 0 { return value.count }
-      guard value.count <= buffer.count else { throw Errno(rawValue: ERANGE) }
-      buffer.copyBytes(from: value)
-      return value.count
+      return try value.copied(into: buffer)
     }
     return try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.get(name, into: buffer) }
   }
@@ -79,5 +76,18 @@ extension View {
     case "reason": return Array(explanation.reason.utf8)
     default: throw Errno(rawValue: ENODATA)
     }
+  }
+}
+
+extension [UInt8] {
+  /// The value of an extended attribute, as getxattr(2) hands it out. - Returns: its length, also when nothing but that is
+  /// asked for with an empty buffer.
+  ///
+  /// - Throws: ERANGE when the buffer is too small.
+  public func copied(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
+    if buffer.count == 0 { return count }
+    guard count <= buffer.count else { throw Errno(rawValue: ERANGE) }
+    buffer.copyBytes(from: self)
+    return count
   }
 }

@@ -56,14 +56,16 @@ extension View {
 
   /// Opens a backing file, checked to be the one that the node stands for before anything is done to it.
   func open(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
-    let descriptor = try openChecked(id, flags: flags, caller: caller)
-    if flags & O_TRUNC != 0 { try systemCall { ftruncate(descriptor.rawValue, 0) } }
-    let file = OpenFile(descriptor: descriptor, node: id, flags: flags)
+    let file = try openChecked(id, flags: flags, caller: caller)
+    // By the caller: whether set-user-ID bits stay depends on who cuts.
+    if flags & O_TRUNC != 0 {
+      try caller.act { () throws(Errno) in try setSize(file.descriptor.rawValue, 0) }
+    }
     openNodes.opened(file)
     return file
   }
 
-  private func openChecked(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Descriptor {
+  private func openChecked(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
     do throws(Errno) { return try openOnce(id, flags: flags, caller: caller) } catch {
       guard releaseDescriptors(after: error) else { throw error }
       return try openOnce(id, flags: flags, caller: caller)
@@ -78,7 +80,7 @@ extension View {
     return true
   }
 
-  private func openOnce(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Descriptor {
+  private func openOnce(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
     // Programs are executed without being read by whoever runs them; the kernel has checked that they may.
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
     let backing = backingFlags(flags) & ~0x20
@@ -89,7 +91,10 @@ extension View {
           if isExecution { return try parent.open(name, backing) }
           return try caller.act { () throws(Errno) in try parent.open(name, backing) }
         }
-        if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
+        let status = try fileStatus(found.rawValue)
+        if FileIdentity(status) == location.identity {
+          return OpenFile(descriptor: found, node: id, flags: flags, mode: status.st_mode)
+        }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error
@@ -97,10 +102,12 @@ extension View {
       }
     }
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
-    return Descriptor(
+    let again = Descriptor(
       adopting: try systemCall {
         Glibc.open("/proc/self/fd/\(open.descriptor.rawValue)", backing | O_CLOEXEC)
       })
+    let mode = try fileStatus(again.rawValue).st_mode
+    return OpenFile(descriptor: again, node: id, flags: flags, mode: mode)
   }
 
   /// Makes a file without a name. (open with O_TMPFILE)
@@ -113,7 +120,7 @@ extension View {
     }
     let status = try fileStatus(descriptor.rawValue)
     let node = nodes.remember(FileIdentity(status), facet: .plain, parent: parent, name: "")
-    let file = OpenFile(descriptor: descriptor, node: node.id, flags: flags)
+    let file = OpenFile(descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode)
     openNodes.opened(file)
     return CreatedFile(
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)

@@ -1,4 +1,5 @@
 import BackingTree
+import CFuse
 import Glibc
 
 /// A file that a program has open: its own backing descriptor, so that renames and unlinks do not touch it.
@@ -6,12 +7,23 @@ public final class OpenFile: Sendable {
   public let descriptor: Descriptor
   public let node: NodeID
   /// Whether it was opened for writing.
-  let mayWrite: Bool
+  public let mayWrite: Bool
+  /// Whether writing to it may have to take a set-user-ID or set-group-ID bit away, which depends on who writes.
+  public let isSetID: Bool
 
-  init(descriptor: consuming Descriptor, node: NodeID, flags: CInt) {
+  /// - Parameter mode: the file's, when it was opened.
+  init(descriptor: consuming Descriptor, node: NodeID, flags: CInt, mode: mode_t) {
     self.descriptor = descriptor
     self.node = node
     mayWrite = flags & O_ACCMODE != O_RDONLY
+    isSetID = mode & (S_ISUID | S_ISGID) != 0
+  }
+
+  /// Its data will pass through the daemon, whose buffers are not aligned as O_DIRECT wants them: the kernel keeps the
+  /// caller's side of it.
+  public func readAndWriteBuffered() {
+    let flags = fcntl(descriptor.rawValue, F_GETFL)
+    if flags & dfs_O_DIRECT != 0 { _ = fcntl(descriptor.rawValue, F_SETFL, flags & ~dfs_O_DIRECT) }
   }
 }
 

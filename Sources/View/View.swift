@@ -56,6 +56,9 @@ public final class View: Sendable {
 
   let rootDevice: UInt64
 
+  /// Whether SOURCE lies on overlayfs, as in most containers.
+  public var isOnOverlay: Bool { FileSystemKind(of: rootHandle.directory.descriptor).isOverlay }
+
   /// Told of a name that the kernel may still have for a directory that is no longer there. Set before the first request.
   nonisolated(unsafe) public var onStaleName: (@Sendable (NodeID, Name) -> Void)?
 

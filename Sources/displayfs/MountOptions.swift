@@ -6,6 +6,8 @@ struct MountOptions {
   var view = ViewOptions()
   var tunnel = TunnelOptions()
   var importsPackages = true
+  /// Whether the kernel shall read and write the backing files itself.
+  var passthrough = true
   /// For libfuse and the kernel.
   var fuse: [String] = []
   var isReadOnly = false
@@ -30,6 +32,7 @@ struct MountOptions {
   private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
   private static let own = [
     "extensions", "hidden", "packages", "profile", "language", "tunnel", "tunnel-timeout", "import",
+    "passthrough",
   ]
   /// What can be typed for an option, for shells to complete: each choice, or the name where the values cannot be listed.
   static var completions: [String] {
@@ -75,11 +78,11 @@ struct MountOptions {
         }
       } catch { throw Failure(.usage, "\(error)") }
       if try tunnel.set(name, to: parts[1]) { return }
-      if name == "import" {
+      if name == "import" || name == "passthrough" {
         guard ["on", "off"].contains(parts[1]) else {
-          throw Failure(.usage, "import=\(parts[1]): not a value of this option; use one of: on, off")
+          throw Failure(.usage, "\(option): not a value of this option; use one of: on, off")
         }
-        importsPackages = parts[1] == "on"
+        if name == "import" { importsPackages = parts[1] == "on" } else { passthrough = parts[1] == "on" }
         return
       }
     } else if Self.own.contains(name) || Self.passedWithValue.contains(name) {

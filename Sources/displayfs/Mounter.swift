@@ -47,7 +47,7 @@ struct Mounter {
         tunnel: Tunnel(mode: options.tunnel.mode, timeout: options.tunnel.timeout),
         importsPackages: options.importsPackages, logger: logger)
     } catch { throw Failure(.system, "\(source): \(error)") }
-    let server = Server(view: view, onReady: onReady)
+    let server = Server(view: view, passthrough: options.passthrough, onReady: onReady)
     do throws(Server.MountError) {
       try server.run(at: mountPoint, options: fuseOptions, debug: debug)
     } catch { throw Failure(.mount, "\(error)") }

@@ -2,3 +2,4 @@
 #pragma once
 #include "syscalls.h"
 #include "session.h"
+#include "passthrough.h"

@@ -2,6 +2,7 @@
 #pragma once
 #define FUSE_USE_VERSION 314
 #include <fuse3/fuse_lowlevel.h>
+#include <stdint.h>
 
 struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lowlevel_ops *operations, size_t size,
                                      void *userdata);
@@ -12,3 +13,6 @@ int dfs_session_mount(struct fuse_session *session, const char *mount_point);
 void dfs_print_fuse_versions(void);
 // Serves requests with several threads until the session ends. 0, or a negative errno.
 int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clone_fd);
+// How many requests of a kind (enum fuse_opcode of linux/fuse.h) have come since the session began.
+enum { DFS_OPCODES = 64 };
+uint64_t dfs_request_count(unsigned opcode);

@@ -19,6 +19,8 @@ int dfs_fallocate(int fd, int mode, off_t offset, off_t length);
 ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset, size_t length, unsigned flags);
 int dfs_ofd_lock(int fd, int command, void *flock);
 int dfs_flock(int fd, int operation);
+// f_type of statfs(2), 0 on an error.
+uint32_t dfs_file_system_magic(int fd);
 int dfs_syncfs(int fd);
 int dfs_empty_path_link(int fd, int to_dir, const char *to);
 
@@ -29,7 +31,7 @@ int dfs_set_thread_groups(const gid_t *groups, size_t count);
 void dfs_set_thread_umask(mode_t mask);
 
 // Constants that Swift does not see, as values.
-extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE;
+extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
 extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE;
 // fork, which Swift hides because the child may only go on in a process that has one thread.

@@ -1,0 +1,177 @@
+#define _GNU_SOURCE
+#include "passthrough.h"
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/fuse.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef struct __user_cap_data_struct capabilities[_LINUX_CAPABILITY_U32S_3];
+static struct __user_cap_header_struct this_thread = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+// Gives CAP_FSETID up for a moment: what the kernel writes for us is written with the rights of whoever registered the
+// file, and a set-user-ID bit must not outlive a write by somebody who may not keep it. Whether there was any.
+static int give_up_fsetid(capabilities own) {
+  if (syscall(SYS_capget, &this_thread, own) || !(own[0].effective & 1u << CAP_FSETID)) return 0;
+  capabilities less;
+  memcpy(less, own, sizeof less);
+  less[0].effective &= ~(1u << CAP_FSETID);
+  return syscall(SYS_capset, &this_thread, less) == 0;
+}
+
+static int register_backing(fuse_req_t request, int fd);
+
+int dfs_backing_open(fuse_req_t request, int fd) {
+  capabilities own;
+  int gave_up = give_up_fsetid(own);
+  int id = register_backing(request, fd);
+  int error = errno;
+  if (gave_up) syscall(SYS_capset, &this_thread, own);
+  errno = error;
+  return id > 0 ? id : -1;
+}
+
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+
+int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth) {
+  connection->max_backing_stack_depth = depth;
+  fuse_set_feature_flag(connection, FUSE_CAP_HANDLE_KILLPRIV_V2);
+  return fuse_set_feature_flag(connection, FUSE_CAP_PASSTHROUGH);
+}
+
+static int register_backing(fuse_req_t request, int fd) { return fuse_passthrough_open(request, fd); }
+
+void dfs_backing_close(fuse_req_t request, int backing) { fuse_passthrough_close(request, backing); }
+
+int dfs_reply_open(fuse_req_t request, struct fuse_file_info *info, int backing) {
+  info->backing_id = backing;
+  return fuse_reply_open(request, info);
+}
+
+int dfs_reply_create(fuse_req_t request, const struct fuse_entry_param *entry, struct fuse_file_info *info, int backing) {
+  info->backing_id = backing;
+  return fuse_reply_create(request, entry, info);
+}
+
+void dfs_passthrough_read(const void *request, size_t size) { (void)request, (void)size; }
+void dfs_passthrough_write(struct iovec *pieces, int count) { (void)pieces, (void)count; }
+void dfs_passthrough_use(int device) { (void)device; }
+
+#else
+
+// What linux/fuse.h of the distribution may not have yet (protocol 7.40).
+enum { INIT_PASSTHROUGH = 1u << 5 /* bit 37 */, OPEN_PASSTHROUGH = 1u << 7 };
+struct backing_map {
+  int32_t fd;
+  uint32_t flags;
+  uint64_t padding;
+};
+#define BACKING_OPEN _IOW(FUSE_DEV_IOC_MAGIC, 1, struct backing_map)
+#define BACKING_CLOSE _IOW(FUSE_DEV_IOC_MAGIC, 2, uint32_t)
+struct open_out {
+  uint64_t handle;
+  uint32_t flags;
+  int32_t backing;
+};
+struct init_out_tail {
+  uint32_t flags2, max_stack_depth;
+};
+
+static int device = -1;
+static atomic_uint_fast64_t init_request;
+static uint32_t offered, offered2;
+static unsigned wanted_depth;
+
+void dfs_passthrough_use(int fd) { device = fd; }
+
+void dfs_passthrough_read(const void *request, size_t size) {
+  const struct fuse_in_header *header = request;
+  const struct fuse_init_in *init = (const void *)(header + 1);
+  if (header->opcode != FUSE_INIT || size < sizeof *header + sizeof *init) return;
+  offered = init->flags;
+  offered2 = init->flags & FUSE_INIT_EXT ? init->flags2 : 0;
+  atomic_store(&init_request, header->unique);
+}
+
+void dfs_passthrough_write(struct iovec *pieces, int count) {
+  uint64_t expected = atomic_load_explicit(&init_request, memory_order_relaxed);
+  if (!expected) return;
+  const struct fuse_out_header *header = pieces[0].iov_base;
+  if (header->unique != expected) return;
+  atomic_store(&init_request, 0);
+  if (!wanted_depth || count < 2 || pieces[1].iov_len < sizeof(struct fuse_init_out)) return;
+  struct fuse_init_out *out = pieces[1].iov_base;
+  // Else the kernel asks for security.capability before every single write.
+  out->flags |= FUSE_INIT_EXT | (offered & FUSE_HANDLE_KILLPRIV_V2);
+  struct init_out_tail tail = {out->flags2 | INIT_PASSTHROUGH, wanted_depth};
+  memcpy((char *)out + offsetof(struct fuse_init_out, flags2), &tail, sizeof tail);
+}
+
+int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth) {
+  (void)connection;
+  if (offered2 & INIT_PASSTHROUGH) wanted_depth = depth;
+  return wanted_depth != 0;
+}
+
+static int register_backing(fuse_req_t request, int fd) {
+  (void)request;
+  struct backing_map map = {.fd = fd};
+  return ioctl(device, BACKING_OPEN, &map);
+}
+
+void dfs_backing_close(fuse_req_t request, int backing) {
+  (void)request;
+  uint32_t id = (uint32_t)backing;
+  ioctl(device, BACKING_CLOSE, &id);
+}
+
+static struct open_out opened(const struct fuse_file_info *info, int backing) {
+  return (struct open_out){info->fh, OPEN_PASSTHROUGH | (info->noflush ? FOPEN_NOFLUSH : 0), backing};
+}
+
+int dfs_reply_open(fuse_req_t request, struct fuse_file_info *info, int backing) {
+  if (!backing) return fuse_reply_open(request, info);
+  struct open_out out = opened(info, backing);
+  return fuse_reply_iov(request, &(struct iovec){&out, sizeof out}, 1);
+}
+
+static uint32_t fraction(double seconds) { return (uint32_t)((seconds - (double)(uint64_t)seconds) * 1e9); }
+
+int dfs_reply_create(fuse_req_t request, const struct fuse_entry_param *entry, struct fuse_file_info *info, int backing) {
+  if (!backing) return fuse_reply_create(request, entry, info);
+  const struct stat *status = &entry->attr;
+  struct {
+    struct fuse_entry_out entry;
+    struct open_out open;
+  } out = {
+      .entry = {.nodeid = entry->ino,
+                .generation = entry->generation,
+                .entry_valid = (uint64_t)entry->entry_timeout,
+                .attr_valid = (uint64_t)entry->attr_timeout,
+                .entry_valid_nsec = fraction(entry->entry_timeout),
+                .attr_valid_nsec = fraction(entry->attr_timeout),
+                .attr = {.ino = status->st_ino,
+                         .size = (uint64_t)status->st_size,
+                         .blocks = (uint64_t)status->st_blocks,
+                         .atime = (uint64_t)status->st_atim.tv_sec,
+                         .mtime = (uint64_t)status->st_mtim.tv_sec,
+                         .ctime = (uint64_t)status->st_ctim.tv_sec,
+                         .atimensec = (uint32_t)status->st_atim.tv_nsec,
+                         .mtimensec = (uint32_t)status->st_mtim.tv_nsec,
+                         .ctimensec = (uint32_t)status->st_ctim.tv_nsec,
+                         .mode = status->st_mode,
+                         .nlink = (uint32_t)status->st_nlink,
+                         .uid = status->st_uid,
+                         .gid = status->st_gid,
+                         .rdev = (uint32_t)status->st_rdev,
+                         .blksize = (uint32_t)status->st_blksize}},
+      .open = opened(info, backing),
+  };
+  return fuse_reply_iov(request, &(struct iovec){&out, sizeof out}, 1);
+}
+
+#endif

@@ -1,0 +1,35 @@
+import CFuse
+
+/// What a mount tells of itself: the extended attribute ``attribute`` of its root, one `name: value` on each line.
+enum Statistics {
+  /// Reserved by the mount; `displayfs status` asks for it.
+  static let attribute = "user.displayfs.status"
+
+  static func report(of server: Server) -> [UInt8] {
+    let lines =
+      server.passthrough.report + [
+        ("known files", "\(server.view.nodes.count)"), ("requests", requests),
+      ]
+    return Array(lines.map { "\($0.0): \($0.1)\n" }.joined().utf8)
+  }
+
+  /// What the kernel asked for, the most frequent first.
+  private static var requests: String {
+    let counts = names.map { (name: $0.name, count: dfs_request_count($0.code)) }.filter { $0.count > 0 }
+    return counts.sorted { $0.count > $1.count }.map { "\($0.count) \($0.name)" }.joined(separator: ", ")
+  }
+
+  /// `enum fuse_opcode` of linux/fuse.h.
+  private static let names: [(code: UInt32, name: String)] = [
+    (1, "lookup"), (2, "forget"), (3, "getattr"), (4, "setattr"), (5, "readlink"), (6, "symlink"),
+    (8, "mknod"),
+    (9, "mkdir"), (10, "unlink"), (11, "rmdir"), (12, "rename"), (13, "link"), (14, "open"), (15, "read"),
+    (16, "write"), (17, "statfs"), (18, "release"), (20, "fsync"), (21, "setxattr"), (22, "getxattr"),
+    (23, "listxattr"), (24, "removexattr"), (25, "flush"), (26, "init"), (27, "opendir"), (28, "readdir"),
+    (29, "releasedir"), (30, "fsyncdir"), (34, "access"), (35, "create"), (36, "interrupt"),
+    (42, "batch_forget"),
+    (43, "fallocate"), (44, "readdirplus"), (45, "rename2"), (46, "lseek"), (47, "copy_file_range"),
+    (50, "syncfs"),
+    (51, "tmpfile"), (52, "statx"),
+  ]
+}

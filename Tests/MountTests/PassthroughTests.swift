@@ -1,0 +1,197 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// Data that the kernel takes from the backing files itself, and what falls back to the daemon: both look alike.
+@Suite(.mounting) struct PassthroughTests {
+  static let modes = ["passthrough=on", "passthrough=off", "passthrough=on,profile=none"]
+
+  private func view(_ options: String) throws -> MountedView {
+    try MountedView(options) { root in try put("0123456789", at: "\(root)/notes.txt") }
+  }
+
+  /// A line of `displayfs status`.
+  private func reported(_ name: String, of view: MountedView) throws -> String {
+    let outcome = Displayfs.run(["status", view.mountPoint])
+    try #require(outcome.status == 0, "\(outcome.errorText)")
+    let line = try #require(outcome.text.split(separator: "\n").first { $0.hasPrefix("\(name): ") })
+    return String(line.dropFirst(name.utf8.count + 2))
+  }
+
+  /// Whether this machine passes data through at all.
+  private func isOn(_ view: MountedView) throws -> Bool {
+    try reported("passthrough", of: view).hasPrefix("on")
+  }
+
+  @Test func statusTellsWhetherDataPassesThroughAndWhyNot() throws {
+    let on = try view("")
+    _ = text(on.at("notes.txt"))
+    if try isOn(on) {
+      #expect(try reported("opens passed through", of: on) == "1")
+      #expect(try reported("opens served by the daemon", of: on) == "0")
+    } else {
+      #expect(try reported("opens served by the daemon", of: on) == "1")
+    }
+    let off = try view("passthrough=off")
+    _ = text(off.at("notes.txt"))
+    #expect(try reported("passthrough", of: off) == "off: switched off by -o passthrough=off")
+    #expect(try reported("opens served by the daemon", of: off) == "1")
+    #expect(Displayfs.run(["status", off.source]).status != 0)
+  }
+
+  @Test func readsAndWritesThatPassThroughAreNoRequests() throws {
+    let view = try view("")
+    guard try isOn(view) else { return }
+    let file = try OpenFile(view.at("notes"), O_RDWR)
+    for round in 0..<20 {
+      #expect(file.write("\(round % 10)", at: round) == 1)
+      #expect(file.text(1, at: round) == "\(round % 10)")
+    }
+    let requests = try reported("requests", of: view)
+    #expect(!requests.contains(" read,") && !requests.contains(" write"), "\(requests)")
+    #expect(text(view.real("notes.txt")) == "01234567890123456789")
+  }
+
+  @Test(arguments: modes) func sizeAndTimeAreRightAfterEveryKindOfWrite(options: String) throws {
+    let view = try view(options)
+    let name = options.contains("none") ? "notes.txt" : "notes"
+    let file = try OpenFile(view.at(name), O_RDWR)
+    func agree(_ step: String) throws {
+      let real = try #require(status(view.real("notes.txt")))
+      for shown in [file.status, try #require(status(view.at(name)))] {
+        #expect(shown.st_size == real.st_size, "\(step)")
+        #expect(shown.st_blocks == real.st_blocks, "\(step)")
+        #expect(shown.st_mtim.tv_sec == real.st_mtim.tv_sec, "\(step)")
+        #expect(shown.st_mtim.tv_nsec == real.st_mtim.tv_nsec, "\(step)")
+      }
+      #expect(contents(view.at(name)) == contents(view.real("notes.txt")), "\(step)")
+    }
+    // A time of its own, so that whatever is written changes it.
+    _ = Shell.run("touch -d @1000000000 '\(view.real("notes.txt"))'")
+    try agree("touched in the backing tree")
+    #expect(file.write("more", at: 10) == 4)
+    try agree("written")
+    #expect(file.write("far", at: 1 << 20) == 3)
+    try agree("written beyond the end")
+    let appending = try OpenFile(view.at(name), O_WRONLY | O_APPEND)
+    #expect(appending.write("appended") == 8)
+    try agree("appended")
+    #expect(truncate(view.at("notes.txt"), 100) == 0)
+    try agree("cut by another name")
+    #expect(ftruncate(file.descriptor, 5000) == 0)
+    try agree("made longer")
+    #expect(try OpenFile(view.real("notes.txt"), O_WRONLY | O_APPEND).write("behind") == 6)
+    try agree("appended behind the mount")
+    let cut = try OpenFile(view.at(name), O_WRONLY | O_TRUNC)
+    #expect(cut.write("new") == 3)
+    try agree("opened with O_TRUNC")
+  }
+
+  @Test(arguments: modes) func mappingsReadsAndWritesAreOneFile(options: String) throws {
+    let view = try view(options)
+    let name = options.contains("none") ? "notes.txt" : "notes"
+    let file = try OpenFile(view.at(name), O_RDWR)
+    let mapped = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
+    try #require(mapped != MAP_FAILED)
+    let bytes = mapped.assumingMemoryBound(to: UInt8.self)
+    bytes[0] = UInt8(ascii: "M")
+    #expect(file.text(2) == "M1")
+    #expect(file.write("W", at: 1) == 1)
+    #expect(bytes[1] == UInt8(ascii: "W"))
+    #expect(msync(mapped, 4096, CInt(MS_SYNC)) == 0)
+    #expect(text(view.real("notes.txt")) == "MW23456789")
+    bytes[2] = UInt8(ascii: "L")
+    munmap(mapped, 4096)
+    #expect(file.text(10) == "MWL3456789")
+    #expect(text(view.at(name)) == "MWL3456789")
+    let copy = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.descriptor, 0))
+    copy.assumingMemoryBound(to: UInt8.self)[0] = UInt8(ascii: "P")
+    #expect(file.text(1) == "M")
+    munmap(copy, 4096)
+  }
+
+  @Test(arguments: modes) func holesStayHoles(options: String) throws {
+    let view = try view(options)
+    let file = try OpenFile(view.at("sparse.bin"), O_RDWR | O_CREAT)
+    #expect(file.write("end", at: 64 << 20) == 3)
+    #expect(file.status.st_size == 64 << 20 + 3)
+    #expect(file.status.st_blocks * 512 < 1 << 20)
+    #expect(file.bytes(4, at: 32 << 20) == [0, 0, 0, 0])
+    #expect(lseek(file.descriptor, 0, dfs_SEEK_DATA) == 64 << 20)
+  }
+
+  @Test(arguments: modes) func directIODoesWhatTheBackingFileSystemDoes(options: String) throws {
+    let view = try view(options)
+    let direct: CInt = 0o40000
+    let content = [UInt8](repeating: 0x41, count: 16384)
+    for path in [view.real("real.bin"), view.real("mounted.bin")] { try put(content, at: path) }
+    guard let real = try? OpenFile(view.real("real.bin"), O_RDWR | direct) else { return }
+    let file = try OpenFile(view.at("mounted.bin"), O_RDWR | direct)
+    let buffer = UnsafeMutableRawPointer.allocate(byteCount: 4096, alignment: 4096)
+    defer { buffer.deallocate() }
+    memset(buffer, 0x42, 4096)
+    for target in [real, file] {
+      #expect(pwrite(target.descriptor, buffer, 4096, 4096) == 4096)
+      memset(buffer, 0x42, 4096)
+      #expect(pread(target.descriptor, buffer, 4096, 0) == 4096)
+      #expect(buffer.load(as: UInt8.self) == 0x41)
+      memset(buffer, 0x42, 4096)
+    }
+    let isSame = contents(view.at("mounted.bin")) == contents(view.real("real.bin"))
+    #expect(isSame)
+  }
+
+  /// The kernel refuses to open a node in two ways at once, so whoever comes second must follow the first.
+  @Test(arguments: modes) func openAndClosedByManyAtOnce(options: String) throws {
+    let view = try view(options)
+    let script = """
+      worker() { i=0; while [ $i -lt 60 ]; do
+        cat notes.txt >/dev/null && printf x >>log.txt && printf y 1<>notes.txt || echo failed; i=$((i+1)); done; }
+      for n in 1 2 3 4 5 6; do worker & done; wait; stat -c %s log.txt
+      """
+    let outcome = view.shell(script)
+    #expect(outcome.text == "360", "\(outcome.errorText)")
+    #expect(text(view.real("notes.txt")) == "y123456789")
+  }
+
+  @Test(.asRoot, arguments: modes) func setUserIDBitsDoNotOutliveAWriteByAnother(options: String) throws {
+    let view = try view("allow_other," + options)
+    let writer = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all sh -c"
+    for (step, prepare, write) in [
+      ("written", "chmod 4777 tool", "printf x 1<>tool"),
+      ("appended", "chmod 4777 tool", "printf x >>tool"),
+      ("emptied", "chmod 4777 tool", ": >tool"),
+      ("group", "chmod 2777 tool", "printf x >>tool"),
+    ] {
+      let outcome = view.shell(
+        "printf content >tool; \(prepare); \(writer) '\(write)' || exit 1; stat -c %a tool; stat -c %a $SOURCE/tool"
+      )
+      #expect(outcome.text == "777\n777", "\(step): \(outcome.errorText)")
+    }
+    // Set while it is open by both, the first of whom may keep it.
+    let outcome = view.shell(
+      """
+      printf content >late; chmod 777 late; : >flag; chmod 666 flag; exec 3<>late
+      \(writer) 'exec 4>>late; echo opened >flag; until grep -q go flag; do sleep 0.05; done; printf x >&4' &
+      until grep -q opened flag; do sleep 0.05; done
+      chmod 4777 late; echo go >flag; wait $!; stat -c %a $SOURCE/late
+      """)
+    #expect(outcome.text == "777", "\(outcome.errorText)")
+    // Root keeps them, as on the backing file system.
+    #expect(view.shell("printf content >own; chmod 4755 own; printf x >>own; stat -c %a own").text == "4755")
+  }
+
+  @Test(arguments: modes) func whatWasWrittenSurvivesTheDaemonsDeath(options: String) throws {
+    let view = try view(options)
+    let file = try OpenFile(view.at("saved.bin"), O_RDWR | O_CREAT)
+    #expect(file.write("written") == 7)
+    let daemon = Shell.run("pgrep -f -- '\(view.mountPoint)$'").text
+    try #require(!daemon.isEmpty)
+    #expect(Shell.run("kill -9 \(daemon)").status == 0)
+    #expect(text(view.real("saved.bin")) == "written")
+    // Whoever has it open may go on, or is told that it is gone; nobody hangs.
+    _ = file.write("more", at: 7)
+    _ = file.text()
+  }
+}
