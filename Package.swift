@@ -16,6 +16,7 @@ let package = Package(
     .target(name: "CFuse", linkerSettings: [.linkedLibrary("fuse3")]),
     .target(name: "DisplayNames"),
     .target(name: "MacMetadata"),
+    .target(name: "Configuration", dependencies: ["DisplayNames"]),
     .target(
       name: "BackingTree",
       dependencies: ["CFuse", .product(name: "SystemPackage", package: "swift-system")]),
@@ -39,13 +40,14 @@ let package = Package(
     .executableTarget(
       name: "displayfs",
       dependencies: [
-        "CFuse", "BackingTree", "DisplayNames", "FuseServer", "View",
+        "CFuse", "BackingTree", "Configuration", "DisplayNames", "FuseServer", "View",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(name: "DisplayNamesTests", dependencies: ["DisplayNames"]),
     .testTarget(name: "MacMetadataTests", dependencies: ["MacMetadata"]),
+    .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "DisplayNames"]),
     .testTarget(name: "BackingTreeTests", dependencies: ["BackingTree"]),
     .testTarget(name: "PackageStreamTests", dependencies: ["PackageStream", "BackingTree"]),
     .testTarget(

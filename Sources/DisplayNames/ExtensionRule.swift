@@ -28,6 +28,12 @@ public struct ExtensionRule: Sendable {
     self.known = known
   }
 
+  /// The length of a name without an extension that the configuration hides.
+  public func configuredStemLength(of name: Span<UInt8>, kind: EntryKind) -> Int? {
+    guard kind != .directory, kind != .other, isUTF8(name) else { return nil }
+    return FileExtension.stemLength(of: name)
+  }
+
   /// The length of the name shown in place of `name`, or nil when it is shown whole.
   ///
   /// `finderFlagHidden` is the "hide extension" bit of the item's Finder info; only mode `flag` asks for it.

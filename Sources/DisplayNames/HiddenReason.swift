@@ -14,6 +14,39 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
   case homeLibrary
   case containerSupport
 
+  /// The rule's name in `disabled-rules`; nil for what has other ways of being switched off.
+  public var ruleName: String? {
+    switch self {
+    case .dotFile: "dot-files"
+    case .appleDouble: "appledouble"
+    case .finderInvisible: "finder-invisible"
+    case .dosHidden: "dos-hidden"
+    case .hiddenList: "hidden-lists"
+    case .configured: nil
+    case .iconFile: "icon-files"
+    case .windowsFile: "windows-files"
+    case .unixDirectory: "unix-directories"
+    case .volumeRootName: "volume-root-names"
+    case .volumes: "volumes"
+    case .homeLibrary: "home-library"
+    case .containerSupport: "container-support"
+    }
+  }
+
+  /// The value of `-o disabled-rules=dot-files:home-library`.
+  static func parse(option value: String) throws(OptionError) -> Set<HiddenReason> {
+    var reasons: Set<HiddenReason> = []
+    for word in value.split(separator: ":") {
+      guard let reason = allCases.first(where: { $0.ruleName.map { $0 == word } ?? false }) else {
+        let names = allCases.compactMap(\.ruleName).joined(separator: ", ")
+        throw OptionError(
+          description: "disabled-rules=\(value): \"\(word)\" is no rule; use some of: \(names)")
+      }
+      reasons.insert(reason)
+    }
+    return reasons
+  }
+
   /// The reason as a sentence for people.
   public var explanation: String {
     switch self {

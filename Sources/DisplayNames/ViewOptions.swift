@@ -27,6 +27,12 @@ public struct ViewOptions: Sendable, Equatable {
   public var profile = Profile.auto
   /// Most preferred first; empty means names as they are on disk.
   public var languages: [LanguageTag] = []
+  /// The user's own, of which the last that answers a question decides.
+  public var rules: [Rule] = []
+  /// Directories with a meaning beyond those that the profile gives one.
+  public var places: [PlacePattern] = []
+  /// What hides nothing here.
+  public var disabledRules: Set<HiddenReason> = []
 
   public init() {}
 
@@ -39,6 +45,7 @@ public struct ViewOptions: Sendable, Equatable {
     case "packages": packages = try Self.choice(name, value)
     case "profile": profile = try Self.choice(name, value)
     case "language": languages = try LanguageList.parse(option: value)
+    case "disabled-rules": disabledRules = try HiddenReason.parse(option: value)
     default: return false
     }
     return true
@@ -53,7 +60,14 @@ public struct ViewOptions: Sendable, Equatable {
     result.hidden = .show
     result.packages = .directory
     result.languages = []
+    result.rules = []
+    result.places = []
     return result
+  }
+
+  /// What the directory at `path`, names from SOURCE on, is.
+  public func place(ofPath path: [Name]) -> Place {
+    places.reduce(profile.place(ofPath: path)) { $1.matches(path) ? $0.union($1.place) : $0 }
   }
 
   private static func choice<Value>(_ name: String, _ value: String) throws(OptionError) -> Value

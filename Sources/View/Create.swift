@@ -212,7 +212,7 @@ extension View {
     guard options.hidden == .deny, let view else { return }
     // What is there but does not resolve is denied too, by whatever hides it.
     if view.projection.slot(realName: name.bytes.span) != nil
-      || inspector.isHiddenByName(name, at: view.place)
+      || inspector.isHiddenByName(name, at: view.site)
     {
       throw .permissionDenied
     }

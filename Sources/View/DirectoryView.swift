@@ -10,7 +10,7 @@ import SystemPackage
 public final class DirectoryView: Sendable {
   let handle: DirectoryHandle
   let inspector: EntryInspector
-  let place: Place
+  let site: Site
 
   private struct State {
     var projection = Projection()
@@ -36,10 +36,10 @@ public final class DirectoryView: Sendable {
   private let watch: ChangeWatch?
   nonisolated(unsafe) private var watchKey: ChangeWatch.Key?
 
-  init(handle: DirectoryHandle, inspector: EntryInspector, place: Place, watch: ChangeWatch?) {
+  init(handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?) {
     self.handle = handle
     self.inspector = inspector
-    self.place = place
+    self.site = site
     self.watch = watch
     guard let watch else { return }
     watchKey = try? watch.watch(handle.directory, attributes: inspector.readsFinderInfo) {
@@ -120,7 +120,7 @@ public final class DirectoryView: Sendable {
       isCovered
         ? Projection.Child(realName: name, kind: .directory, inode: inode, entryType: type.direntType)
         : inspector.inspect(
-          name: name, type: type, inode: inode, in: handle.directory, at: place, facts: state.facts,
+          name: name, type: type, inode: inode, in: handle.directory, at: site, facts: state.facts,
           sources: &sources))
     state.insideChanged[slot] = times
     watchInside(name, slot, sources)
@@ -198,7 +198,7 @@ public final class DirectoryView: Sendable {
   private func readAll() throws(Errno) {
     let readable = try handle.directory.openForReading()
     state.times = FileTimes(try handle.directory.status())
-    state.facts = inspector.facts(of: handle.directory, at: place)
+    state.facts = inspector.facts(of: handle.directory, at: site.place)
     var gone = Set<Name>()
     if state.isRead {
       for slot in 0..<state.projection.slotLimit where state.projection.summary(at: slot) != nil {

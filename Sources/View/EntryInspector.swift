@@ -12,14 +12,17 @@ import SystemPackage
 public struct EntryInspector: Sendable {
   let options: ViewOptions
   private let extensionRule: ExtensionRule
-  private let hiddenRules = HiddenRules()
+  private let hiddenRules: HiddenRules
   let packageTypes: PackageTypes
   private let localizer: Localizer
   let readsFinderInfo: Bool
+  private let rulesMakePackages: Bool
 
   /// - Parameter options: with the profile found out.
   init(options: ViewOptions, root: Directory, logger: Logger) {
     self.options = options
+    hiddenRules = HiddenRules(disabling: options.disabledRules)
+    rulesMakePackages = options.rules.contains { $0.kind == .package }
     var types = PackageTypes.builtIn
     if options.profile == .macos || options.profile == .home {
       for declared in DeclaredPackageTypes.declared(below: root, builtIn: types) {
@@ -43,7 +46,7 @@ public struct EntryInspector: Sendable {
   }
 
   func facts(of directory: Directory, at place: Place) -> DirectoryFacts {
-    if place == .insidePackage { return DirectoryFacts() }
+    if place.contains(.insidePackage) { return DirectoryFacts() }
     var facts = DirectoryFacts()
     if options.hidden != .show, let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes) {
       facts.hiddenList = HiddenList.parse(list) ?? []
@@ -59,24 +62,28 @@ public struct EntryInspector: Sendable {
   /// - Parameter sources: gets the directories inside the entry that were read for it, as paths from `directory`: when
   ///   one of them changes, the entry must be looked at again.
   func inspect(
-    name: Name, type: FileType, inode: UInt64, in directory: Directory, at place: Place,
-    facts: DirectoryFacts,
+    name: Name, type: FileType, inode: UInt64, in directory: Directory, at site: Site, facts: DirectoryFacts,
     sources: inout [[UInt8]]
   ) -> Projection.Child {
     var child = Projection.Child(
       realName: name, kind: Self.kind(of: type), inode: inode, entryType: type.direntType)
-    if place == .insidePackage {
+    let place = site.place
+    if place.contains(.insidePackage) {
       if options.hidden != .show {
         child.hidden = hiddenRules.reason(name: name.bytes.span, kind: child.kind)
       }
       return child
     }
+    let verdict = site.rules.verdict(on: name.bytes.span, isDirectory: type == .directory)
     let finder = readsFinderInfo ? FinderFlags(of: name, in: directory) : FinderFlags()
-    if type == .directory, packageType(of: name, in: directory, hasBundleBit: finder.hasBundle) != nil {
-      child.kind = .package
+    if type == .directory {
+      let isPackage =
+        verdict.kind.map { $0.value == .package }
+        ?? (packageType(of: name, in: directory, hasBundleBit: finder.hasBundle) != nil)
+      if isPackage { child.kind = .package }
     }
-    if options.hidden != .show {
-      var hiddenFacts: HiddenFacts = []
+    if options.hidden != .show, verdict.isHidden?.value != false {
+      var hiddenFacts: HiddenFacts = verdict.isHidden == nil ? [] : .configured
       if facts.hiddenList.contains(name.bytes) { hiddenFacts.insert(.inHiddenList) }
       if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
       if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
@@ -86,8 +93,13 @@ public struct EntryInspector: Sendable {
     }
     // What was trashed by its real name can only be restored by that.
     if place.contains(.trashFiles), directory.hasTrashInfo(for: name) { return child }
-    child.stemLength = extensionRule.stemLength(
-      of: name.bytes.span, kind: child.kind, finderFlagHidden: finder.hidesExtension)
+    switch verdict.fileExtension?.value {
+    case .keep: break
+    case .hide: child.stemLength = extensionRule.configuredStemLength(of: name.bytes.span, kind: child.kind)
+    case nil:
+      child.stemLength = extensionRule.stemLength(
+        of: name.bytes.span, kind: child.kind, finderFlagHidden: finder.hidesExtension)
+    }
     if type == .directory {
       localizer.localize(
         &child, in: directory, showsExtensions: options.extensions == .show, sources: &sources)
@@ -95,6 +107,7 @@ public struct EntryInspector: Sendable {
         child.localized = userDirectory
       }
     }
+    if let name = verdict.displayName(of: name, in: options.languages) { child.localized = name }
     // A localized name that says what the next rung says is no name of its own.
     if let localized = child.localized,
       localized == name || localized.bytes.elementsEqual(name.bytes.prefix(child.stemLength ?? 0))
@@ -112,14 +125,15 @@ public struct EntryInspector: Sendable {
   }
 
   /// Whether a directory that exists is a package.
-  func isPackage(_ name: Name, in directory: Directory) -> Bool {
+  func isPackage(_ name: Name, in directory: Directory, rules: DirectoryRules) -> Bool {
+    if let kind = rules.verdict(on: name.bytes.span, isDirectory: true).kind { return kind.value == .package }
     let bundleBit = readsFinderInfo && FinderFlags(of: name, in: directory).hasBundle
     return packageType(of: name, in: directory, hasBundleBit: bundleBit) != nil
   }
 
   /// Whether a directory of that name may be a package; false needs no look at anything.
   func mayBePackage(_ name: UnsafePointer<CChar>) -> Bool {
-    if readsFinderInfo { return true }
+    if readsFinderInfo || rulesMakePackages { return true }
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     return packageTypes.type(of: Span(_unsafeElements: bytes)) != nil
   }
@@ -132,8 +146,14 @@ public struct EntryInspector: Sendable {
   func hasKnownExtension(_ name: Name) -> Bool { extensionRule.known.containsExtension(of: name.bytes.span) }
 
   /// Whether an entry of that name would be hidden, whatever it is.
-  func isHiddenByName(_ name: Name, at place: Place) -> Bool {
-    hiddenRules.reason(name: name.bytes.span, kind: .directory, place: place) != nil
+  func isHiddenByName(_ name: Name, at site: Site) -> Bool {
+    site.rules.verdict(on: name.bytes.span, isDirectory: true).isHidden?.value
+      ?? (hiddenRules.reason(name: name.bytes.span, kind: .directory, place: site.place) != nil)
+  }
+
+  /// Whether a name that begins with a period may be a display name that is not the real one.
+  var showsDotNames: Bool {
+    options.hidden == .show || !options.rules.isEmpty || options.disabledRules.contains(.dotFile)
   }
 
   /// Whether an entry of that name changes how the directory that holds it is listed.

@@ -60,7 +60,8 @@ extension View {
         kind: Self.word(FileType(mode: status.st_mode)),
         isHidden: false, reason: "The profile none shows everything as it is.")
     }
-    return try directoryView(location.parent).withCurrent { (projection) throws(Errno) in
+    let view = try directoryView(location.parent)
+    return try view.withCurrent { (projection) throws(Errno) in
       guard let slot = projection.slot(realName: realName.bytes.span), let child = projection.child(at: slot)
       else {
         throw .noSuchFileOrDirectory
@@ -68,7 +69,7 @@ extension View {
       return Explanation(
         realName: realName, realPath: realPath, displayName: projection.displayName(at: slot),
         kind: Self.word(child.kind), isHidden: child.hidden != nil,
-        reason: Self.reason(child, projection, slot))
+        reason: Self.reason(child, projection, slot, view.site.rules))
     }
   }
 
@@ -82,16 +83,49 @@ extension View {
     let handle = try directory(id)
     let path = try realPath(of: handle)
     let prefix = (path == [0x2f] ? [] : path) + [0x2f]
-    return try directoryView(id).withCurrent { (projection) throws(Errno) in
+    let view = try directoryView(id)
+    return try view.withCurrent { (projection) throws(Errno) in
       (0..<projection.slotLimit).compactMap { slot in
         guard let child = projection.child(at: slot) else { return nil }
         return Explanation(
           realName: child.realName, realPath: prefix + child.realName.bytes,
           displayName: projection.displayName(at: slot), kind: Self.word(child.kind),
           isHidden: child.hidden != nil,
-          reason: Self.reason(child, projection, slot))
+          reason: Self.reason(child, projection, slot, view.site.rules))
       }
     }
+  }
+
+  private static func reason(
+    _ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot, _ rules: DirectoryRules
+  ) -> String {
+    let isDirectory = child.kind == .directory || child.kind == .package
+    let verdict = rules.verdict(on: child.realName.bytes.span, isDirectory: isDirectory)
+    return ([reason(child, projection, slot)] + configured(child, projection.rung(of: slot), verdict))
+      .joined(separator: " ")
+  }
+
+  /// What the user's own rules have to do with it.
+  private static func configured(_ child: Projection.Child, _ rung: Projection.Rung, _ verdict: RuleVerdict)
+    -> [String]
+  {
+    var sentences: [String] = []
+    func add(_ origin: String?, _ what: String) {
+      if let origin { sentences.append("\(what) by the rule in \(origin).") }
+    }
+    if child.hidden == .configured || child.hidden == nil {
+      add(verdict.isHidden?.origin, child.hidden == nil ? "It is listed" : "It is hidden")
+    }
+    if child.hidden == nil {
+      if rung == .localized { add(verdict.names?.origin, "It has this name") }
+      let isHidden = verdict.fileExtension?.value == .hide
+      if rung != .localized {
+        add(verdict.fileExtension?.origin, "The extension is \(isHidden ? "hidden" : "kept")")
+      }
+    }
+    if let kind = verdict.kind { add(kind.origin, "It is taken for a \(kind.value)") }
+    if let isReadOnly = verdict.isReadOnly, isReadOnly.value { add(isReadOnly.origin, "It is read-only") }
+    return sentences
   }
 
   private static func reason(_ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot)

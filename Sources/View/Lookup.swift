@@ -61,7 +61,7 @@ extension View {
         } catch {
           // Only a name that could be somebody's display name is worth reading the directory for: a display name
           // begins with a period only where hidden entries are shown.
-          guard error == .noSuchFileOrDirectory, name[0] != 0x2e || options.hidden == .show else {
+          guard error == .noSuchFileOrDirectory, name[0] != 0x2e || inspector.showsDotNames else {
             throw error
           }
         }

@@ -46,7 +46,7 @@ extension View {
     _ caller: Caller
   ) throws(Errno) {
     let view = try directoryView(parent)
-    guard let real = inspector.packageName(for: name, type: type, at: view.place) else {
+    guard let real = inspector.packageName(for: name, type: type, at: view.site) else {
       logger.notice("\(name) holds a package of the type \(type), but under this name it stays a file")
       return
     }
@@ -138,8 +138,11 @@ extension View {
 extension EntryInspector {
   /// The real name under which a package of a type is stored when it was given a name; nil when under that name it
   /// would not be a package, or not be seen.
-  func packageName(for name: Name, type: String, at place: Place) -> Name? {
-    guard place != .insidePackage, !isHiddenByName(name, at: place) else { return nil }
+  func packageName(for name: Name, type: String, at site: Site) -> Name? {
+    guard !site.place.contains(.insidePackage), !isHiddenByName(name, at: site) else { return nil }
+    if let kind = site.rules.verdict(on: name.bytes.span, isDirectory: true).kind {
+      return kind.value == .package ? name : nil
+    }
     if packageTypes.identifier(of: name) == type, packageTypes.type(of: name.bytes.span) != nil {
       return name
     }

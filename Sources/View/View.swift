@@ -116,12 +116,12 @@ public final class View: Sendable {
   func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
     if let view = currentView(of: id) { return view }
     let handle = try directory(id)
-    let view = DirectoryView(handle: handle, inspector: inspector, place: try place(of: id), watch: watch)
+    let view = DirectoryView(handle: handle, inspector: inspector, site: try site(of: id), watch: watch)
     return directoryViews.insert(view, for: id) { [nodes] in nodes.isNode(id, $0.handle.identity) }
   }
 
-  /// Which part of the tree a directory is, for the rules that depend on it. What lies in a package is shown as it is.
-  private func place(of id: NodeID) throws(Errno) -> Place {
+  /// Which part of the tree a directory is. What lies in a package is shown as it is.
+  private func site(of id: NodeID) throws(Errno) -> Site {
     var chain: [NodeTable.Location] = []
     var current = id
     while current != NodeTable.root, let location = nodes.location(of: current) {
@@ -130,15 +130,20 @@ public final class View: Sendable {
       // Where the backing tree was changed meanwhile, what nodes remember may even go round in circles.
       if chain.count > Self.deepest { throw .staleNFSFileHandle }
     }
+    var names: [Name] = []
+    var rules = DirectoryRules(options.rules, in: names)
     for location in chain.reversed() {
       let parent = try directory(location.parent).directory
-      if inspector.isPackage(location.name.name, in: parent) { return .insidePackage }
+      if inspector.isPackage(location.name.name, in: parent, rules: rules) {
+        return Site(place: .insidePackage, rules: DirectoryRules())
+      }
+      names.append(location.name.name)
+      rules = DirectoryRules(options.rules, in: names)
     }
-    let names = chain.reversed().map(\.name.name)
-    let place = options.profile.place(ofPath: names)
+    let place = options.place(ofPath: names)
     let isTrash =
       names.last == "files" && names.dropLast().suffix(2).contains { $0.bytes.starts(with: ".Trash".utf8) }
-    return isTrash ? place.union(.trashFiles) : place
+    return Site(place: isTrash ? place.union(.trashFiles) : place, rules: rules)
   }
 }
 

@@ -51,7 +51,7 @@ struct HelperInvocation {
     for list in lists { try options.add(list, sloppy: isSloppy) }
     let mounter = try Mounter(
       source: FilePath(argument: positional[0]), mountPoint: FilePath(argument: positional[1]),
-      options: options)
+      options: options.completed())
     if !isRehearsal { try mounter.mount(foreground: false, debug: false) }
   }
 }

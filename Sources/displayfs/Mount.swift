@@ -29,7 +29,7 @@ struct Mount: ParsableCommand {
   func run() throws {
     var parsed = MountOptions()
     for list in options { try parsed.add(list) }
-    try Mounter(source: source, mountPoint: mountpoint, options: parsed).mount(
+    try Mounter(source: source, mountPoint: mountpoint, options: parsed.completed()).mount(
       foreground: foreground || debug, debug: debug)
   }
 }

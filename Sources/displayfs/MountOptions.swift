@@ -1,3 +1,4 @@
+import Configuration
 import DisplayNames
 import View
 
@@ -12,7 +13,8 @@ struct MountOptions {
   var fuse: [String] = []
   var isReadOnly = false
   var allowsOthers = false
-  var languageIsGiven = false
+  /// Options of displayfs itself in the order given: they count more than any file's.
+  var given: [(name: String, value: String)] = []
 
   /// Options of mount(8) and fstab(5) that concern others: accepted, so that the usual lines work.
   private static let ignored: Set<String> = [
@@ -30,9 +32,9 @@ struct MountOptions {
   ]
   /// Passed on with their value.
   private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
-  private static let own = [
-    "extensions", "hidden", "packages", "profile", "language", "tunnel", "tunnel-timeout", "import",
-    "passthrough",
+  static let own = [
+    "extensions", "hidden", "packages", "profile", "language", "disabled-rules", "tunnel", "tunnel-timeout",
+    "import", "passthrough", "config",
   ]
   /// What can be typed for an option, for shells to complete: each choice, or the name where the values cannot be listed.
   static var completions: [String] {
@@ -41,7 +43,7 @@ struct MountOptions {
     }
     return choices("extensions", ExtensionMode.self) + choices("hidden", HiddenMode.self)
       + choices("packages", PackageMode.self) + choices("profile", Profile.self)
-      + choices("tunnel", TunnelMode.self) + ["import=on", "import=off", "language=", "tunnel-timeout="]
+      + choices("tunnel", TunnelMode.self) + ["import=on", "import=off", "language=", "tunnel-timeout=", "disabled-rules=", "config="]
       + passed.sorted() + passedWithValue.sorted().map { "\($0)=" }
   }
 
@@ -71,28 +73,15 @@ struct MountOptions {
         fuse.append("\(name)=\(Self.escape(parts[1]))")
         return
       }
-      do {
-        if try view.set(name, to: parts[1]) {
-          if name == "language" { languageIsGiven = true }
-          return
-        }
-      } catch { throw Failure(.usage, "\(error)") }
-      if try tunnel.set(name, to: parts[1]) { return }
-      if name == "import" || name == "passthrough" {
-        guard ["on", "off"].contains(parts[1]) else {
-          throw Failure(.usage, "\(option): not a value of this option; use one of: on, off")
-        }
-        if name == "import" { importsPackages = parts[1] == "on" } else { passthrough = parts[1] == "on" }
-        return
-      }
+      if Self.own.contains(name) { return try give(name, parts[1]) }
     } else if Self.own.contains(name) || Self.passedWithValue.contains(name) {
       throw Failure(.usage, "-o \(name): this option needs a value: \(name)=...")
     }
     let known = Self.own + Self.passed.sorted() + Self.passedWithValue.sorted() + Self.ignored.sorted()
-    let nearest = known.min { Self.distance($0, name) < Self.distance($1, name) }!
+    let nearest = Spelling.nearest(name, among: known)
     throw Failure(
       .usage,
-      "-o \(option): no such option" + (Self.distance(nearest, name) <= 3 ? "; did you mean \(nearest)?" : "")
+      "-o \(option): no such option" + (nearest.map { "; did you mean \($0)?" } ?? "")
         + " All options are in displayfs(1).")
   }
 
@@ -117,22 +106,6 @@ struct MountOptions {
       }
     }
     return options
-  }
-
-  /// How many letters differ (Levenshtein).
-  private static func distance(_ a: String, _ b: String) -> Int {
-    let b = Array(b)
-    var row = Array(0...b.count)
-    for (i, left) in a.enumerated() {
-      var diagonal = row[0]
-      row[0] = i + 1
-      for (j, right) in b.enumerated() {
-        let substituted = diagonal + (left == right ? 0 : 1)
-        diagonal = row[j + 1]
-        row[j + 1] = min(substituted, row[j] + 1, row[j + 1] + 1)
-      }
-    }
-    return row[b.count]
   }
 }
 

@@ -38,12 +38,10 @@ struct Mounter {
     // Both are opened before there is a mount, so that nothing is ever reached through the mount itself.
     let root = try Self.open(source)
     let covered = try coveredDirectory()
-    var viewOptions = options.view
-    if !options.languageIsGiven { viewOptions.languages = LanguageList.fromEnvironment }
     let view: View
     do throws(Errno) {
       view = try View(
-        source: root, covered: covered, options: viewOptions,
+        source: root, covered: covered, options: options.view,
         tunnel: Tunnel(mode: options.tunnel.mode, timeout: options.tunnel.timeout),
         importsPackages: options.importsPackages, logger: logger)
     } catch { throw Failure(.system, "\(source): \(error)") }

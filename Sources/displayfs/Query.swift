@@ -36,7 +36,7 @@ extension QueryOptions {
   func place(of path: FilePath) throws(Failure) -> ViewedPath {
     var parsed = MountOptions()
     for list in options { try parsed.add(list) }
-    if !parsed.languageIsGiven { parsed.view.languages = LanguageList.fromEnvironment }
+    parsed = try parsed.completed()
     do throws(ViewedPath.Failure) { return try ViewedPath(path, source: source, options: parsed.view) } catch
     {
       if case .outside = error { throw Failure(.usage, "\(error)") }

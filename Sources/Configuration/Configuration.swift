@@ -1,0 +1,107 @@
+import DisplayNames
+
+/// What configuration files say (displayfs.conf(5)).
+public struct Configuration: Sendable {
+  /// An option of the mount, as the text that would follow `-o`.
+  public struct Setting: Sendable, Equatable {
+    public let name: String
+    public let value: String
+    public let place: TextPlace
+  }
+
+  /// A profile of the user's own.
+  public struct DefinedProfile: Sendable {
+    public var name: String
+    /// Another defined profile or one of ``Profile``.
+    public var base: String
+    public var basePlace: TextPlace
+    public var settings: [Setting] = []
+    public var rules: [Rule] = []
+    public var places: [PlacePattern] = []
+  }
+
+  /// In the order of the files, most important last.
+  public var settings: [Setting] = []
+  public var rules: [Rule] = []
+  public var profiles: [String: DefinedProfile] = [:]
+
+  public init() {}
+
+  /// Adds what a more important file says.
+  public mutating func add(_ other: Configuration) {
+    settings += other.settings
+    rules += other.rules
+    profiles.merge(other.profiles) { $1 }
+  }
+
+  /// What a profile, built-in or defined, comes down to.
+  public struct ResolvedProfile: Sendable {
+    public var base: Profile
+    /// Those of the profiles it is derived from come first.
+    public var settings: [Setting] = []
+    public var rules: [Rule] = []
+    public var places: [PlacePattern] = []
+  }
+
+  /// - Parameter place: where the profile is asked for, if in a file.
+  /// - Throws: when there is no such profile, or profiles are derived from each other in a circle.
+  public func profile(_ name: String, askedAt place: TextPlace? = nil) throws(ConfigurationError)
+    -> ResolvedProfile
+  {
+    var chain: [DefinedProfile] = []
+    var next = name
+    var place = place
+    while Profile(rawValue: next) == nil {
+      guard let defined = profiles[next] else {
+        let known = Profile.allCases.map(\.rawValue) + profiles.keys.sorted()
+        throw ConfigurationError(
+          place: place,
+          message: "profile=\(next): not a value of this option; use one of: \(known.joined(separator: ", "))"
+        )
+      }
+      if chain.contains(where: { $0.name == next }) {
+        throw ConfigurationError(place: place, message: "the profile \(next) is derived from itself")
+      }
+      chain.append(defined)
+      next = defined.base
+      place = defined.basePlace
+    }
+    var result = ResolvedProfile(base: Profile(rawValue: next) ?? .auto)
+    for defined in chain.reversed() {
+      result.settings += defined.settings
+      result.rules += defined.rules
+      result.places += defined.places
+    }
+    return result
+  }
+
+  /// Every profile that is asked for is there. - Returns: what is wrong, in the order of the names.
+  public func problemsOfProfiles() -> [ConfigurationError] {
+    var problems: [ConfigurationError] = []
+    func check(_ name: String, at place: TextPlace) {
+      do throws(ConfigurationError) { _ = try profile(name, askedAt: place) } catch { problems.append(error) }
+    }
+    for setting in settings where setting.name == "profile" { check(setting.value, at: setting.place) }
+    for (_, defined) in profiles.sorted(by: { $0.key < $1.key }) {
+      check(defined.base, at: defined.basePlace)
+    }
+    return problems
+  }
+}
+
+/// A place in a configuration file; line and column begin with 1, columns count characters.
+public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
+  public let file: String
+  public let line: Int
+  public let column: Int
+
+  public var description: String { "\(file):\(line):\(column)" }
+}
+
+/// What is wrong in a configuration file, and where.
+public struct ConfigurationError: Error, Sendable, Equatable, CustomStringConvertible {
+  public let place: TextPlace?
+  public let message: String
+
+  public var description: String { (place.map { "\($0): " } ?? "") + message }
+}

@@ -1,0 +1,32 @@
+/// Finds what somebody meant to write.
+public enum Spelling {
+  /// The candidate that differs least from `word`; nil when none comes near.
+  public static func nearest(_ word: String, among candidates: [String]) -> String? {
+    let nearest = candidates.min { distance($0, word) < distance($1, word) }
+    return nearest.flatMap { distance($0, word) <= 3 ? $0 : nil }
+  }
+
+  /// A sentence that says that there is no such thing, and which may have been meant.
+  static func unknown(_ word: String, _ kind: String, among candidates: [String]) -> String {
+    "\(word): no such \(kind)"
+      + (nearest(word, among: candidates).map { "; did you mean \($0)?" }
+        ?? "; use one of: \(candidates.joined(separator: ", "))")
+  }
+
+  /// How many letters differ (Levenshtein). Of a long word only the beginning is looked at.
+  private static func distance(_ a: String, _ b: String) -> Int {
+    let a = a.prefix(64)
+    let b = Array(b.prefix(64))
+    var row = Array(0...b.count)
+    for (i, left) in a.enumerated() {
+      var diagonal = row[0]
+      row[0] = i + 1
+      for (j, right) in b.enumerated() {
+        let substituted = diagonal + (left == right ? 0 : 1)
+        diagonal = row[j + 1]
+        row[j + 1] = min(substituted, row[j] + 1, row[j + 1] + 1)
+      }
+    }
+    return row[b.count]
+  }
+}

@@ -1,0 +1,126 @@
+/// A pattern for one name: `*` is any characters, `?` one, `[a-z]` one of these and `[!a-z]` one that is none of them;
+/// `\` takes the next character as it is.
+///
+/// Characters are Unicode scalars, compared in normalization form C, so that what is typed in a configuration file is
+/// also found on a volume that keeps its names decomposed. A byte that is not UTF-8 is a character that only `*`, `?`
+/// and `[!...]` match.
+struct Glob: Sendable, Hashable {
+  private enum Token: Sendable, Hashable {
+    case character(UInt32)
+    case anyCharacter
+    case anyCharacters
+    case set([ClosedRange<UInt32>], isNegated: Bool)
+  }
+
+  private let tokens: [Token]
+
+  /// Matches every name.
+  static let any = Glob(tokens: [.anyCharacters])
+
+  private init(tokens: [Token]) { self.tokens = tokens }
+
+  /// - Throws: what is wrong with the pattern, without naming it.
+  init(_ pattern: some StringProtocol) throws(OptionError) {
+    var tokens: [Token] = []
+    var rest = Array(String(pattern).normalizedC.unicodeScalars)[...]
+    while let scalar = rest.popFirst() {
+      switch scalar {
+      case "*": if tokens.last != .anyCharacters { tokens.append(.anyCharacters) }
+      case "?": tokens.append(.anyCharacter)
+      case "[": tokens.append(try Self.set(&rest))
+      case "\\":
+        guard let next = rest.popFirst() else {
+          throw OptionError(description: "nothing follows the backslash at its end")
+        }
+        tokens.append(.character(next.value))
+      default: tokens.append(.character(scalar.value))
+      }
+    }
+    self.tokens = tokens
+  }
+
+  /// What follows a `[`, up to its `]`, which may stand for itself as the first.
+  private static func set(_ rest: inout ArraySlice<Unicode.Scalar>) throws(OptionError) -> Token {
+    var ranges: [ClosedRange<UInt32>] = []
+    let isNegated = rest.first == "!" || rest.first == "^"
+    if isNegated { rest.removeFirst() }
+    var isFirst = true
+    while let scalar = rest.popFirst() {
+      if scalar == "]", !isFirst { return .set(ranges, isNegated: isNegated) }
+      isFirst = false
+      if rest.first == "-", let end = rest.dropFirst().first, end != "]" {
+        rest.removeFirst(2)
+        guard scalar.value <= end.value else {
+          throw OptionError(description: "the range \(scalar)-\(end) is the wrong way round")
+        }
+        ranges.append(scalar.value...end.value)
+      } else {
+        ranges.append(scalar.value...scalar.value)
+      }
+    }
+    throw OptionError(description: "a ] is missing; write \\[ for the character itself")
+  }
+
+  /// Takes time in proportion to the product of both lengths at most.
+  func matches(_ name: Span<UInt8>) -> Bool {
+    if tokens == [.anyCharacters] { return true }
+    for index in name.indices where name[index] >= 0x80 {
+      let bytes = name.withUnsafeBytes { Array($0) }
+      guard let text = String(validating: bytes, as: UTF8.self) else { break }
+      return matches(bytes: Array(text.normalizedC.utf8).span)
+    }
+    return matches(bytes: name)
+  }
+
+  private func matches(bytes name: Span<UInt8>) -> Bool {
+    var token = 0
+    var position = 0
+    /// Where to go on when what follows the last `*` does not match: one character further.
+    var retry: (token: Int, position: Int)?
+    while position < name.count || token < tokens.count {
+      if token < tokens.count, tokens[token] == .anyCharacters {
+        retry = (token, position)
+        token += 1
+        continue
+      }
+      if token < tokens.count, position < name.count {
+        let (character, next) = Self.character(of: name, at: position)
+        if matches(tokens[token], character) {
+          token += 1
+          position = next
+          continue
+        }
+      }
+      guard let again = retry, again.position < name.count else { return false }
+      let next = Self.character(of: name, at: again.position).next
+      retry = (again.token, next)
+      token = again.token + 1
+      position = next
+    }
+    return true
+  }
+
+  private func matches(_ token: Token, _ character: UInt32) -> Bool {
+    switch token {
+    case .character(let expected): character == expected
+    case .anyCharacter, .anyCharacters: true
+    case .set(let ranges, let isNegated): ranges.contains { $0.contains(character) } != isNegated
+    }
+  }
+
+  /// The scalar at an index; a byte that begins none is given a number beyond all scalars.
+  private static func character(of name: Span<UInt8>, at index: Int) -> (value: UInt32, next: Int) {
+    let first = name[index]
+    let length =
+      first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0
+    guard length > 0, index + length <= name.count else { return (0x11_0000 + UInt32(first), index + 1) }
+    if length == 1 { return (UInt32(first), index + 1) }
+    var value = UInt32(first) & (0x7f >> UInt32(length))
+    for offset in 1..<length {
+      let byte = name[index + offset]
+      guard byte & 0xc0 == 0x80 else { return (0x11_0000 + UInt32(first), index + 1) }
+      value = value << 6 | UInt32(byte & 0x3f)
+    }
+    return (value, index + length)
+  }
+}

@@ -1,0 +1,21 @@
+import ArgumentParser
+
+struct CheckConfig: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "check-config",
+    abstract: "Tell what is wrong in configuration files, with line and column.",
+    discussion:
+      "Without FILE, the files that a mount by this user would read. Status 1 when something is wrong.")
+
+  @Argument(help: "The files; a later one counts more.")
+  var files: [String] = []
+
+  func run() throws {
+    let paths = files.isEmpty ? ConfigurationFiles.standard : files
+    let (_, problems) = try ConfigurationFiles.check(paths)
+    for problem in problems { Output.line(Array(problem.description.utf8)) }
+    if !problems.isEmpty { throw Failure(.usage, "mistakes in the configuration: \(problems.count)") }
+    for path in paths { Output.line(Array("\(path): no mistakes".utf8)) }
+    if paths.isEmpty { Output.line(Array("there is no configuration file".utf8)) }
+  }
+}

@@ -1,0 +1,88 @@
+import Configuration
+import DisplayNames
+import Glibc
+import View
+
+extension MountOptions {
+  /// The options that may stand in configuration files and in the environment.
+  static let settings = KnownSettings(names: own.filter { $0 != "config" }) { name, value in
+    var scratch = MountOptions()
+    try scratch.apply(name, value)
+  }
+
+  /// Remembers an option of displayfs itself, once it is seen that its value can be used.
+  mutating func give(_ name: String, _ value: String) throws(Failure) {
+    switch name {
+    // A profile may be defined in a file.
+    case "profile": given.append((name, value))
+    // A daemon has another working directory.
+    case "config": given.append((name, ConfigurationFiles.absolute(value)))
+    default:
+      var scratch = self
+      try scratch.apply(name, value)
+      given.append((name, value))
+    }
+  }
+
+  /// Sets one option of displayfs itself.
+  private mutating func apply(_ name: String, _ value: String) throws(Failure) {
+    do {
+      if try view.set(name, to: value) { return }
+    } catch { throw Failure(.usage, "\(error)") }
+    if try tunnel.set(name, to: value) { return }
+    guard ["on", "off"].contains(value) else {
+      throw Failure(.usage, "\(name)=\(value): not a value of this option; use one of: on, off")
+    }
+    switch name {
+    case "import": importsPackages = value == "on"
+    case "passthrough": passthrough = value == "on"
+    default: break
+    }
+  }
+
+  /// These options with what configuration files and the environment add. Everything is read anew.
+  ///
+  /// Of two values for one option, that of the command line counts, then the environment's, then those of the chosen
+  /// profile, of the file that `config` names, of the user's and of the system's file.
+  func completed() throws(Failure) -> MountOptions {
+    let environment = Self.environment
+    func chosen(_ name: String) -> String? {
+      given.last { $0.name == name }?.value ?? environment.last { $0.name == name }?.value
+    }
+    let configuration = try ConfigurationFiles.read(also: chosen("config"))
+    let inFiles = configuration.settings.last { $0.name == "profile" }
+    let profile: Configuration.ResolvedProfile
+    do throws(ConfigurationError) {
+      profile = try configuration.profile(
+        chosen("profile") ?? inFiles?.value ?? Profile.auto.rawValue,
+        askedAt: chosen("profile") == nil ? inFiles?.place : nil)
+    } catch { throw Failure(.usage, "\(error)") }
+
+    var result = self
+    var hasLanguage = false
+    let files = (configuration.settings + profile.settings).map { ($0.name, $0.value, "\($0.place): ") }
+    let variables = environment.map { ($0.name, $0.value, "\(Self.variable($0.name)): ") }
+    for (name, value, from) in files + variables + given.map({ ($0.name, $0.value, "") }) {
+      if name == "profile" || name == "config" { continue }
+      do throws(Failure) { try result.apply(name, value) } catch {
+        throw Failure(error.code, from + error.description)
+      }
+      if name == "language" { hasLanguage = true }
+    }
+    if !hasLanguage { result.view.languages = LanguageList.fromEnvironment }
+    result.view.profile = profile.base
+    result.view.rules = configuration.rules + profile.rules
+    result.view.places = profile.places
+    return result
+  }
+
+  /// The options that the environment sets.
+  private static var environment: [(name: String, value: String)] {
+    own.compactMap { name in getenv(variable(name)).map { (name, String(cString: $0)) } }
+  }
+
+  /// The environment variable that sets an option: `DISPLAYFS_TUNNEL_TIMEOUT`.
+  private static func variable(_ name: String) -> String {
+    "DISPLAYFS_" + String(name.uppercased().map { $0 == "-" ? "_" : $0 })
+  }
+}

@@ -1,0 +1,93 @@
+import BackingTree
+import Configuration
+import Glibc
+import SystemPackage
+
+/// The configuration files of the system and of the user (displayfs.conf(5)).
+enum ConfigurationFiles {
+  /// What `config` is set to so that no file is read.
+  static let none = "none"
+
+  /// The files that are there, the least important first.
+  ///
+  /// A mount that root makes is the system's: what happens to be in root's home says nothing about it.
+  static var standard: [String] {
+    var paths = ["/etc/displayfs/config.toml"] + parts(of: "/etc/displayfs/conf.d")
+    if geteuid() != 0 {
+      func variable(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
+      }
+      if let base = variable("XDG_CONFIG_HOME") ?? variable("HOME").map({ "\($0)/.config" }) {
+        paths.append("\(base)/displayfs/config.toml")
+      }
+    }
+    return paths.filter { access($0, F_OK) == 0 }
+  }
+
+  /// Reads the standard files and the one that is named.
+  ///
+  /// - Throws: everything that is wrong in any of them.
+  static func read(also named: String?) throws(Failure) -> Configuration {
+    if named == none { return Configuration() }
+    let (configuration, problems) = try check(standard + (named.map { [$0] } ?? []))
+    guard problems.isEmpty else {
+      throw Failure(
+        .usage,
+        problems.map(\.description).joined(separator: "\n")
+          + "\ncorrect the configuration, or mount with -o config=none to do without")
+    }
+    return configuration
+  }
+
+  /// What files say together, and all that is wrong in them.
+  static func check(_ paths: [String]) throws(Failure) -> (Configuration, [ConfigurationError]) {
+    var configuration = Configuration()
+    var problems: [ConfigurationError] = []
+    for path in paths {
+      let file = Configuration.read(try content(path), file: path, settings: MountOptions.settings)
+      configuration.add(file.configuration)
+      problems += file.problems
+    }
+    return (configuration, problems + (problems.isEmpty ? configuration.problemsOfProfiles() : []))
+  }
+
+  /// A path that still leads to the file when the working directory is another.
+  static func absolute(_ path: String) -> String {
+    guard path != none, !path.hasPrefix("/"), let resolved = realpath(path, nil) else { return path }
+    defer { free(resolved) }
+    return String(cString: resolved)
+  }
+
+  private static func content(_ path: String) throws(Failure) -> [UInt8] {
+    do throws(Errno) {
+      let file = Descriptor(
+        adopting: try systemCall { open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) })
+      guard FileType(mode: try fileStatus(file.rawValue).st_mode) == .regular else {
+        throw .invalidArgument
+      }
+      return try [UInt8](unsafeUninitializedCapacity: Configuration.largestFile + 1) {
+        (buffer, count) throws(Errno) in
+        count = try readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+      }
+    } catch {
+      throw Failure(.usage, "\(path): this configuration file cannot be read as a regular file: \(error)")
+    }
+  }
+
+  /// `*.toml` in a directory, in the order of their names.
+  private static func parts(of directory: String) -> [String] {
+    guard let opened = try? systemCall({ open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }) else {
+      return []
+    }
+    let descriptor = Descriptor(adopting: opened)
+    var names: [String] = []
+    try? forEachEntry(of: descriptor.rawValue) { entry in
+      if let name = String(validating: entry.name, as: UTF8.self), name.hasSuffix(".toml"),
+        !name.hasPrefix(".")
+      {
+        names.append(name)
+      }
+    }
+    return names.sorted().map { "\(directory)/\($0)" }
+  }
+}

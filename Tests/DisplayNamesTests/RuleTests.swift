@@ -1,0 +1,100 @@
+import Testing
+
+@testable import DisplayNames
+
+private func path(_ text: String) -> [Name] { text.split(separator: "/").map { Name(String($0)) } }
+
+/// Whether a rule with this pattern is about the entry at a path.
+private func matches(_ pattern: String, _ entry: String, isDirectory: Bool = false) throws -> Bool {
+  var rule = Rule(origin: "", patterns: [try PathPattern(pattern)])
+  rule.isHidden = true
+  let names = path(entry)
+  let rules = DirectoryRules([rule], in: Array(names.dropLast()))
+  let name = names[names.count - 1]
+  return rules.verdict(on: name.bytes.span, isDirectory: isDirectory).isHidden != nil
+}
+
+@Suite struct RuleTests {
+  @Test(arguments: [
+    ("*.bak", "a/b/x.bak", true), ("*.bak", "x.bakk", false), ("*", "x", true), ("a*b*c", "aXbYbZc", true),
+    ("a*b*c", "aXbYbZ", false), ("?", "ü", true), ("?", "ab", false), ("[a-c]x", "bx", true),
+    ("[!a-c]x", "bx", false),
+    ("[^a-c]x", "dx", true), ("[]]", "]", true), ("[a-]", "-", true), ("\\*", "*", true), ("\\*", "x", false),
+    ("/x", "x", true), ("/x", "a/x", false), ("a/x", "a/x", true), ("a/x", "b/a/x", false),
+    ("**/x", "x", true), ("**/x", "a/b/x", true), ("a/**/x", "a/x", true), ("a/**/x", "a/b/c/x", true),
+    ("a/**/x", "b/x", false), ("a/**", "a/b/c", true), ("a/**", "a", false), ("a/*", "a/b/c", false),
+    ("**/b/**/x", "a/b/c/b/x", true), ("Bücher", "Bu\u{308}cher", true), ("Bu\u{308}cher", "Bücher", true),
+  ])
+  func patternsMeanWhatTheyMeanInAGitignore(_ pattern: String, _ entry: String, _ expected: Bool) throws {
+    #expect(try matches(pattern, entry) == expected)
+  }
+
+  @Test func aSlashAtTheEndLeavesFilesOut() throws {
+    #expect(try matches("build/", "a/build", isDirectory: true))
+    #expect(try !matches("build/", "a/build", isDirectory: false))
+  }
+
+  @Test func namesThatAreNotTextAreMatchedByWildcardsOnly() throws {
+    let name: [UInt8] = [0x61, 0xff, 0x2e, 0xc3]
+    let isMatched = try Glob("a?.*").matches(name.span)
+    #expect(isMatched)
+  }
+
+  @Test(arguments: ["", "/", "a//b", "./a", "a/..", "a[", "a\\", "[z-a]"])
+  func patternsThatCannotMatchAreRefused(_ pattern: String) {
+    #expect(throws: OptionError.self) { try PathPattern(pattern) }
+  }
+
+  @Test func manyStarsCostLittle() throws {
+    let glob = try Glob(String(repeating: "*a", count: 100) + "b")
+    let name = [UInt8](repeating: 0x61, count: 255)
+    let isMatched = glob.matches(name.span)
+    #expect(!isMatched)
+  }
+
+  @Test func theLastRuleThatAnswersAQuestionDecides() throws {
+    var first = Rule(origin: "f:1", patterns: [try PathPattern("*.log")])
+    first.isHidden = true
+    first.kind = .package
+    var second = Rule(origin: "f:2", patterns: [try PathPattern("keep.log")])
+    second.isHidden = false
+    let rules = DirectoryRules([first, second], in: [])
+    let name = Name("keep.log")
+    let verdict = rules.verdict(on: name.bytes.span, isDirectory: false)
+    #expect(verdict.isHidden?.value == false && verdict.isHidden?.origin == "f:2")
+    #expect(verdict.kind?.value == .package && verdict.kind?.origin == "f:1")
+    #expect(verdict.isReadOnly == nil)
+  }
+
+  @Test func aNameIsChosenByLanguage() throws {
+    var rule = Rule(origin: "", patterns: [try PathPattern("Drafts")])
+    rule.names = ["de": "Entwürfe", "en": "Sketches", "": "?"]
+    func name(_ language: String) throws -> Name? {
+      let real: Name = "Drafts"
+      return DirectoryRules([rule], in: []).verdict(on: real.bytes.span, isDirectory: true)
+        .displayName(of: "Drafts", in: try LanguageList.parse(option: language))
+    }
+    #expect(try name("de-AT") == "Entwürfe")
+    #expect(try name("en") == "Sketches")
+    rule.names = ["de": "Entwürfe", "": "Alles"]
+    #expect(try name("ja") == "Alles")
+    rule.names = ["de": "Entwürfe"]
+    #expect(try name("ja") == nil)
+  }
+
+  @Test func aProfileOfOnesOwnSaysWhereHomesAre() throws {
+    var options = ViewOptions()
+    options.profile = .plain
+    options.places = [try PlacePattern("/People/*", is: .home), try PlacePattern("/", is: .macVolumeRoot)]
+    #expect(options.place(ofPath: ["People", "anna"]) == .home)
+    #expect(options.place(ofPath: []) == .macVolumeRoot)
+    #expect(options.place(ofPath: ["People"]) == [])
+  }
+
+  @Test func rulesThatAreSwitchedOffAreNamed() throws {
+    var options = ViewOptions()
+    #expect(try options.set("disabled-rules", to: "home-library:dot-files"))
+    #expect(options.disabledRules == [.homeLibrary, .dotFile])
+    #expect(throws: OptionError.self) { try options.set("disabled-rules", to: "everything") }
+  }
+}
