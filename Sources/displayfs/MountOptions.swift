@@ -43,7 +43,9 @@ struct MountOptions {
     }
     return choices("extensions", ExtensionMode.self) + choices("hidden", HiddenMode.self)
       + choices("packages", PackageMode.self) + choices("profile", Profile.self)
-      + choices("tunnel", TunnelMode.self) + ["import=on", "import=off", "language=", "tunnel-timeout=", "disabled-rules=", "config="]
+      + choices("tunnel", TunnelMode.self) + [
+        "import=on", "import=off", "language=", "tunnel-timeout=", "disabled-rules=", "config=",
+      ]
       + passed.sorted() + passedWithValue.sorted().map { "\($0)=" }
   }
 
