@@ -131,6 +131,7 @@ extension View {
     let source =
       location.map { renameSource(at: $0, facet: facet) }
       ?? RenameSource(realName: typed, displayName: typed, addressing: .realName, facet: facet)
+    let companion = location.flatMap { companionOfLinked($0) }
     return try changing(parent) { (directory, view) throws(Errno) in
       try refuseIfDenied(typed, in: view)
       let remembered = recall(typed, in: parent, caller: caller)
@@ -151,6 +152,10 @@ extension View {
       }
       if let remembered, real == remembered.realName { forgetRemembered(typed, in: parent, caller: caller) }
       view?.reconcile(real)
+      if let companion {
+        let place = CompanionPlace(directory: directory, id: parent, view: view)
+        linkCompanion(companion.name, in: companion.directory, to: real, in: place, caller)
+      }
       return entry(
         Found(
           directory: directory, realName: realName, status: try fileStatus(located.rawValue), facet: .plain),

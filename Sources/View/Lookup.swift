@@ -32,7 +32,8 @@ extension View {
   func entry(_ found: Found, in parent: NodeID, byRealName: Bool = true) -> Entry {
     let node = found.realName.withPointer {
       nodes.remember(
-        FileIdentity(found.status), facet: found.facet, parent: parent, name: $0, byRealName: byRealName)
+        FileIdentity(found.status), facet: found.facet, parent: parent, name: $0, byRealName: byRealName,
+        isDirectory: found.facet == .plain && FileType(mode: found.status.st_mode) == .directory)
     }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)

@@ -85,36 +85,24 @@ public final class NodeTable: Sendable {
   /// - Parameters:
   ///   - name: its real name.
   ///   - byRealName: whether that is the name it was looked up by.
+  ///   - isDirectory: whether the kernel is told of a directory.
   public func remember(
     _ identity: FileIdentity, facet: Facet, parent: NodeID, name: UnsafePointer<CChar>,
-    byRealName: Bool = true
+    byRealName: Bool = true, isDirectory: Bool = false
   ) -> (id: NodeID, generation: UInt64) {
     locked { state in
       let hash = IdentityIndex.hash(identity, facet)
       if let found = state.find(identity, facet, hash: hash) {
+        if isDirectory, state.hasMovedUnseen(found, to: UInt32(parent)) {
+          state.supersede(found, hash: hash)
+          return state.add(identity, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
+        }
         state.nodes[Int(found)].lookups += 1
         state.nodes[Int(found)].wasGivenByRealName = byRealName
         if found != 1 { state.place(found, parent: UInt32(parent), name: name) }
         return (NodeID(found), state.nodes[Int(found)].generation)
       }
-      state.generation += 1
-      let node = Node(
-        identity: identity, lookups: 1, generation: state.generation, parent: UInt32(parent),
-        name: strdup(name),
-        facet: facet, wasGivenByRealName: byRealName, children: 0)
-      let slot: UInt32
-      if let reused = state.free.popLast() {
-        slot = reused
-        state.nodes[Int(slot)] = node
-      } else {
-        slot = UInt32(state.nodes.count)
-        state.nodes.append(node)
-      }
-      state.nodes[Int(parent)].children += 1
-      state.index.insert(slot, hash: hash) {
-        IdentityIndex.hash(state.nodes[Int($0)].identity, state.nodes[Int($0)].facet)
-      }
-      return (NodeID(slot), node.generation)
+      return state.add(identity, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
     }
   }
 
@@ -178,13 +166,13 @@ public final class NodeTable: Sendable {
 
   /// A package was moved by its display name, of which the kernel does not know that its directory moved too. Where the
   /// directory was is where the kernel has it, and it refuses (ESTALE) to have one directory in two places while a
-  /// rename is under way: whoever looks the directory up at its new place gets another node. Who is in it stays.
+  /// rename is under way: whoever looks the directory up at its new place gets another node, and so does, when it is
+  /// looked up, every directory below it. Who is in one of them stays.
   public func movedUnseen(_ identity: FileIdentity) {
     locked { state in
       let hash = IdentityIndex.hash(identity, .plain)
       guard let found = state.find(identity, .plain, hash: hash), found != 1 else { return }
-      state.index.remove(found, hash: hash)
-      state.nodes[Int(found)].isIndexed = false
+      state.supersede(found, hash: hash)
     }
   }
 
@@ -199,8 +187,7 @@ public final class NodeTable: Sendable {
       let hash = IdentityIndex.hash(identity, facet)
       guard let found = state.find(identity, facet, hash: hash), found != 1 else { return }
       if isLast {
-        state.index.remove(found, hash: hash)
-        state.nodes[Int(found)].isIndexed = false
+        state.supersede(found, hash: hash)
         state.nodes[Int(found)].isDetached = true
         state.dropOtherPlaces(found)
         return
@@ -222,6 +209,39 @@ public final class NodeTable: Sendable {
 extension NodeTable.State {
   func find(_ identity: FileIdentity, _ facet: Facet, hash: Int) -> UInt32? {
     index.find(hash: hash) { nodes[Int($0)].identity == identity && nodes[Int($0)].facet == facet }
+  }
+
+  mutating func add(
+    _ identity: FileIdentity, _ facet: Facet, _ parent: UInt32, _ name: UnsafePointer<CChar>,
+    byRealName: Bool, hash: Int
+  ) -> (id: NodeID, generation: UInt64) {
+    generation += 1
+    let node = NodeTable.Node(
+      identity: identity, lookups: 1, generation: generation, parent: parent, name: strdup(name),
+      facet: facet, wasGivenByRealName: byRealName, children: 0)
+    let slot: UInt32
+    if let reused = free.popLast() {
+      slot = reused
+      nodes[Int(slot)] = node
+    } else {
+      slot = UInt32(nodes.count)
+      nodes.append(node)
+    }
+    nodes[Int(parent)].children += 1
+    index.insert(slot, hash: hash) { IdentityIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
+    return (NodeID(slot), generation)
+  }
+
+  /// From now on looking the identity up does not find this node, which lives on for those who have it.
+  mutating func supersede(_ slot: UInt32, hash: Int) {
+    index.remove(slot, hash: hash)
+    nodes[Int(slot)].isIndexed = false
+  }
+
+  /// Whether a directory is looked up somewhere else than it was, and the one that it was in has been superseded.
+  func hasMovedUnseen(_ slot: UInt32, to parent: UInt32) -> Bool {
+    let old = nodes[Int(slot)].parent
+    return slot != 1 && old != parent && !nodes[Int(old)].isIndexed
   }
 
   /// The latest place counts; an earlier one is kept for when the latest goes away, if both may be links.

@@ -23,7 +23,9 @@ extension View {
     _ view: DirectoryView?,
     _ caller: Caller
   ) throws(Errno) -> Staged {
-    try realName.withPointer { (name) throws(Errno) in
+    let place = CompanionPlace(directory: directory, id: parent, view: view)
+    let companion = companion(of: realName.name, in: place)
+    return try realName.withPointer { (name) throws(Errno) in
       let package = try directory.directory.open(name, Self.readDirectory)
       // Nothing is touched before it is certain that all of it may go: half a package is nobody's wish.
       try caller.act { () throws(Errno) in try refuseUnlessRemovable(Directory(descriptor: package.rawValue))
@@ -38,6 +40,7 @@ extension View {
         nodes.removed(FileIdentity(status), facet: facet, from: parent, name: name, isLast: true)
       }
       view?.reconcile(realName.name)
+      if let companion { removeCompanion(companion, in: place, caller) }
       return staged
     }
   }

@@ -1,7 +1,6 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import MacMetadata
 import SystemPackage
 
 extension View {
@@ -27,15 +26,26 @@ extension View {
     try changing(parent) { (directory, view) throws(Errno) in
       let (realName, facet, _) = try removable(name, in: view)
       if facet == .packageFile { throw .notDirectory }
-      try realName.withPointer { (name) throws(Errno) in
-        let status = try directory.status(name)
-        try caller.act { () throws(Errno) in try directory.directory.removeDirectory(name) }
-        nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true)
-        forgetTunnel(of: FileIdentity(status))
-      }
-      view?.reconcile(realName.name)
+      try removeEmptyDirectory(realName, in: directory, parent, view, caller)
       noteMarker(realName.name, in: parent)
     }
+  }
+
+  /// Removes a directory, and its AppleDouble companion with it.
+  func removeEmptyDirectory(
+    _ realName: CName, in directory: DirectoryHandle, _ parent: NodeID, _ view: DirectoryView?,
+    _ caller: Caller
+  ) throws(Errno) {
+    let place = CompanionPlace(directory: directory, id: parent, view: view)
+    let companion = companion(of: realName.name, in: place)
+    try realName.withPointer { (name) throws(Errno) in
+      let status = try directory.status(name)
+      try caller.act { () throws(Errno) in try directory.directory.removeDirectory(name) }
+      nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true)
+      forgetTunnel(of: FileIdentity(status))
+    }
+    view?.reconcile(realName.name)
+    if let companion { removeCompanion(companion, in: place, caller) }
   }
 
   private func removable(
@@ -52,38 +62,14 @@ extension View {
     _ view: DirectoryView?,
     _ caller: Caller
   ) throws(Errno) {
-    let companion = companion(of: realName.name, in: directory, view)
+    let place = CompanionPlace(directory: directory, id: parent, view: view)
+    let companion = companion(of: realName.name, in: place)
     try realName.withPointer { (name) throws(Errno) in
       try caller.act { () throws(Errno) in try directory.directory.unlink(name) }
       nodes.removed(
         FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1)
     }
     view?.reconcile(realName.name)
-    guard let companion else { return }
-    do throws(Errno) {
-      try CName(companion).withPointer { (name) throws(Errno) in
-        try caller.act { () throws(Errno) in try directory.directory.unlink(name) }
-      }
-      view?.reconcile(companion)
-    } catch {
-      logger.warning("\(companion) stays after its file was removed: \(error)")
-    }
-  }
-
-  /// The AppleDouble file that belongs to an entry: `._x` with the format's magic number. Any other `._x` is just a
-  /// hidden file.
-  func companion(of name: Name, in directory: DirectoryHandle, _ view: DirectoryView?) -> Name? {
-    guard let view, !name.bytes.starts(with: Array("._".utf8)), name.bytes.count <= 253 else { return nil }
-    let candidate = Name(Array("._".utf8) + name.bytes)
-    guard let slot = view.projection.slot(realName: candidate.bytes.span),
-      view.projection.summary(at: slot)?.kind == .file
-    else { return nil }
-    return CName(candidate).withPointer { cName in
-      guard let file = try? directory.directory.open(cName, O_RDONLY | O_NONBLOCK) else { return nil }
-      let magic = [UInt8](unsafeUninitializedCapacity: 26) { buffer, count in
-        count = (try? readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)) ?? 0
-      }
-      return AppleDouble.isAppleDouble(magic) ? candidate : nil
-    }
+    if let companion { removeCompanion(companion, in: place, caller) }
   }
 }

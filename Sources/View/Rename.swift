@@ -51,6 +51,8 @@ extension View {
         existing.realName.withPointer { try? FileIdentity(newHandle.status($0)) }
       }
       let memory = memory(of: source, typed: typedOld, in: oldHandle, oldParent)
+      // A save that renames over a display name: what the old file says to the Finder stays with the name.
+      let riding = existing.flatMap { self.memory(of: $0, typed: typed, in: newHandle, newParent) }
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
         try execute(
@@ -63,30 +65,27 @@ extension View {
       case .move(let from, let to, let exclusive):
         try move(from, to, exclusive || existing == nil && options.hidden == .deny ? .noReplace : [])
         if let remembered, to == remembered.realName {
-          if let file = try? CName(to).withPointer({ (name) throws(Errno) in
-            try newHandle.directory.open(name, O_RDONLY | O_NONBLOCK)
-          }) {
-            restore(remembered.attributes, to: file)
-          }
+          restore(remembered.attributes, to: CName(to), in: newHandle)
           forgetRemembered(typed, in: newParent, caller: caller)
+        } else if let riding, source.child.kind == .file {
+          restore(riding.attributes, to: CName(to), in: newHandle)
         }
       case .moveThenRemove(let from, let to, let remove):
         // Both are there if this stops after the first step.
         try move(from, to, .noReplace)
-        do throws(Errno) { try removeReplaced(remove, in: newHandle, newParent, newView, caller) } catch {
+        do throws(Errno) {
+          try removeReplaced(remove, existing?.apparentType, in: newHandle, newParent, newView, caller)
+        } catch {
           try? execute(
             CName(to), in: newHandle, newParent, CName(from), in: oldHandle, oldParent, .noReplace,
             views: (newView, oldView), caller)
           throw error
         }
-      case .replaceThenMove(let from, let over, let to):
-        try move(from, over, [])
-        try execute(
-          CName(over), in: newHandle, newParent, CName(to), in: newHandle, newParent, .noReplace,
-          views: (newView, newView), caller)
       case .exchangeThenRemove(let from, let to):
         try move(from, to, .exchange)
-        do throws(Errno) { try removeReplaced(from, in: oldHandle, oldParent, oldView, caller) } catch {
+        do throws(Errno) {
+          try removeReplaced(from, existing?.apparentType, in: oldHandle, oldParent, oldView, caller)
+        } catch {
           try? move(from, to, .exchange)
           throw error
         }
@@ -157,44 +156,26 @@ extension View {
       $0.map { FileType(mode: $0.st_mode) == .directory } ?? false
     }
     if isDirectoryMoved { directoryViews.removeAll() }
-    if !flags.contains(.exchange) {
-      moveCompanion(of: from, in: oldHandle, to: to, in: newHandle, views: views, caller)
+    let old = CompanionPlace(directory: oldHandle, id: oldParent, view: views.0)
+    let new = CompanionPlace(directory: newHandle, id: newParent, view: views.1)
+    if flags.contains(.exchange) {
+      exchangeCompanions(of: from.name, in: old, with: to.name, in: new, caller)
+    } else {
+      moveCompanion(of: from.name, in: old, to: to.name, in: new, caller)
     }
   }
 
-  /// An AppleDouble companion travels with its file.
-  private func moveCompanion(
-    of from: CName, in oldHandle: DirectoryHandle, to: CName, in newHandle: DirectoryHandle,
-    views: (DirectoryView, DirectoryView), _ caller: Caller
-  ) {
-    guard let companion = companion(of: from.name, in: oldHandle, views.0) else { return }
-    let newCompanion = Name(Array("._".utf8) + to.name.bytes)
-    guard newCompanion.bytes.count <= 255 else { return }
-    do throws(Errno) {
-      try CName(companion).withPointer { (old) throws(Errno) in
-        try CName(newCompanion).withPointer { (new) throws(Errno) in
-          try caller.act { () throws(Errno) in
-            try oldHandle.directory.rename(old, to: newHandle.directory, new)
-          }
-        }
-      }
-      views.0.reconcile(companion)
-      views.1.reconcile(newCompanion)
-    } catch {
-      logger.warning("\(companion) stays behind while its file moves: \(error)")
-    }
-  }
-
-  /// Removes what a moved entry has taken the place of.
+  /// Removes what a moved entry has taken the place of: a package with all that is in it, a directory if it is empty.
   private func removeReplaced(
-    _ name: Name, in handle: DirectoryHandle, _ parent: NodeID, _ view: DirectoryView, _ caller: Caller
+    _ name: Name, _ type: ApparentType?, in handle: DirectoryHandle, _ parent: NodeID, _ view: DirectoryView,
+    _ caller: Caller
   ) throws(Errno) {
     let cName = CName(name)
     let status = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
-    if FileType(mode: status.st_mode) == .directory {
-      delete(try removePackage(cName, status, in: handle, parent, view, caller))
-    } else {
-      try removeFile(cName, status, in: handle, parent, view, caller)
+    switch type {
+    case .package: delete(try removePackage(cName, status, in: handle, parent, view, caller))
+    case .directory: try removeEmptyDirectory(cName, in: handle, parent, view, caller)
+    default: try removeFile(cName, status, in: handle, parent, view, caller)
     }
   }
 

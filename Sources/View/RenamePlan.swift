@@ -98,11 +98,9 @@ public enum RenamePlan: Equatable, Sendable {
   case refuse(Errno)
   /// One renameat2; with `exclusive`, RENAME_NOREPLACE.
   case move(from: Name, to: Name, exclusive: Bool)
-  /// A move with RENAME_NOREPLACE, after which the entry that had the typed name is removed.
+  /// A move with RENAME_NOREPLACE, after which the entry that had the typed name is removed; the move is taken back
+  /// when that fails, as it does for a directory that is not empty (ENOTEMPTY).
   case moveThenRemove(from: Name, to: Name, remove: Name)
-  /// A move onto an empty directory, whose real name is then corrected with RENAME_NOREPLACE: that the directory
-  /// is empty only the file system can say in one step with replacing it (ENOTEMPTY).
-  case replaceThenMove(from: Name, over: Name, to: Name)
   /// RENAME_EXCHANGE, after which what is now `from` is removed: a directory and a file, or a directory that is not
   /// empty, cannot replace each other.
   case exchangeThenRemove(from: Name, to: Name)
@@ -113,9 +111,7 @@ public enum RenamePlan: Equatable, Sendable {
   var newName: Name? {
     switch self {
     case .nothing, .refuse, .exchange: nil
-    case .move(_, let to, _), .moveThenRemove(_, let to, _), .replaceThenMove(_, _, let to),
-      .exchangeThenRemove(_, let to):
-      to
+    case .move(_, let to, _), .moveThenRemove(_, let to, _), .exchangeThenRemove(_, let to): to
     }
   }
 
@@ -173,9 +169,7 @@ public enum RenamePlan: Equatable, Sendable {
     // `photo.JPG` is as good a name for a JPEG as `photo.jpg`, and where the backing tree folds case it is the same.
     guard name.equalsIgnoringCase(existing.realName) else {
       if directory.holds(name) { return .refuse(.fileExists) }
-      return existing.facet == .directory
-        ? .replaceThenMove(from: source.realName, over: existing.realName, to: name)
-        : .moveThenRemove(from: source.realName, to: name, remove: existing.realName)
+      return .moveThenRemove(from: source.realName, to: name, remove: existing.realName)
     }
     return source.facet == .package || existing.facet == .package
       ? .exchangeThenRemove(from: source.realName, to: existing.realName)

@@ -66,6 +66,16 @@ extension View {
     }
   }
 
+  /// The same for a file that has just got the name.
+  func restore(_ attributes: [Tunnel.Attribute], to name: CName, in directory: DirectoryHandle) {
+    guard !attributes.isEmpty,
+      let file = try? name.withPointer({ (name) throws(Errno) in
+        try directory.directory.open(name, O_RDONLY | O_NONBLOCK)
+      })
+    else { return }
+    restore(attributes, to: file)
+  }
+
   /// A directory that is removed must not leave its memories to the next one with its inode number.
   func forgetTunnel(of directory: FileIdentity) { tunnel.forget(directory: Self.key(directory)) }
 

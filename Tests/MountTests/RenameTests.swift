@@ -154,6 +154,80 @@ import Testing
     #expect(failure { rmdir(view.at("Sub")) } == nil)
   }
 
+  @Test func companionsGoWithWhateverIsDoneToTheirFiles() throws {
+    func companion(_ flags: UInt16) -> [UInt8] { TestTree.appleDouble(TestTree.finderInfo(flags)) }
+    let view = try MountedView { root in
+      for (number, name) in ["photo.jpg", "notes.txt", "draft"].enumerated() {
+        try put(name, at: "\(root)/\(name)")
+        if name != "draft" { try put(companion(UInt16(number + 1)), at: "\(root)/._\(name)") }
+      }
+      for name in ["A.rtfd", "B.rtfd"] {
+        try put(name, at: "\(root)/\(name)/TXT.rtf")
+        try put(companion(8), at: "\(root)/._\(name)")
+      }
+      makeDirectory("\(root)/Folder")
+      try put(companion(9), at: "\(root)/._Folder")
+      try put("no companion", at: "\(root)/._other")
+      try put("x", at: "\(root)/other")
+    }
+    func exchange(_ from: String, _ to: String) -> Errno? {
+      failure { dfs_renameat(AT_FDCWD, view.at(from), AT_FDCWD, view.at(to), dfs_RENAME_EXCHANGE) }
+    }
+    #expect(exchange("photo", "notes") == nil)
+    #expect(contents(view.real("._photo.jpg")) == companion(2))
+    #expect(contents(view.real("._notes.txt")) == companion(1))
+    #expect(exchange("photo", "draft") == nil)
+    #expect(contents(view.real("._draft")) == companion(2) && !isThere(view.real("._photo.jpg")))
+    #expect(exchange("photo", "draft") == nil)
+    #expect(contents(view.real("._photo.jpg")) == companion(2) && !isThere(view.real("._draft")))
+    // A link has one too, and the name that is saved over keeps the one it has.
+    #expect(failure { link(view.at("notes"), view.at("notes~")) } == nil)
+    #expect(contents(view.real("._notes~.txt")) == companion(1))
+    #expect(failure { rename(view.at("draft"), view.at("notes")) } == nil)
+    #expect(text(view.real("notes.txt")) == "draft" && contents(view.real("._notes.txt")) == companion(1))
+    // One that comes along replaces it, and one whose file is replaced goes.
+    #expect(failure { rename(view.at("photo.jpg"), view.at("notes")) } == nil)
+    #expect(contents(view.real("._notes.txt")) == companion(2) && !isThere(view.real("._photo.jpg")))
+    #expect(failure { rename(view.at("A"), view.at("B")) } == nil)
+    #expect(isThere(view.real("._B.rtfd")) && !isThere(view.real("._A.rtfd")))
+    #expect(failure { unlink(view.at("B")) } == nil)
+    #expect(!isThere(view.real("._B.rtfd")))
+    #expect(failure { rmdir(view.at("Folder")) } == nil)
+    #expect(!isThere(view.real("._Folder")))
+    #expect(failure { unlink(view.at("other")) } == nil)
+    #expect(text(view.real("._other")) == "no companion")
+  }
+
+  @Test func aDirectoryThatIsNotEmptyIsNotReplaced() throws {
+    let view = try MountedView("packages=directory") { root in
+      try put("new", at: "\(root)/New.rtfd/TXT.rtf")
+      try put("x", at: "\(root)/Full/x")
+      makeDirectory("\(root)/Empty")
+    }
+    #expect(failure { rename(view.at("New"), view.at("Full")) } == .directoryNotEmpty)
+    #expect(view.realListing() == ["New.rtfd", "Full", "Empty"])
+    #expect(text(view.at("New/TXT.rtf")) == "new" && text(view.at("Full/x")) == "x")
+    #expect(failure { rename(view.at("New"), view.at("Empty")) } == nil)
+    #expect(view.realListing() == ["Empty.rtfd", "Full"])
+    #expect(text(view.at("Empty/TXT.rtf")) == "new")
+  }
+
+  /// The kernel refuses to move what it knows at another place as long as a rename between directories is under way.
+  @Test func whatIsInAPackageThatMovedIsFoundInTheMiddleOfARename() throws {
+    let view = try MountedView { root in
+      for directory in ["Deep/inside", "Sub"] { try put("x", at: "\(root)/Letter.rtfd/\(directory)/x") }
+      makeDirectory("\(root)/Folder")
+    }
+    #expect(text(view.at("Letter.rtfd/Deep/inside/x")) == "x" && text(view.at("Letter.rtfd/Sub/x")) == "x")
+    let inside = try OpenFile(view.at("Letter.rtfd/Deep/inside"), O_RDONLY | O_DIRECTORY)
+    #expect(failure { rename(view.at("Letter"), view.at("Folder/Letter")) } == nil)
+    #expect(failure { rename(view.at("Folder/Letter.rtfd/Sub"), view.at("Sub")) } == nil)
+    #expect(failure { rename(view.at("Folder/Letter.rtfd/Deep/inside"), view.at("inside")) } == nil)
+    #expect(text(view.at("inside/x")) == "x" && text(view.at("Sub/x")) == "x")
+    #expect(inside.status.isDirectory)
+    #expect(view.realListing("Folder/Letter.rtfd/Deep") == [])
+  }
+
   @Test func aLinkKeepsTheHiddenExtension() throws {
     let view = try view("", "notes.txt")
     #expect(failure { link(view.at("notes"), view.at("notes~")) } == nil)

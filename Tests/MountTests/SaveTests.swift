@@ -214,7 +214,9 @@ struct SaveDirectory: Sendable {
 
   @Test(arguments: [
     "vim", "nvim", "emacs, first save", "cp -b", "sed -i~", "unzip -o",
-    "cp --remove-destination, tar -x, git checkout",
+    "cp --remove-destination, tar -x, git checkout", "emacs, file-precious-flag", "g_file_replace",
+    "g_file_replace with a backup", "LibreOffice", "sed -i", "perl -i~", "os.replace", "VS Code, settings",
+    "rsync -a", "rsync -b", "mv", "a browser's download",
   ])
   func theFinderInfoComesBackWithTheName(program: String) throws {
     let view = try view()
@@ -223,6 +225,16 @@ struct SaveDirectory: Sendable {
     let save = try #require(Save.all.first { $0.program == program })
     try save.calls(SaveDirectory(path: view.mountPoint))
     #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("report.txt")) == info)
+  }
+
+  @Test func aFileThatBringsItsOwnFinderInfoKeepsIt() throws {
+    let view = try view()
+    let (old, own) = (TestTree.finderInfo(0x000c), TestTree.finderInfo(0x0002))
+    try #require(setAttribute("user.com.apple.FinderInfo", to: old, of: view.real("report.txt")) == nil)
+    try put("new", at: view.at("draft"))
+    try #require(setAttribute("user.com.apple.FinderInfo", to: own, of: view.at("draft")) == nil)
+    try SaveDirectory(path: view.mountPoint).move("draft", "report")
+    #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("report.txt")) == own)
   }
 
   @Test func anotherProcessDoesNotGetTheName() throws {

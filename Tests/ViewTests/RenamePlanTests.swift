@@ -217,7 +217,7 @@ private let hiddenExtensionToPresent: [RenameRow] = [
   .init(
     "packages listed as directories replace only what is empty", hiding("Calc", "Calc.app", .directory),
     present("Essay", "Essay.pages", .directory),
-    .replaceThenMove(from: "Calc.app", over: "Essay.pages", to: "Essay.app")),
+    .moveThenRemove(from: "Calc.app", to: "Essay.app", remove: "Essay.pages")),
 ]
 
 private let realNameToAbsent: [RenameRow] = [
@@ -322,7 +322,7 @@ private let localizedNames: [RenameRow] = [
   .init(
     "onto a directory of that very name", documents,
     present("Dokumente", "Dokumente", .directory, elsewhere: true),
-    .replaceThenMove(from: "Documents", over: "Dokumente", to: "Documents")),
+    .moveThenRemove(from: "Documents", to: "Documents", remove: "Dokumente")),
   .init(
     "a localized application moves as a whole", localized("Rechner", "Calculator.app", .package),
     absent("Rechner", elsewhere: true), moveUntyped("Calculator.app", "Calculator.app")),
@@ -437,9 +437,6 @@ private let exchanges: [RenameRow] = [
                     case .moveThenRemove(let from, let to, let remove):
                       #expect(
                         from == source.realName && !others.contains(to) && remove == existing && to != remove)
-                    case .replaceThenMove(let from, let over, let to):
-                      #expect(
-                        from == source.realName && !others.contains(to) && over == existing && to != over)
                     case .exchangeThenRemove(let from, let to), .exchange(let from, let to):
                       #expect(from == source.realName && to == existing)
                     case .nothing, .refuse: break

@@ -1,0 +1,147 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import MacMetadata
+import SystemPackage
+
+/// An AppleDouble file `._x` holds what a Macintosh keeps of `x` beside its data, and goes where `x` goes.
+///
+/// Whatever is done to an entry has been done when its companion's turn comes: a companion that cannot follow is worth
+/// a line in the log, not an error.
+extension View {
+  /// A directory in which a companion is, or comes to be.
+  struct CompanionPlace {
+    let directory: DirectoryHandle
+    let id: NodeID
+    /// Nil where the directory may not be read: then its companions are not known either.
+    let view: DirectoryView?
+  }
+
+  /// The AppleDouble file that belongs to an entry: `._x` with the format's magic number. Any other `._x` is just a
+  /// hidden file.
+  func companion(of name: Name, in place: CompanionPlace) -> Name? {
+    guard let view = place.view, let candidate = Self.companionName(of: name),
+      let slot = view.projection.slot(realName: candidate.bytes.span),
+      view.projection.summary(at: slot)?.kind == .file
+    else { return nil }
+    return CName(candidate).withPointer { cName in
+      guard let file = try? place.directory.directory.open(cName, O_RDONLY | O_NONBLOCK) else { return nil }
+      let magic = [UInt8](unsafeUninitializedCapacity: 26) { buffer, count in
+        count = (try? readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)) ?? 0
+      }
+      return AppleDouble.isAppleDouble(magic) ? candidate : nil
+    }
+  }
+
+  /// Nil for a companion, which has none of its own, and for a name that leaves no room for the prefix.
+  private static func companionName(of name: Name) -> Name? {
+    let prefix = Array("._".utf8)
+    guard !name.bytes.starts(with: prefix), name.bytes.count <= 253 else { return nil }
+    return Name(prefix + name.bytes)
+  }
+
+  /// After a rename. One that the target had belongs to the entry of that name from now on, unless another comes along.
+  func moveCompanion(
+    of from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ caller: Caller
+  ) {
+    guard let companion = companion(of: from, in: old), let target = Self.companionName(of: to) else {
+      return
+    }
+    rename(companion, in: old, to: target, in: new, [], caller)
+  }
+
+  /// After two entries have changed places.
+  func exchangeCompanions(
+    of from: Name, in old: CompanionPlace, with: Name, in new: CompanionPlace, _ caller: Caller
+  ) {
+    guard let first = Self.companionName(of: from), let second = Self.companionName(of: with) else { return }
+    switch (companion(of: from, in: old), companion(of: with, in: new)) {
+    case (nil, nil): break
+    case (.some, .some): rename(first, in: old, to: second, in: new, .exchange, caller)
+    case (.some, nil): rename(first, in: old, to: second, in: new, .noReplace, caller)
+    case (nil, .some): rename(second, in: new, to: first, in: old, .noReplace, caller)
+    }
+  }
+
+  /// After a link was made: both names stand for one file, and so do their companions.
+  ///
+  /// - Parameter companion: what `companionOfLinked` gave before.
+  func linkCompanion(
+    _ companion: Name, in old: DirectoryHandle, to: Name, in new: CompanionPlace, _ caller: Caller
+  ) {
+    guard let target = Self.companionName(of: to) else { return }
+    follow(companion) { () throws(Errno) in
+      try CName(companion).withPointer { (from) throws(Errno) in
+        try CName(target).withPointer { (to) throws(Errno) in
+          try caller.act { () throws(Errno) in try old.directory.link(from, to: new.directory.directory, to) }
+        }
+      }
+      noteCompanion(target, in: new)
+    }
+  }
+
+  /// The companion of a file that is going to get a link. Asked with no directory locked.
+  func companionOfLinked(_ location: NodeTable.Location) -> (name: Name, directory: DirectoryHandle)? {
+    guard !isPlainMirror, let view = try? directoryView(location.parent) else { return nil }
+    let place = CompanionPlace(directory: view.handle, id: location.parent, view: view)
+    let found = try? view.withCurrent { (_) throws(Errno) in companion(of: location.name.name, in: place) }
+    return found.flatMap { $0 }.map { ($0, view.handle) }
+  }
+
+  /// After an entry was removed.
+  ///
+  /// - Parameter companion: what `companion(of:in:)` gave when the entry was still there.
+  func removeCompanion(_ companion: Name, in place: CompanionPlace, _ caller: Caller) {
+    follow(companion) { () throws(Errno) in
+      try CName(companion).withPointer { (name) throws(Errno) in
+        let status = try place.directory.status(name)
+        try caller.act { () throws(Errno) in try place.directory.directory.unlink(name) }
+        nodes.removed(
+          FileIdentity(status), facet: .plain, from: place.id, name: name, isLast: status.st_nlink <= 1)
+      }
+      noteCompanion(companion, in: place)
+    }
+  }
+
+  private func rename(
+    _ from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ flags: RenameFlags,
+    _ caller: Caller
+  ) {
+    follow(from) { () throws(Errno) in
+      try CName(from).withPointer { (from) throws(Errno) in
+        try CName(to).withPointer { (to) throws(Errno) in
+          let moved = try old.directory.status(from)
+          let replaced = try? new.directory.status(to)
+          try caller.act { () throws(Errno) in
+            try old.directory.directory.rename(from, to: new.directory.directory, to, flags)
+          }
+          if let replaced {
+            if flags.contains(.exchange) {
+              nodes.moved(FileIdentity(replaced), facet: .plain, to: old.id, name: from)
+            } else {
+              nodes.removed(
+                FileIdentity(replaced), facet: .plain, from: new.id, name: to, isLast: replaced.st_nlink <= 1)
+            }
+          }
+          nodes.moved(FileIdentity(moved), facet: .plain, to: new.id, name: to)
+        }
+      }
+      noteCompanion(from, in: old)
+      noteCompanion(to, in: new)
+    }
+  }
+
+  /// Neither the view nor the kernel, which was not asked for this change, may go on with what was there before.
+  private func noteCompanion(_ name: Name, in place: CompanionPlace) {
+    place.view?.reconcile(name)
+    // It says how its file is shown.
+    place.view?.reconcile(Name(name.bytes.dropFirst(2)))
+    onStaleName?(place.id, name)
+  }
+
+  private func follow(_ companion: Name, _ body: () throws(Errno) -> Void) {
+    do throws(Errno) { try body() } catch {
+      logger.warning("\(companion) does not go where its file went: \(error)")
+    }
+  }
+}

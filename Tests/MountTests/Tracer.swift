@@ -1,0 +1,80 @@
+import Glibc
+import Testing
+
+/// Kills a daemon at the very moment when it is about to make a system call.
+final class Tracer {
+  private let program: pid_t
+  private var tracer: pid_t?
+
+  struct AttachFailure: Error {}
+
+  /// - Parameters:
+  ///   - call: the name of the system call before which the daemon dies.
+  ///   - number: the how manieth one of its thread, from now on.
+  init(of daemon: pid_t, before call: String, number: Int) throws {
+    program = Shell.start(
+      "exec strace -f -qq -o /dev/null -e trace=\(call) -e inject=\(call):signal=KILL:when=\(number) -p \(daemon)"
+    )
+    guard eventually({ Self.isTraced(daemon) }) else {
+      stop()
+      throw AttachFailure()
+    }
+    tracer = Self.tracer(of: "\(daemon)")
+  }
+
+  /// Lets go of a daemon that has not come to the call. One that has died can keep its tracer waiting.
+  func stop() {
+    if let tracer { kill(tracer, SIGKILL) }
+    Shell.wait(for: program)
+  }
+
+  private static func isTraced(_ process: pid_t) -> Bool {
+    let threads = names("/proc/\(process)/task")
+    return !threads.isEmpty && threads.allSatisfy { tracer(of: "\(process)/task/\($0)") != nil }
+  }
+
+  private static func tracer(of path: String) -> pid_t? {
+    for line in (text("/proc/\(path)/status") ?? "").split(separator: "\n")
+    where line.hasPrefix("TracerPid:\t") {
+      return pid_t(line.dropFirst(11)).flatMap { $0 == 0 ? nil : $0 }
+    }
+    return nil
+  }
+
+  /// Whether this user may trace other processes here.
+  static let isPossible: Bool = {
+    guard Shell.run(["strace", "-V"]).status == 0 else { return false }
+    let victim = Shell.start("exec sleep 50")
+    defer {
+      kill(victim, SIGKILL)
+      Shell.wait(for: victim)
+    }
+    // `timeout` is what was started; what it runs is its only child.
+    guard eventually({ child(of: victim) != nil }), let sleeping = child(of: victim) else { return false }
+    let probe = Shell.run(
+      "timeout -k 1 1 strace -qq -o /dev/null -p \(sleeping); test $? -eq 124 && kill -KILL \(sleeping)")
+    return probe.status == 0
+  }()
+
+  private static func child(of process: pid_t) -> pid_t? {
+    (text("/proc/\(process)/task/\(process)/children") ?? "").split(separator: " ").first.flatMap {
+      pid_t($0)
+    }
+  }
+}
+
+/// Waits half a minute at most until something is so.
+func eventually(_ condition: () -> Bool) -> Bool {
+  for _ in 0..<3000 {
+    if condition() { return true }
+    usleep(10_000)
+  }
+  return condition()
+}
+
+extension Trait where Self == ConditionTrait {
+  /// For tests that stop a daemon between two system calls.
+  static var tracing: Self {
+    .enabled(if: Tracer.isPossible, "strace is not installed, or processes cannot be traced here.")
+  }
+}
