@@ -11,8 +11,19 @@ public struct ExtendedAttributes: ~Copyable {
 
   /// The attributes of the entry `name` in `directory`.
   public init(of name: UnsafePointer<CChar>, in directory: Directory) {
-    path = ContiguousArray("/proc/self/fd/\(directory.descriptor)/".utf8.map { CChar(bitPattern: $0) })
-    path.append(contentsOf: UnsafeBufferPointer(start: name, count: strlen(name) + 1))
+    let length = strlen(name)
+    path = []
+    path.reserveCapacity(32 + length)
+    path.append(contentsOf: Self.prefix)
+    let number = directory.descriptor
+    var power: CInt = 1
+    while number / power >= 10 { power *= 10 }
+    while power > 0 {
+      path.append(CChar(0x30 + number / power % 10))
+      power /= 10
+    }
+    path.append(0x2f)
+    path.append(contentsOf: UnsafeBufferPointer(start: name, count: length + 1))
   }
 
   /// The attributes of an open file, which may be an O_PATH descriptor of anything but a symlink.
@@ -24,6 +35,8 @@ public struct ExtendedAttributes: ~Copyable {
   }
 
   private var follows = false
+
+  private static let prefix = ContiguousArray("/proc/self/fd/".utf8.map { CChar(bitPattern: $0) })
 
   /// (`lgetxattr`) - Returns: the length of the value; with an empty buffer, the length it has.
   public func get(_ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer) throws(Errno)
@@ -53,6 +66,26 @@ public struct ExtendedAttributes: ~Copyable {
         return follows
           ? listxattr($0.baseAddress!, list, buffer.count) : llistxattr($0.baseAddress!, list, buffer.count)
       }
+    }
+  }
+
+  /// Calls `body` with each name. One call to the kernel, and nothing allocated, for as many names as files usually have.
+  public func forEachName(_ body: (UnsafePointer<CChar>) -> Void) throws(Errno) {
+    let listed: Result<Int, Errno> = withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
+      do throws(Errno) {
+        let count = try list(into: buffer)
+        var offset = 0
+        while offset < count {
+          let name = (buffer.baseAddress! + offset).assumingMemoryBound(to: CChar.self)
+          body(name)
+          offset += strlen(name) + 1
+        }
+        return .success(count)
+      } catch { return .failure(error) }
+    }
+    do { _ = try listed.get() } catch {
+      guard error == .outOfRange else { throw error }
+      for name in try names() { name.withCString(body) }
     }
   }
 
@@ -93,6 +126,20 @@ public struct ExtendedAttributes: ~Copyable {
 }
 
 extension Array where Element == UInt8 {
+  fileprivate func withCString(_ body: (UnsafePointer<CChar>) -> Void) {
+    (self + [0]).withUnsafeBytes { body($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }
+  }
+
+  /// `withUnsafeBytes` that keeps the error's type.
+  package func withUnsafeBytesTyped<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E)
+    -> R
+  {
+    let result: Result<R, E> = withUnsafeBytes { buffer in
+      do throws(E) { return .success(try body(buffer)) } catch { return .failure(error) }
+    }
+    return try result.get()
+  }
+
   /// `withUnsafeMutableBytes` that keeps the error's type.
   mutating func withUnsafeMutableBytesTyped<R, E: Error>(
     _ body: (UnsafeMutableRawBufferPointer) throws(E) -> R

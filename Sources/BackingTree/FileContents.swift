@@ -47,6 +47,17 @@ extension Directory {
     return bytes
   }
 
+  /// The first `limit` bytes of a regular file below this directory, or all of a shorter one; with the cautions and the
+  /// answers of `smallFile`.
+  public func beginning(of path: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
+    guard let file = try? openBeneath(path, O_RDONLY | O_NONBLOCK),
+      let status = try? fileStatus(file.rawValue), status.st_mode & S_IFMT == S_IFREG
+    else { return nil }
+    return try? [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
+      count = try readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+    }
+  }
+
   /// The whole content of a file of the system, such as one in `/proc`, whose size is not known beforehand.
   ///
   /// - Returns: at most 16 MiB; nil when it cannot be read.

@@ -14,6 +14,14 @@ public enum PackageMode: String, CaseIterable, Sendable {
   case directory
 }
 
+/// Whether Finder info and DOS attributes are read.
+public enum FinderInfoMode: String, CaseIterable, Sendable {
+  /// Where the volume has any.
+  case auto
+  case on
+  case off
+}
+
 /// An option value that cannot be used. Its description says what can.
 public struct OptionError: Error, Sendable, Equatable, CustomStringConvertible {
   public let description: String
@@ -25,6 +33,7 @@ public struct ViewOptions: Sendable, Equatable {
   public var hidden = HiddenMode.reach
   public var packages = PackageMode.file
   public var profile = Profile.auto
+  public var finderInfo = FinderInfoMode.auto
   /// Most preferred first; empty means names as they are on disk.
   public var languages: [LanguageTag] = []
   /// The user's own, of which the last that answers a question decides.
@@ -44,6 +53,7 @@ public struct ViewOptions: Sendable, Equatable {
     case "hidden": hidden = try Self.choice(name, value)
     case "packages": packages = try Self.choice(name, value)
     case "profile": profile = try Self.choice(name, value)
+    case "finder-info": finderInfo = try Self.choice(name, value)
     case "language": languages = try LanguageList.parse(option: value)
     case "disabled-rules": disabledRules = try HiddenReason.parse(option: value)
     default: return false
@@ -60,6 +70,7 @@ public struct ViewOptions: Sendable, Equatable {
     result.hidden = .show
     result.packages = .directory
     result.languages = []
+    result.finderInfo = .off
     result.rules = []
     result.places = []
     return result

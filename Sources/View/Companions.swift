@@ -1,7 +1,6 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import MacMetadata
 import SystemPackage
 
 /// An AppleDouble file `._x` holds what a Macintosh keeps of `x` beside its data, and goes where `x` goes.
@@ -20,31 +19,18 @@ extension View {
   /// The AppleDouble file that belongs to an entry: `._x` with the format's magic number. Any other `._x` is just a
   /// hidden file.
   func companion(of name: Name, in place: CompanionPlace) -> Name? {
-    guard let view = place.view, let candidate = Self.companionName(of: name),
+    guard let view = place.view, let candidate = name.companion,
       let slot = view.projection.slot(realName: candidate.bytes.span),
       view.projection.summary(at: slot)?.kind == .file
     else { return nil }
-    return CName(candidate).withPointer { cName in
-      guard let file = try? place.directory.directory.open(cName, O_RDONLY | O_NONBLOCK) else { return nil }
-      let magic = [UInt8](unsafeUninitializedCapacity: 26) { buffer, count in
-        count = (try? readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)) ?? 0
-      }
-      return AppleDouble.isAppleDouble(magic) ? candidate : nil
-    }
-  }
-
-  /// Nil for a companion, which has none of its own, and for a name that leaves no room for the prefix.
-  private static func companionName(of name: Name) -> Name? {
-    let prefix = Array("._".utf8)
-    guard !name.bytes.starts(with: prefix), name.bytes.count <= 253 else { return nil }
-    return Name(prefix + name.bytes)
+    return FinderMetadata.isAppleDouble(candidate, in: place.directory.directory) ? candidate : nil
   }
 
   /// After a rename. One that the target had belongs to the entry of that name from now on, unless another comes along.
   func moveCompanion(
     of from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ caller: Caller
   ) {
-    guard let companion = companion(of: from, in: old), let target = Self.companionName(of: to) else {
+    guard let companion = companion(of: from, in: old), let target = to.companion else {
       return
     }
     rename(companion, in: old, to: target, in: new, [], caller)
@@ -54,7 +40,7 @@ extension View {
   func exchangeCompanions(
     of from: Name, in old: CompanionPlace, with: Name, in new: CompanionPlace, _ caller: Caller
   ) {
-    guard let first = Self.companionName(of: from), let second = Self.companionName(of: with) else { return }
+    guard let first = from.companion, let second = with.companion else { return }
     switch (companion(of: from, in: old), companion(of: with, in: new)) {
     case (nil, nil): break
     case (.some, .some): rename(first, in: old, to: second, in: new, .exchange, caller)
@@ -69,7 +55,7 @@ extension View {
   func linkCompanion(
     _ companion: Name, in old: DirectoryHandle, to: Name, in new: CompanionPlace, _ caller: Caller
   ) {
-    guard let target = Self.companionName(of: to) else { return }
+    guard let target = to.companion else { return }
     follow(companion) { () throws(Errno) in
       try CName(companion).withPointer { (from) throws(Errno) in
         try CName(target).withPointer { (to) throws(Errno) in
@@ -134,8 +120,6 @@ extension View {
   /// Neither the view nor the kernel, which was not asked for this change, may go on with what was there before.
   private func noteCompanion(_ name: Name, in place: CompanionPlace) {
     place.view?.reconcile(name)
-    // It says how its file is shown.
-    place.view?.reconcile(Name(name.bytes.dropFirst(2)))
     onStaleName?(place.id, name)
   }
 
@@ -143,5 +127,20 @@ extension View {
     do throws(Errno) { try body() } catch {
       logger.warning("\(companion) does not go where its file went: \(error)")
     }
+  }
+}
+
+extension Name {
+  /// The name of the AppleDouble file that carries the metadata of an entry of this name. Nil for a companion, which has
+  /// none of its own, and for a name that leaves no room for the prefix.
+  var companion: Name? {
+    guard accompanied == nil, bytes.count <= 253 else { return nil }
+    return Name(Array("._".utf8) + bytes)
+  }
+
+  /// The name of the entry that a file of this name would be the AppleDouble companion of.
+  var accompanied: Name? {
+    guard bytes.count > 2, bytes[0] == 0x2e, bytes[1] == 0x5f else { return nil }
+    return Name(bytes.dropFirst(2))
   }
 }

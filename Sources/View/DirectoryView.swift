@@ -15,6 +15,8 @@ public final class DirectoryView: Sendable {
   private struct State {
     var projection = Projection()
     var facts = EntryInspector.DirectoryFacts()
+    /// The names of what `._name` files are beside, whether that is there or not.
+    var accompanied: Set<Name> = []
     var isRead = false
     /// When each directory in it last changed: a marker that appears inside one changes how it is listed.
     var insideChanged: [Projection.Slot: FileTimes] = [:]
@@ -41,8 +43,9 @@ public final class DirectoryView: Sendable {
     self.inspector = inspector
     self.site = site
     self.watch = watch
+    inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
-    watchKey = try? watch.watch(handle.directory, attributes: inspector.readsFinderInfo) {
+    watchKey = try? watch.watch(handle.directory, attributes: inspector.metadata.isThere) {
       [weak self] change in self?.note(change)
     }
   }
@@ -97,12 +100,18 @@ public final class DirectoryView: Sendable {
 
   /// Looks at one entry again, after a change that was made inside `changing`.
   func reconcile(_ name: Name) {
+    reconcileAlone(name)
+    // An AppleDouble companion says how its file is shown.
+    if let file = name.accompanied { reconcileAlone(file) }
+  }
+
+  private func reconcileAlone(_ name: Name) {
     let cName = CName(name)
     let found: stat? = cName.withPointer { try? handle.status($0) }
     if let found {
       upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found))
     } else {
-      state.projection.remove(realName: name)
+      remove(name)
     }
     if watchKey == nil { state.times = try? FileTimes(handle.directory.status()) }
   }
@@ -115,15 +124,31 @@ public final class DirectoryView: Sendable {
     let times =
       type == .directory && !isCovered
       ? known ?? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
+    if let file = name.accompanied { state.accompanied.insert(file) }
     var sources: [[UInt8]] = []
     let slot = state.projection.upsert(
       isCovered
         ? Projection.Child(realName: name, kind: .directory, inode: inode, entryType: type.direntType)
         : inspector.inspect(
           name: name, type: type, inode: inode, in: handle.directory, at: site, facts: state.facts,
-          sources: &sources))
+          sideFiles: sideFiles(of: name), sources: &sources))
     state.insideChanged[slot] = times
     watchInside(name, slot, sources)
+  }
+
+  private func remove(_ name: Name) {
+    state.projection.remove(realName: name)
+    if !state.accompanied.isEmpty, let file = name.accompanied { state.accompanied.remove(file) }
+  }
+
+  private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
+    var result: FinderMetadata.SideFiles = state.facts.hasNetatalkDirectory ? .netatalk : []
+    if state.accompanied.isEmpty { return result }
+    if state.accompanied.contains(name) { result.insert(.appleDouble) }
+    if let file = name.accompanied, state.projection.slot(realName: file.bytes.span) != nil {
+      result.insert(.ofSibling)
+    }
+    return result
   }
 
   /// Hears of changes of the tables that an entry's localized name comes from. Few entries have any.
@@ -170,7 +195,9 @@ public final class DirectoryView: Sendable {
       case .entry(let name):
         pending.names.insert(Name(copying: name))
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
-      case .content(let name): if strcmp(name, ".hidden") == 0 { pending.everything = true }
+      case .content(let name):
+        if strcmp(name, ".hidden") == 0 { pending.everything = true }
+        if strncmp(name, "._", 2) == 0 { pending.names.insert(Name(copying: name)) }
       case .everything: pending.everything = true
       }
     }
@@ -187,11 +214,7 @@ public final class DirectoryView: Sendable {
     }
     if everything || !state.isRead { return try readAll() }
     if watchKey == nil, FileTimes(try handle.directory.status()) != state.times { return try readAll() }
-    for name in names {
-      reconcile(name)
-      // An AppleDouble companion says how its file is shown.
-      if name.bytes.starts(with: Array("._".utf8)) { reconcile(Name(name.bytes.dropFirst(2))) }
-    }
+    for name in names { reconcile(name) }
   }
 
   /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
@@ -215,7 +238,8 @@ public final class DirectoryView: Sendable {
       upsert(name, type, inode: entry.inode)
       if !gone.isEmpty { gone.remove(name) }
     }
-    for name in gone { state.projection.remove(realName: name) }
+    for name in gone { remove(name) }
+    for companion in state.accompanied.compactMap(\.companion) { reconcile(companion) }
     state.isRead = true
   }
 }

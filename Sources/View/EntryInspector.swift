@@ -15,7 +15,7 @@ public struct EntryInspector: Sendable {
   private let hiddenRules: HiddenRules
   let packageTypes: PackageTypes
   private let localizer: Localizer
-  let readsFinderInfo: Bool
+  let metadata: FinderMetadata
   private let rulesMakePackages: Bool
 
   /// - Parameter options: with the profile found out.
@@ -32,9 +32,9 @@ public struct EntryInspector: Sendable {
     packageTypes = types
     extensionRule = ExtensionRule(
       mode: options.extensions, known: KnownExtensions.known.union(types.extensions))
-    localizer = Localizer(languages: options.languages, root: root, logger: logger)
-    readsFinderInfo =
-      options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
+    let complaints = Complaints(logger: logger)
+    localizer = Localizer(languages: options.languages, root: root, complaints: complaints)
+    metadata = FinderMetadata(options: options, root: root, complaints: complaints)
   }
 
   /// What a directory tells about its own entries.
@@ -43,6 +43,8 @@ public struct EntryInspector: Sendable {
     var hiddenList: Set<[UInt8]> = []
     /// In a home: the names of the XDG user directories, by real name.
     var userDirectories: [Name: Name] = [:]
+    /// netatalk 2 keeps metadata here.
+    var hasNetatalkDirectory = false
   }
 
   func facts(of directory: Directory, at place: Place) -> DirectoryFacts {
@@ -51,6 +53,7 @@ public struct EntryInspector: Sendable {
     if options.hidden != .show, let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes) {
       facts.hiddenList = HiddenList.parse(list) ?? []
     }
+    facts.hasNetatalkDirectory = metadata.isThere && directory.has(".AppleDouble")
     if place.contains(.home), options.profile != .macos {
       facts.userDirectories = localizer.userDirectories(of: directory)
     }
@@ -63,6 +66,7 @@ public struct EntryInspector: Sendable {
   ///   one of them changes, the entry must be looked at again.
   func inspect(
     name: Name, type: FileType, inode: UInt64, in directory: Directory, at site: Site, facts: DirectoryFacts,
+    sideFiles: FinderMetadata.SideFiles,
     sources: inout [[UInt8]]
   ) -> Projection.Child {
     var child = Projection.Child(
@@ -75,7 +79,7 @@ public struct EntryInspector: Sendable {
       return child
     }
     let verdict = site.rules.verdict(on: name.bytes.span, isDirectory: type == .directory)
-    let finder = readsFinderInfo ? FinderFlags(of: name, in: directory) : FinderFlags()
+    let finder = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
     if type == .directory {
       let isPackage =
         verdict.kind.map { $0.value == .package }
@@ -87,6 +91,9 @@ public struct EntryInspector: Sendable {
       if facts.hiddenList.contains(name.bytes) { hiddenFacts.insert(.inHiddenList) }
       if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
       if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
+      if sideFiles.contains(.ofSibling), FinderMetadata.isAppleDouble(name, in: directory) {
+        hiddenFacts.insert(.appleDouble)
+      }
       child.hidden = hiddenRules.reason(
         name: name.bytes.span, kind: child.kind, place: place, facts: hiddenFacts)
       if child.hidden != nil { return child }
@@ -127,13 +134,14 @@ public struct EntryInspector: Sendable {
   /// Whether a directory that exists is a package.
   func isPackage(_ name: Name, in directory: Directory, rules: DirectoryRules) -> Bool {
     if let kind = rules.verdict(on: name.bytes.span, isDirectory: true).kind { return kind.value == .package }
-    let bundleBit = readsFinderInfo && FinderFlags(of: name, in: directory).hasBundle
-    return packageType(of: name, in: directory, hasBundleBit: bundleBit) != nil
+    let sideFiles: FinderMetadata.SideFiles = metadata.isThere ? [.appleDouble, .netatalk] : []
+    let flags = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
+    return packageType(of: name, in: directory, hasBundleBit: flags.hasBundle) != nil
   }
 
   /// Whether a directory of that name may be a package; false needs no look at anything.
   func mayBePackage(_ name: UnsafePointer<CChar>) -> Bool {
-    if readsFinderInfo || rulesMakePackages { return true }
+    if metadata.isThere || rulesMakePackages { return true }
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     return packageTypes.type(of: Span(_unsafeElements: bytes)) != nil
   }

@@ -29,6 +29,7 @@ extension View {
   ) throws(Errno) {
     try refuseOwn(name)
     try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.set(name, value, flags: flags) }
+    inspector.metadata.isSet(name)
     noteAttributes(of: id)
   }
 

@@ -1,7 +1,6 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import Logging
 import MacMetadata
 import SystemPackage
 
@@ -11,15 +10,15 @@ struct Localizer: Sendable {
   /// The volume's own SystemFolderLocalizations in the view's language.
   private let volumeTable: [String: String]?
   private let builtInTable: [String: String]
-  private let logger: Logger
+  private let complaints: Complaints
 
-  init(languages: [LanguageTag], root: Directory, logger: Logger) {
+  init(languages: [LanguageTag], root: Directory, complaints: Complaints) {
     self.languages = languages
-    self.logger = logger
+    self.complaints = complaints
     volumeTable = Self.tables(
       at: "System/Library/CoreServices/SystemFolderLocalizations",
       fileName: "SystemFolderLocalizations.strings",
-      below: root, languages: languages, logger: logger)
+      below: root, languages: languages, complaints: complaints)
     builtInTable =
       LanguageMatch.best(preferred: languages, available: FolderNames.languages)
       .flatMap { FolderNames.names(in: $0) } ?? [:]
@@ -69,7 +68,7 @@ struct Localizer: Sendable {
       guard let bytes = read(name.bytes + layout.infoPlist, in: directory) else { continue }
       sources.append(name.bytes + layout.directory)
       guard let info = BundleInfo(bytes) else {
-        logger.notice("\(name): its Info.plist cannot be read; the name on disk is shown")
+        complaints.ignored("Info.plist", of: name)
         return nil
       }
       let declared = BundleNames(displayName: info.displayName, name: info.name)
@@ -104,7 +103,7 @@ struct Localizer: Sendable {
     }
     guard let bytes = read(resources + Array("/InfoPlist.loctable".utf8), in: directory) else { return nil }
     guard let tables = LocalizationTable.parse(bytes) else {
-      logger.notice("\(Name(resources)): its InfoPlist.loctable cannot be read; the name on disk is shown")
+      complaints.ignored("InfoPlist.loctable", of: Name(resources))
       return nil
     }
     return LanguageMatch.best(
@@ -169,7 +168,7 @@ struct Localizer: Sendable {
   private func table(_ path: [UInt8], in directory: Directory) -> [String: String]? {
     guard let bytes = read(path, in: directory) else { return nil }
     guard let table = StringTable.parse(bytes) else {
-      logger.notice("\(Name(path)) is no string table; names on disk are shown")
+      complaints.ignored("string table", of: Name(path))
       return nil
     }
     return table
@@ -191,18 +190,18 @@ struct Localizer: Sendable {
   }
 
   private static func tables(
-    at path: String, fileName: String, below root: Directory, languages: [LanguageTag], logger: Logger
+    at path: String, fileName: String, below root: Directory, languages: [LanguageTag], complaints: Complaints
   ) -> [String: String]? {
-    let reader = Localizer(languages: languages, logger: logger)
+    let reader = Localizer(languages: languages, complaints: complaints)
     let available = reader.entries(of: Array(path.utf8), in: root, suffix: Array(".lproj".utf8))
     guard let language = LanguageMatch.best(preferred: languages, available: available) else { return nil }
     return reader.table(Array("\(path)/\(language).lproj/\(fileName)".utf8), in: root)
   }
 
   /// A reader of tables, before there are any.
-  private init(languages: [LanguageTag], logger: Logger) {
+  private init(languages: [LanguageTag], complaints: Complaints) {
     self.languages = languages
-    self.logger = logger
+    self.complaints = complaints
     volumeTable = nil
     builtInTable = [:]
   }

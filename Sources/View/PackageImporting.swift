@@ -150,7 +150,7 @@ extension EntryInspector {
     if hasKnownExtension(name) { return nil }
     guard let ext = packageTypes.fileExtension(of: type) else {
       // A package by its bundle bit, which travels in the stream.
-      return type == PackageType.byBundleBit.uti && readsFinderInfo ? name : nil
+      return type == PackageType.byBundleBit.uti && metadata.isThere ? name : nil
     }
     let real = Name(name.bytes + [0x2e] + Array(ext.utf8))
     return real.fits ? real : nil

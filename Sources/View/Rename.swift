@@ -91,6 +91,10 @@ extension View {
         }
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
+      // What you see is what you type: whoever types the extension that was hidden wants to see it.
+      if source.byDisplayName, typedOld != source.child.realName, let name = plan.newName, name == typed {
+        showExtension(of: name, in: newHandle, newView, caller)
+      }
       // The kernel may know a package's directory by its real name, which it does not know to be gone.
       if source.facet == .packageFile {
         if let movedIdentity { nodes.movedUnseen(movedIdentity) }
@@ -111,6 +115,20 @@ extension View {
       let status = CName(name).withPointer({ try? newHandle.status($0) })
     {
       importPackage(at: newParent, realName: CName(name), identity: FileIdentity(status), caller: caller)
+    }
+  }
+
+  /// Clears the flag that hides an entry's extension, in the store that has it ("What you see is what you type", Mac OS X
+  /// 10.1 release notes).
+  private func showExtension(
+    of name: Name, in handle: DirectoryHandle, _ view: DirectoryView, _ caller: Caller
+  ) {
+    guard inspector.metadata.isThere, FileExtension.stemLength(of: name.bytes.span) != nil else { return }
+    do throws(Errno) {
+      try inspector.metadata.set(.hidesExtension, to: false, of: name, in: handle.directory, caller: caller)
+      view.reconcile(name)
+    } catch {
+      logger.notice("\(name): its Finder info cannot be changed to show its extension: \(error)")
     }
   }
 

@@ -4,11 +4,6 @@ import Glibc
 import SystemPackage
 
 extension View {
-  /// The extended attributes that carry Finder info, in every store: they ride along with a real name.
-  private static let riding = [
-    "user.com.apple.FinderInfo", "user.org.netatalk.Metadata", "user.DosStream.AFP_AfpInfo:$DATA",
-  ]
-
   /// What will have to be remembered when a display name that hid an extension goes away. Asked before it does, as
   /// the file's Finder info is read.
   func memory(of resolved: Resolved, typed: Name, in directory: DirectoryHandle, _ parent: NodeID) -> Memory?
@@ -18,7 +13,7 @@ extension View {
     }
     let attributes = resolved.realName.withPointer { name in
       let stored = ExtendedAttributes(of: name, in: directory.directory)
-      return Self.riding.compactMap { store in
+      return FinderMetadata.attributes.compactMap { store in
         stored.value(store, limit: Tunnel.attributeLimit).map {
           Tunnel.Attribute(name: Array(store.utf8), value: $0)
         }

@@ -44,6 +44,7 @@ public final class View: Sendable {
     let directoryViews = DirectoryViewCache()
     self.handles = handles
     self.directoryViews = directoryViews
+    inspector.metadata.whenFound { [directoryViews] in directoryViews.removeAll() }
     nodes = NodeTable(root: identity) { id in
       handles.remove(id)
       directoryViews.remove(id)

@@ -33,7 +33,8 @@ struct MountOptions {
   /// Passed on with their value.
   private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
   static let own = [
-    "extensions", "hidden", "packages", "profile", "language", "disabled-rules", "tunnel", "tunnel-timeout",
+    "extensions", "hidden", "packages", "profile", "finder-info", "language", "disabled-rules", "tunnel",
+    "tunnel-timeout",
     "import", "passthrough", "config",
   ]
   /// What can be typed for an option, for shells to complete: each choice, or the name where the values cannot be listed.
@@ -43,6 +44,7 @@ struct MountOptions {
     }
     return choices("extensions", ExtensionMode.self) + choices("hidden", HiddenMode.self)
       + choices("packages", PackageMode.self) + choices("profile", Profile.self)
+      + choices("finder-info", FinderInfoMode.self)
       + choices("tunnel", TunnelMode.self) + [
         "import=on", "import=off", "language=", "tunnel-timeout=", "disabled-rules=", "config=",
       ]

@@ -90,8 +90,7 @@ enum TestTree {
       "foo..txt", ".a.txt",
       "Straße.PDF", "x.unknownext", "e\u{301}.txt", "invoice.pdf.app.txt", "a:b.txt", "foo.\u{202e}txt",
       "table.csv",
-      "main.c", "flagged.txt", "invisible.txt", "byad.txt", "bymeta.txt", "byfruit.txt", "bydos5.txt",
-      "bydos0.txt",
+      "main.c", "flagged.txt", "invisible.txt", "byad.txt", "bymeta.txt", "byfruit.txt", "bydos0.txt",
       "bitpkg/data", "Letter.rtfd/TXT.rtf", "Lib.photoslibrary/database/Photos.sqlite", "Old.pages/Index.zip",
       "New.pages",
       "proj.xcodeproj/project.pbxproj", "My.penpot/file.json", "A.framework/Versions/A/A",
@@ -107,10 +106,11 @@ enum TestTree {
     _ = setAttribute("user.org.netatalk.Metadata", to: netatalk(finderInfo(0x4000)), of: "\(base)/bymeta.txt")
     _ = setAttribute(
       "user.DosStream.AFP_AfpInfo:$DATA", to: afpInfo(finderInfo(0x4000)), of: "\(base)/byfruit.txt")
-    let dos: [UInt8] = [
-      0, 0, 5, 0, 5, 0, 0, 0, 0x11, 0, 0, 0, 0x22, 0, 0, 0, 0x80, 0x20, 0x9b, 0xcb, 0x82, 0xd8, 1, 0,
-    ]
-    _ = setAttribute("user.DOSATTRIB", to: dos, of: "\(base)/bydos5.txt")
+    for version in [UInt8(3), 4, 5] {
+      try put("x", at: "\(base)/bydos\(version).txt")
+      _ = setAttribute(
+        "user.DOSATTRIB", to: dosAttributes(0x22, version: version), of: "\(base)/bydos\(version).txt")
+    }
     _ = setAttribute("user.DOSATTRIB", to: Array("0x22\0".utf8), of: "\(base)/bydos0.txt")
     try put(appleDouble(finderInfo(0x4000)), at: "\(base)/._byad.txt")
   }
@@ -209,7 +209,7 @@ enum TestTree {
   }
 
   /// 402 bytes, as netatalk 3 and Samba write them.
-  private static func netatalk(_ info: [UInt8]) -> [UInt8] {
+  static func netatalk(_ info: [UInt8]) -> [UInt8] {
     let entries: [(UInt32, UInt32, UInt32)] = [
       (9, 122, 32), (4, 154, 0), (8, 354, 16), (14, 370, 4), (0x8044_4556, 374, 0), (0x8049_4e4f, 382, 0),
       (0x8053_594e, 390, 0), (0x8053_567e, 398, 0),
@@ -223,7 +223,14 @@ enum TestTree {
     return bytes + [UInt8](repeating: 0, count: 402 - bytes.count)
   }
 
-  private static func afpInfo(_ info: [UInt8]) -> [UInt8] {
+  /// As Samba writes them, in one of its versions of the structure.
+  static func dosAttributes(_ attributes: UInt8, version: UInt8) -> [UInt8] {
+    let text: [UInt8] = version == 3 ? Array("0x22\0\0".utf8) : [0, 0]
+    return text + [version, 0, version, 0] + [0, 0] + [0x11, 0, 0, 0, attributes, 0, 0, 0]
+      + [UInt8](repeating: 0, count: version == 3 ? 36 : version == 4 ? 16 : 8)
+  }
+
+  static func afpInfo(_ info: [UInt8]) -> [UInt8] {
     Array("AFP\0".utf8) + [0, 0, 1, 0, 0, 0, 0, 0, 0x80, 0, 0, 0] + info + [UInt8](repeating: 0, count: 13)
   }
 }

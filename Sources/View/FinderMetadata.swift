@@ -1,0 +1,248 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import MacMetadata
+import Synchronization
+import SystemPackage
+
+/// What Finder info and DOS attributes say of an entry.
+struct FinderFlags {
+  fileprivate(set) var isInvisible = false
+  fileprivate(set) var hasBundle = false
+  fileprivate(set) var hidesExtension = false
+  fileprivate(set) var isDOSHidden = false
+}
+
+/// Reads and writes Finder info and DOS attributes in whichever stores a volume keeps them.
+///
+/// That costs a system call for each entry, and most volumes have none of it. Whether one does is found out once, by a
+/// look at the first directories that are shown: a server or a Mac that keeps such metadata does so for everything it
+/// writes. A program that sets some through the mount is believed too.
+final class FinderMetadata: Sendable {
+  /// Files beside an entry that may hold its Finder info.
+  struct SideFiles: OptionSet {
+    let rawValue: UInt8
+    /// `._name`.
+    static let appleDouble = SideFiles(rawValue: 1)
+    /// `.AppleDouble/name`, netatalk 2's.
+    static let netatalk = SideFiles(rawValue: 2)
+    /// The entry is itself named as the companion of one that is there.
+    static let ofSibling = SideFiles(rawValue: 4)
+  }
+
+  private let isFound: Atomic<Bool>
+  private let isNTFS = Atomic(false)
+  private let directoriesToLookAt: Atomic<Int>
+  private let onFound = Guarded<@Sendable () -> Void>({})
+  private let complaints: Complaints
+
+  init(options: ViewOptions, root: Directory, complaints: Complaints) {
+    self.complaints = complaints
+    let isExpected = options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
+    isFound = Atomic(options.finderInfo == .on || options.finderInfo == .auto && isExpected)
+    directoriesToLookAt = Atomic(options.finderInfo == .auto && !isExpected ? 32 : 0)
+    if options.finderInfo != .off { isNTFS.store(Self.isNTFS(root), ordering: .relaxed) }
+    if isNTFS.load(ordering: .relaxed) { isFound.store(true, ordering: .relaxed) }
+  }
+
+  /// Whether the volume has any, as far as is known.
+  var isThere: Bool { isFound.load(ordering: .relaxed) }
+
+  /// - Parameter call: called once, when metadata is found after the view has begun to show entries.
+  func whenFound(_ call: @escaping @Sendable () -> Void) { onFound.withLock { $0 = call } }
+
+  // MARK: Finding out
+
+  /// Looks for metadata in a directory that is about to be shown, if it is one of the first.
+  func look(in directory: Directory) {
+    guard directoriesToLookAt.load(ordering: .relaxed) > 0,
+      directoriesToLookAt.subtract(1, ordering: .relaxed).oldValue > 0
+    else { return }
+    if Self.hasStore(ExtendedAttributes(of: directory.descriptor)) || directory.has(".AppleDouble") {
+      return found()
+    }
+    guard let readable = try? directory.openForReading() else { return }
+    var left = 8
+    var isFound = false
+    try? forEachEntryWithPosition(of: readable.rawValue) { (entry, _) throws(Errno) in
+      isFound =
+        entry.name.starts(with: "._".utf8)
+        ? Self.isAppleDouble(Name(entry.name), in: directory)
+        : Self.hasStore(ExtendedAttributes(of: entry.cName, in: directory))
+      left -= 1
+      return left > 0 && !isFound
+    }
+    if isFound { found() }
+  }
+
+  /// Somebody sets an attribute through the mount.
+  func isSet(_ attribute: UnsafePointer<CChar>) {
+    if !isThere, directoriesToLookAt.load(ordering: .relaxed) > 0, Self.store(attribute) != nil { found() }
+  }
+
+  private func found() {
+    directoriesToLookAt.store(0, ordering: .relaxed)
+    guard !isFound.exchange(true, ordering: .relaxed) else { return }
+    onFound.withLock { $0 }()
+  }
+
+  private static func hasStore(_ attributes: borrowing ExtendedAttributes) -> Bool {
+    var isThere = false
+    try? attributes.forEachName { if store($0) != nil { isThere = true } }
+    return isThere
+  }
+
+  /// ntfs-3g answers for every file and lists nothing.
+  private static func isNTFS(_ root: Directory) -> Bool {
+    ExtendedAttributes(of: root.descriptor).value(DOSAttributes.ntfsBigEndianAttribute, limit: 8) != nil
+  }
+
+  // MARK: Reading
+
+  /// The flags of an entry. For one without any attribute that is one system call.
+  ///
+  /// What is malformed says nothing: the next store is asked.
+  func flags(of name: Name, in directory: Directory, sideFiles: SideFiles) -> FinderFlags {
+    guard isThere || !sideFiles.isEmpty else { return FinderFlags() }
+    var flags = FinderFlags()
+    let info = CName(name).withPointer { cName -> FinderInfo? in
+      let attributes = ExtendedAttributes(of: cName, in: directory)
+      var present = Present()
+      if isThere { try? attributes.forEachName { present.insert(Self.store($0)) } }
+      flags.isDOSHidden = isDOSHidden(name, attributes, hasSambaAttribute: present.hasSambaAttribute)
+      for store in FinderInfo.Store.allCases where present.stores & Self.bit(store) != 0 {
+        let value = store.attribute.flatMap { attributes.value($0, limit: Self.largestValue) }
+        if let info = FinderInfo.decode(store: store, bytes: value ?? []) { return info }
+        complaints.ignored(store.attribute ?? "", of: name)
+      }
+      return nil
+    }
+    if let info = info ?? sideFileInfo(of: name, in: directory, sideFiles) {
+      flags.isInvisible = info.isInvisible
+      flags.hasBundle = info.hasBundle
+      flags.hidesExtension = info.hidesExtension
+    }
+    return flags
+  }
+
+  private func isDOSHidden(
+    _ name: Name, _ attributes: borrowing ExtendedAttributes, hasSambaAttribute: Bool
+  ) -> Bool {
+    if hasSambaAttribute {
+      let value = attributes.value(DOSAttributes.sambaAttribute, limit: Self.largestValue)
+      if let parsed = value.flatMap(DOSAttributes.init(samba:)) { return parsed.contains(.hidden) }
+      complaints.ignored(DOSAttributes.sambaAttribute, of: name)
+    }
+    guard isNTFS.load(ordering: .relaxed) else { return false }
+    return attributes.value(DOSAttributes.ntfsBigEndianAttribute, limit: 8)
+      .flatMap(DOSAttributes.init(ntfsBigEndian:))?.contains(.hidden) ?? false
+  }
+
+  private func sideFileInfo(of name: Name, in directory: Directory, _ sideFiles: SideFiles) -> FinderInfo? {
+    for path in Self.paths(of: name, sideFiles) {
+      guard let bytes = path.withCName({ directory.beginning(of: $0, limit: Self.largestValue) }) else {
+        continue
+      }
+      if let info = FinderInfo.decode(store: .appleDouble, bytes: bytes) { return info }
+      if AppleDouble(bytes) == nil { complaints.ignored("AppleDouble file", of: name) }
+    }
+    return nil
+  }
+
+  /// Whether a file is AppleDouble, whatever its name.
+  static func isAppleDouble(_ name: Name, in directory: Directory) -> Bool {
+    CName(name).withPointer { AppleDouble.isAppleDouble(directory.beginning(of: $0, limit: 8) ?? []) }
+  }
+
+  // MARK: Writing
+
+  /// Sets or clears a flag in the store that the entry has, else in the plain one; other bytes stay as they are.
+  ///
+  /// - Throws: EACCES when the caller may not write the entry, and the errors of its store.
+  func set(
+    _ flag: FinderInfo.Flag, to isOn: Bool, of name: Name, in directory: Directory, caller: Caller
+  ) throws(Errno) {
+    // Attributes need permission to write the file, which opening it tells.
+    let file = try CName(name).withPointer { (name) throws(Errno) in
+      try caller.act { () throws(Errno) in try directory.open(name, O_WRONLY | O_NONBLOCK) }
+    }
+    let attributes = ExtendedAttributes(of: file.rawValue)
+    for store in FinderInfo.Store.allCases {
+      guard let attribute = store.attribute,
+        let value = attributes.value(attribute, limit: Self.largestValue),
+        let changed = FinderInfo.setting(flag, to: isOn, store: store, in: value)
+      else { continue }
+      return try attributes.replace(attribute, value, with: changed)
+    }
+    for path in Self.paths(of: name, [.appleDouble, .netatalk]) {
+      guard let bytes = path.withCName({ directory.beginning(of: $0, limit: Self.largestValue) }),
+        let changed = FinderInfo.setting(flag, to: isOn, store: .appleDouble, in: bytes)
+      else { continue }
+      if changed == bytes { return }
+      let sideFile = try path.withCName { (path) throws(Errno) in
+        try caller.act { () throws(Errno) in try directory.openBeneath(path, O_WRONLY | O_NONBLOCK) }
+      }
+      return try changed.withUnsafeBytesTyped { (bytes) throws(Errno) in
+        try writeFully(sideFile.rawValue, bytes, at: 0)
+      }
+    }
+    guard isOn, let attribute = FinderInfo.Store.plain.attribute else { return }
+    try attributes.replace(attribute, [], with: FinderInfo.record(setting: flag))
+  }
+
+  // MARK: Stores
+
+  /// The attributes of all stores, DOS attributes included: they ride along when a file takes another's place.
+  static let attributes = FinderInfo.Store.allCases.compactMap(\.attribute) + [DOSAttributes.sambaAttribute]
+
+  /// Finder info is at the beginning of every store, and all but AppleDouble files are shorter.
+  private static let largestValue = 4096
+
+  /// The attributes that an entry has, of those that matter.
+  private struct Present {
+    var stores: UInt8 = 0
+    var hasSambaAttribute = false
+
+    mutating func insert(_ found: Attribute?) {
+      switch found {
+      case .finderInfo(let store): stores |= FinderMetadata.bit(store)
+      case .samba: hasSambaAttribute = true
+      case nil: break
+      }
+    }
+  }
+
+  private enum Attribute {
+    case finderInfo(FinderInfo.Store)
+    case samba
+  }
+
+  private static func bit(_ store: FinderInfo.Store) -> UInt8 {
+    1 << UInt8(FinderInfo.Store.allCases.firstIndex(of: store) ?? 0)
+  }
+
+  /// Which store an attribute is.
+  private static func store(_ attribute: UnsafePointer<CChar>) -> Attribute? {
+    if strcmp(attribute, DOSAttributes.sambaAttribute) == 0 { return .samba }
+    for store in FinderInfo.Store.allCases {
+      if let name = store.attribute, strcmp(attribute, name) == 0 { return .finderInfo(store) }
+    }
+    return nil
+  }
+
+  /// The side files that an entry may have, from its directory on.
+  private static func paths(of name: Name, _ sideFiles: SideFiles) -> [[UInt8]] {
+    var paths: [[UInt8]] = []
+    if sideFiles.contains(.appleDouble), let companion = name.companion { paths.append(companion.bytes) }
+    if sideFiles.contains(.netatalk) { paths.append(Array(".AppleDouble/".utf8) + name.bytes) }
+    return paths
+  }
+}
+
+extension ExtendedAttributes {
+  /// Writes a value unless it is what is there.
+  fileprivate borrowing func replace(_ name: String, _ old: [UInt8], with new: [UInt8]) throws(Errno) {
+    if new == old { return }
+    try new.withUnsafeBytesTyped { (bytes) throws(Errno) in try set(name, bytes, flags: 0) }
+  }
+}

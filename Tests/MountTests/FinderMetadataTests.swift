@@ -1,0 +1,203 @@
+import Glibc
+import Testing
+
+/// Finder info and DOS attributes in every store, on volumes that nobody has said to have any.
+@Suite(.mounting) struct FinderMetadataTests {
+  /// The stores that can be written by hand, each as what puts flags on an entry of a directory.
+  private static let stores:
+    [(name: String, write: @Sendable (_ directory: String, _ name: String, _ flags: UInt16) throws -> Void)] =
+      [
+        (
+          "plain",
+          { _ = setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo($2), of: "\($0)/\($1)") }
+        ),
+        (
+          "netatalk",
+          {
+            _ = setAttribute(
+              "user.org.netatalk.Metadata", to: TestTree.netatalk(TestTree.finderInfo($2)), of: "\($0)/\($1)")
+          }
+        ),
+        (
+          "Samba's stream",
+          {
+            _ = setAttribute(
+              "user.DosStream.AFP_AfpInfo:$DATA", to: TestTree.afpInfo(TestTree.finderInfo($2)),
+              of: "\($0)/\($1)")
+          }
+        ),
+        ("AppleDouble", { try put(TestTree.appleDouble(TestTree.finderInfo($2)), at: "\($0)/._\($1)") }),
+        (
+          "netatalk 2",
+          { try put(TestTree.appleDouble(TestTree.finderInfo($2)), at: "\($0)/.AppleDouble/\($1)") }
+        ),
+      ]
+
+  @Test(arguments: 0..<5) func everyStoreIsHonouredWhereverItIsFound(store: Int) throws {
+    let write = Self.stores[store].write
+    let view = try MountedView("extensions=hide") { root in
+      for name in ["seen.txt", "unseen.txt", "bundle/data", "plain/data"] {
+        try put("x", at: "\(root)/\(name)")
+      }
+      try write(root, "unseen.txt", 0x4000)
+      try write(root, "bundle", 0x2000)
+      try write(root, "plain", 0)
+    }
+    #expect(view.listing() == ["seen", "bundle", "plain"], "\(Self.stores[store].name)")
+    #expect(status(view.at("bundle"))?.isRegular == true, "\(Self.stores[store].name)")
+    #expect(status(view.at("plain"))?.isDirectory == true, "\(Self.stores[store].name)")
+  }
+
+  @Test(arguments: 0..<4) func typingAnExtensionShowsItInTheStoreThatIsThere(store: Int) throws {
+    let write = Self.stores[store].write
+    let view = try MountedView("extensions=flag") { root in
+      for name in ["a.txt", "b.txt"] {
+        try put("x", at: "\(root)/\(name)")
+        try write(root, name, 0x0412)
+      }
+    }
+    #expect(view.listing() == ["a", "b"])
+    #expect(view.shell("mv a c && mv b d.txt").status == 0)
+    #expect(view.listing() == ["c", "d.txt"], "\(Self.stores[store].name)")
+    let kept: [UInt8]?
+    switch store {
+    case 0: kept = attributeBytes("user.com.apple.FinderInfo", of: view.real("d.txt"))
+    case 1:
+      kept = attributeBytes("user.org.netatalk.Metadata", of: view.real("d.txt")).map { Array($0[122..<154]) }
+    case 2:
+      kept = attributeBytes("user.DosStream.AFP_AfpInfo:$DATA", of: view.real("d.txt")).map {
+        Array($0[16..<48])
+      }
+    default: kept = contents(view.real("._d.txt")).map { Array($0[50..<82]) }
+    }
+    #expect(kept == TestTree.finderInfo(0x0402), "only the one flag is cleared: \(Self.stores[store].name)")
+    if store != 0 { #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("d.txt")) == nil) }
+  }
+
+  @Test func DOSAttributesHideInEveryVersion() throws {
+    let view = try MountedView { root in
+      for version in [UInt8(3), 4, 5] {
+        for (name, attributes) in [("hidden", UInt8(0x22)), ("shown", 0x20)] {
+          let path = "\(root)/\(name)\(version).txt"
+          try put("x", at: path)
+          let value = TestTree.dosAttributes(attributes, version: version)
+          #expect(setAttribute("user.DOSATTRIB", to: value, of: path) == nil)
+        }
+      }
+      try put("x", at: "\(root)/old.txt")
+      _ = setAttribute("user.DOSATTRIB", to: Array("0x22\0".utf8), of: "\(root)/old.txt")
+    }
+    #expect(view.listing() == ["shown3", "shown4", "shown5"])
+    #expect(text(view.at("hidden3.txt")) == "x")
+  }
+
+  @Test func finderInfoCanBeLeftUnread() throws {
+    let view = try MountedView("finder-info=off,profile=macos") { root in
+      try put("x", at: "\(root)/unseen.txt")
+      _ = setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: "\(root)/unseen.txt")
+    }
+    #expect(view.listing() == ["unseen"])
+  }
+
+  @Test func whatAProgramSetsThroughTheMountIsBelieved() throws {
+    let view = try MountedView { try put("x", at: "\($0)/dir/a.txt") }
+    #expect(view.listing("dir") == ["a"])
+    #expect(
+      setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: view.at("dir/a")) == nil)
+    #expect(view.listing("dir") == [])
+  }
+
+  @Test func aCompanionThatIsRewrittenIsReadAgain() throws {
+    let view = try MountedView { root in
+      try put("x", at: "\(root)/a.txt")
+      try put(TestTree.appleDouble(TestTree.finderInfo(0)), at: "\(root)/._a.txt")
+    }
+    #expect(view.listing() == ["a"])
+    try put(TestTree.appleDouble(TestTree.finderInfo(0x4000)), at: view.real("._a.txt"))
+    #expect(view.listing() == [])
+    unlink(view.real("._a.txt"))
+    #expect(view.listing() == ["a"])
+    try put(TestTree.appleDouble(TestTree.finderInfo(0x4000)), at: view.at("._a.txt"))
+    #expect(view.listing() == [])
+  }
+
+  @Test func companionsStayOutOfSightWhereDotFilesAreShown() throws {
+    let view = try MountedView("disabled-rules=dot-files") { root in
+      for name in ["a.txt", ".profile"] { try put("x", at: "\(root)/\(name)") }
+      for name in ["._a.txt", "._orphan.txt"] {
+        try put(TestTree.appleDouble(TestTree.finderInfo(0)), at: "\(root)/\(name)")
+      }
+      try put("not AppleDouble", at: "\(root)/._.profile")
+    }
+    #expect(view.listing() == ["a", ".profile", "._.profile", "._orphan"])
+    #expect(Displayfs.run(["explain", view.at("._a.txt")]).text.contains("Macintosh metadata"))
+  }
+
+  @Test func malformedValuesSayNothingAndAreToldOfOnce() throws {
+    let view = try MountedView("config=none") { root in
+      let hostile: [[UInt8]] = [
+        [], [0xff], [UInt8](repeating: 0x40, count: 31), [UInt8](repeating: 0x40, count: 3000),
+        [0x00, 0x05, 0x16, 0x07, 0x00, 0x02, 0x00, 0x00] + [UInt8](repeating: 0xff, count: 394),
+      ]
+      let attributes = [
+        "user.com.apple.FinderInfo", "user.org.netatalk.Metadata", "user.DosStream.AFP_AfpInfo:$DATA",
+        "user.DOSATTRIB",
+      ]
+      for (index, value) in hostile.enumerated() {
+        for attribute in attributes {
+          let path = "\(root)/\(attribute.dropFirst(5).prefix(6))\(index)"
+          try put("x", at: path)
+          _ = setAttribute(attribute, to: value, of: path)
+        }
+        try put("x", at: "\(root)/double\(index)")
+        try put(value, at: "\(root)/._double\(index)")
+      }
+    }
+    view.unmount()
+    let log = "\(view.source)/.log"
+    let daemon = Shell.start(
+      "exec '\(Displayfs.path)' mount -f -o language=en '\(view.source)' '\(view.mountPoint)' 2>'\(log)'")
+    #expect(eventually { Displayfs.isMounted(view.mountPoint) })
+    #expect(view.listing().count == 25)
+    #expect(view.listing().count == 25)
+    view.unmount()
+    Shell.wait(for: daemon)
+    let lines = (text(log) ?? "").split(separator: "\n").filter { $0.contains("malformed") }
+    for kind in ["FinderInfo", "netatalk.Metadata", "AFP_AfpInfo", "DOSATTRIB", "AppleDouble file"] {
+      #expect(lines.filter { $0.contains(kind) }.count == 1, "\(kind): \(lines)")
+    }
+  }
+
+  @Test(.tracing) func ordinaryFilesCostNoSystemCallForIt() throws {
+    let view = try MountedView { root in
+      for number in 0..<500 { try put("x", at: "\(root)/file\(number).txt") }
+    }
+    let log = "\(view.source).calls"
+    let traced = Shell.run([
+      "strace", "-f", "-qq", "-e", "trace=llistxattr,listxattr,lgetxattr,getxattr", "-o", log, Displayfs.path,
+      "ls",
+      "--source", view.source, view.source,
+    ])
+    #expect(traced.status == 0 && traced.names.count == 500, "\(traced.errorText)")
+    #expect((text(log) ?? "").split(separator: "\n").count < 50)
+    unlink(log)
+  }
+
+  @Test func flagsSurviveASave() throws {
+    let view = try MountedView("extensions=flag") { root in
+      try put("old", at: "\(root)/a.txt")
+      _ = setAttribute(
+        "user.org.netatalk.Metadata", to: TestTree.netatalk(TestTree.finderInfo(0x0010)), of: "\(root)/a.txt")
+    }
+    #expect(view.listing() == ["a"])
+    #expect(view.shell("printf new > .t && mv .t a").status == 0)
+    #expect(view.listing() == ["a"])
+    // Moved away and written anew, by one process.
+    #expect(
+      view.shell(
+        "exec perl -e 'rename \"a\", \"a~\"; open F, \">a\"; print F \"newer\"; close F; unlink \"a~\"'"
+      ).status == 0)
+    #expect(view.listing() == ["a"])
+    #expect(text(view.real("a.txt")) == "newer")
+  }
+}
