@@ -13,12 +13,22 @@ public final class ChangeWatch: Sendable {
     fileprivate let serial: UInt64
   }
 
+  /// How an entry came or went.
+  public enum Movement: Sendable {
+    /// It was made or deleted.
+    case none
+    /// It was renamed to where it is, or away.
+    case here, away
+  }
+
   /// What a watched directory's owner is told.
   public enum Change {
     /// The entry of that name came, went or was replaced.
-    case entry(UnsafePointer<CChar>)
+    case entry(UnsafePointer<CChar>, Movement)
     /// The content of the entry of that name was written and closed.
     case content(UnsafePointer<CChar>)
+    /// The attributes of the entry of that name changed, its extended ones included.
+    case attributes(UnsafePointer<CChar>)
     /// Events were lost, or the directory itself is gone: nothing remembered of it holds.
     case everything
   }
@@ -32,6 +42,8 @@ public final class ChangeWatch: Sendable {
   }
 
   private let descriptor: Descriptor
+  /// Readable when whoever waits shall stop waiting. (`eventfd`)
+  private let waker: Descriptor
   private let watches = Guarded(Watches())
   /// Held while events are delivered, so that whoever drains after another waits until those are.
   private let delivery = RecursionFreeLock()
@@ -39,18 +51,34 @@ public final class ChangeWatch: Sendable {
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
   public init() throws(Errno) {
     descriptor = Descriptor(adopting: try systemCall { inotify_init1(CInt(IN_NONBLOCK | IN_CLOEXEC)) })
+    waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
+  }
+
+  /// Waits until the kernel has queued an event or somebody calls `wake`. (`poll`)
+  public func wait() {
+    var waiting = [
+      pollfd(fd: descriptor.rawValue, events: Int16(POLLIN), revents: 0),
+      pollfd(fd: waker.rawValue, events: Int16(POLLIN), revents: 0),
+    ]
+    poll(&waiting, 2, -1)
+    var count: UInt64 = 0
+    if waiting[1].revents != 0 { _ = read(waker.rawValue, &count, 8) }
+  }
+
+  /// Ends the wait that is under way, or the next one.
+  public func wake() {
+    var one: UInt64 = 1
+    _ = write(waker.rawValue, &one, 8)
   }
 
   /// Watches a directory until `stop`.
   ///
-  /// - Parameter attributes: whether a change of an entry's attributes is told as a change of the entry.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
-    _ directory: Directory, attributes: Bool, _ handler: @escaping @Sendable (Change) -> Void
+    _ directory: Directory, _ handler: @escaping @Sendable (Change) -> Void
   ) throws(Errno) -> Key {
-    let mask =
-      UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR | IN_MASK_ADD)
-      | (attributes ? UInt32(IN_ATTRIB) : 0)
+    let mask = UInt32(
+      IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB | IN_ONLYDIR)
     // The lock is held over the call: an event for the new key must find its handler.
     let result: Result<Key, Errno> = watches.withLock { watches in
       do throws(Errno) {
@@ -115,10 +143,17 @@ public final class ChangeWatch: Sendable {
         for handler in handlers(of: number, forgetting: true) { handler(.everything) }
       } else if length > 0 {
         let name = (event + 16).assumingMemoryBound(to: CChar.self)
-        let change: Change = mask & UInt32(IN_CLOSE_WRITE) != 0 ? .content(name) : .entry(name)
+        let change = Self.change(mask, name)
         for handler in handlers(of: number) { handler(change) }
       }
     }
+  }
+
+  private static func change(_ mask: UInt32, _ name: UnsafePointer<CChar>) -> Change {
+    if mask & UInt32(IN_CLOSE_WRITE) != 0 { return .content(name) }
+    if mask & UInt32(IN_ATTRIB) != 0 { return .attributes(name) }
+    if mask & UInt32(IN_MOVED_TO) != 0 { return .entry(name, .here) }
+    return .entry(name, mask & UInt32(IN_MOVED_FROM) != 0 ? .away : .none)
   }
 
   /// The handlers of one directory, or of all.

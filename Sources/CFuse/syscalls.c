@@ -30,6 +30,14 @@ int dfs_open_beneath(int dir, const char *path, int flags) {
   return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 }
 
+int dfs_open_mount(const char *path) {
+  enum { CLONE = 1 };  // OPEN_TREE_CLONE
+  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, CLONE | O_CLOEXEC);
+  return tree >= 0 ? tree : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+pid_t dfs_gettid(void) { return gettid(); }
+
 ssize_t dfs_getdents(int fd, void *buffer, size_t size) { return syscall(SYS_getdents64, fd, buffer, size); }
 
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {

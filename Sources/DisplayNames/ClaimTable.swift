@@ -17,6 +17,12 @@ struct ClaimTable: Sendable {
     return claims.sumOfSlots
   }
 
+  /// The one claimant besides `slot`, which is one itself or is not.
+  func onlyOther(than slot: Int?, isClaimant: Bool, hash: Int) -> Int? {
+    guard let claims = table[hash], claims.count == (isClaimant ? 2 : 1) else { return nil }
+    return isClaimant ? claims.sumOfSlots - slot! : claims.sumOfSlots
+  }
+
   mutating func add(_ slot: Int, hash: Int) {
     table[hash, default: Claims(count: 0, sumOfSlots: 0)].count += 1
     table[hash]!.sumOfSlots += slot

@@ -222,6 +222,41 @@ public struct Projection: Sendable {
     }
   }
 
+  /// The other children that may be listed under another name once what is known of one child changes: those that share
+  /// a rung with it, before or after.
+  ///
+  /// - Parameters:
+  ///   - realName: the child's real name, whether or not it is there yet.
+  ///   - future: what will be known of it; nil when it is about to be removed.
+  public func rivals(of realName: Name, becoming future: Child?) -> Set<Slot> {
+    var rivals = Set(localized.keys)
+    let slot = slot(realName: realName.bytes.span)
+    let present = slot.flatMap { child(at: $0) }
+    var hashes = [hash(of: realName.bytes.span)]
+    for child in [present, future] {
+      guard let child, child.hidden == nil else { continue }
+      if let name = child.localized { hashes.append(hash(of: name.bytes.span)) }
+      if let length = child.stemLength {
+        hashes.append(hash(of: realName.bytes.span.extracting(0..<length)))
+      }
+    }
+    let own = slot.map { claimedHashes(of: $0) } ?? []
+    for hash in hashes {
+      if let other = claims.onlyOther(than: slot, isClaimant: own.contains(hash), hash: hash) {
+        rivals.insert(other)
+      }
+    }
+    if let slot { rivals.remove(slot) }
+    return rivals
+  }
+
+  private func claimedHashes(of slot: Slot) -> [Int] {
+    guard records[slot].hidden == nil else { return [] }
+    let stem = stemHash(of: slot).map { [$0] } ?? []
+    guard let claimed = localized[slot] else { return stem }
+    return [hash(of: claimed.name.bytes.span)] + (claimed.demoted ? stem : [])
+  }
+
   /// The rung under which the child in a live slot is listed, were it listed.
   public func rung(of slot: Slot) -> Rung {
     let record = records[slot]

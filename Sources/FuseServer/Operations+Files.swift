@@ -8,6 +8,13 @@ extension Operations {
   static func addFiles(to table: inout fuse_lowlevel_ops) {
     table.open = { raw, id, info in
       let request = Request(raw: raw!)
+      if request.isReplayed {
+        info!.pointee.fh = Handle.own(ReplayedOpen())
+        // Whatever else is open of the file stays as it is.
+        info!.pointee.direct_io = 1
+        if fuse_reply_open(raw, info) == -ENOENT { Handle.disown(info) }
+        return
+      }
       do throws(Errno) {
         var backing: CInt = 0
         switch try request.view.open(node: id, flags: info!.pointee.flags, caller: request.caller) {

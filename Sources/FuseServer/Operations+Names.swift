@@ -8,24 +8,35 @@ extension Operations {
   static func addNames(to table: inout fuse_lowlevel_ops) {
     table.lookup = { raw, parent, name in
       let request = Request(raw: raw!)
-      request.performEntry { (view) throws(Errno) in try view.lookup(parent, name!) }
+      request.performEntry { (view) throws(Errno) in
+        try view.lookup(parent, name!)
+      } replaying: {
+        (answers) throws(Errno) in
+        try answers.lookup(parent, name!)
+      }
     }
     table.mknod = { raw, parent, name, mode, device in
       let request = Request(raw: raw!)
       request.performEntry { (view) throws(Errno) in
         try view.makeNode(parent, name!, mode: mode, device: device, caller: request.caller)
+      } replaying: { (answers) throws(Errno) in
+        try answers.make(parent, name!)
       }
     }
     table.mkdir = { raw, parent, name, mode in
       let request = Request(raw: raw!)
       request.performEntry { (view) throws(Errno) in
         try view.makeDirectory(parent, name!, mode: mode, caller: request.caller)
+      } replaying: { (answers) throws(Errno) in
+        try answers.make(parent, name!)
       }
     }
     table.symlink = { raw, target, parent, name in
       let request = Request(raw: raw!)
       request.performEntry { (view) throws(Errno) in
         try view.makeSymlink(parent, name!, to: target!, caller: request.caller)
+      } replaying: { (answers) throws(Errno) in
+        try answers.make(parent, name!)
       }
     }
     table.link = { raw, id, parent, name in
@@ -36,12 +47,18 @@ extension Operations {
     }
     table.unlink = { raw, parent, name in
       let request = Request(raw: raw!)
-      request.perform { (view) throws(Errno) in try view.unlink(parent, name!, caller: request.caller) }
+      request.perform { (view) throws(Errno) in
+        try view.unlink(parent, name!, caller: request.caller)
+      } replaying: { (answers) throws(Errno) in
+        try answers.remove(parent, name!)
+      }
     }
     table.rmdir = { raw, parent, name in
       let request = Request(raw: raw!)
       request.perform { (view) throws(Errno) in
         try view.removeDirectory(parent, name!, caller: request.caller)
+      } replaying: { (answers) throws(Errno) in
+        try answers.remove(parent, name!)
       }
     }
     table.rename = { raw, parent, name, newParent, newName, flags in
@@ -49,6 +66,8 @@ extension Operations {
       request.perform { (view) throws(Errno) in
         try view.rename(
           parent, name!, to: newParent, newName!, flags: RenameFlags(rawValue: flags), caller: request.caller)
+      } replaying: { (answers) throws(Errno) in
+        try answers.rename(parent, name!)
       }
     }
     table.readlink = { raw, id in

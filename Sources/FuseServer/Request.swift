@@ -45,6 +45,9 @@ struct Request {
     return out
   }
 
+  /// Whether the thread that replays changes made this request: then it must change nothing.
+  var isReplayed: Bool { fuse_req_ctx(raw)!.pointee.pid == server.replayingThread }
+
   /// Runs an operation whose success is answered with 0.
   func perform(_ body: (View) throws(Errno) -> Void) {
     do throws(Errno) {
@@ -53,9 +56,32 @@ struct Request {
     } catch { fail(error) }
   }
 
+  /// The same for an operation that may be a replayed one.
+  func perform(
+    _ body: (View) throws(Errno) -> Void, replaying answer: (ReplayAnswers) throws(Errno) -> Void
+  ) {
+    do throws(Errno) {
+      if isReplayed, let answers = server.replay?.answers { try answer(answers) } else { try body(view) }
+      succeed()
+    } catch { fail(error) }
+  }
+
   /// Runs an operation that is answered with an entry.
   func performEntry(_ body: (View) throws(Errno) -> Entry) {
     do throws(Errno) { reply(try body(view)) } catch { fail(error) }
+  }
+
+  /// The same for an operation that may be a replayed one.
+  func performEntry(
+    _ body: (View) throws(Errno) -> Entry, replaying answer: (ReplayAnswers) throws(Errno) -> Entry
+  ) {
+    do throws(Errno) {
+      if isReplayed, let answers = server.replay?.answers {
+        reply(try answer(answers))
+      } else {
+        reply(try body(view))
+      }
+    } catch { fail(error) }
   }
 }
 

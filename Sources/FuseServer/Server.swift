@@ -15,6 +15,8 @@ public final class Server: @unchecked Sendable {
   private let onReady: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
   private let staleNames = StaleNames()
+  /// Nil where nothing can be replayed. Set once by `run`, before any request can come.
+  private(set) var replay: Replay?
   /// Set once by `run`, before any request can come.
   private var session: OpaquePointer?
 
@@ -66,13 +68,22 @@ public final class Server: @unchecked Sendable {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
     if !options.contains("ro") { view.finishRemovals() }
+    if !options.contains("ro") { replay = Replay(view: view, mountPoint: mountPoint) }
     announceWhenAnswering(mountPoint)
     let forgetting = Thread { [self] in staleNames.run(self.session!) }
     view.onStaleName = { [staleNames] parent, name in staleNames.add(parent, name) }
+    view.startFollowing()
+    let following = Thread { [view, replay] in view.follow { replay?.add($0) } }
+    let replaying = replay.flatMap { replay in Thread { replay.run() } }
     let result = dfs_session_loop(session, UInt32(Self.threads), 0)
+    view.stopFollowing()
+    following?.join()
+    fuse_session_unmount(session)
+    // What these wait for fails at the latest now that nobody answers any more.
     staleNames.end()
     forgetting?.join()
-    fuse_session_unmount(session)
+    replay?.end()
+    replaying?.join()
     // A positive number is the signal that ended the loop: that is how a daemon is stopped.
     if result < 0 {
       throw MountError(description: "the session with the kernel broke: \(Errno(rawValue: -result))")
@@ -80,6 +91,9 @@ public final class Server: @unchecked Sendable {
   }
 
   private static let threads = 10
+
+  /// The thread whose requests are replayed changes, as requests name it; -1 where there is none.
+  var replayingThread: pid_t { replay?.answers.thread.load(ordering: .acquiring) ?? -1 }
 
   /// The kernel's INIT: what both sides can do. Called before any other request.
   func negotiate(_ connection: inout fuse_conn_info) {

@@ -1,3 +1,4 @@
+import CFuse
 import Glibc
 
 /// A thread of the system's: what it does may block for long, which a task of Swift's must not.
@@ -25,6 +26,9 @@ struct Thread {
     }
     self.id = id
   }
+
+  /// The calling thread, as the kernel numbers it. (`gettid`)
+  static var current: pid_t { dfs_gettid() }
 
   func join() { pthread_join(id, nil) }
   func detach() { pthread_detach(id) }

@@ -60,29 +60,31 @@ extension View {
     let change = isPackage ? try news(of: change, to: id) : change
     let located = try locate(id)
     let path = "/proc/self/fd/\(located.rawValue)"
-    if change.user != nil || change.group != nil {
-      try systemCall {
-        fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
-      }
-    }
-    if let mode = change.mode {
-      // Search permission follows read permission, or the package could not be read any more.
-      let effective = isPackage ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
-      try systemCall { chmod(path, effective & 0o7777) }
-    }
-    if let size = change.size {
-      // By the caller: whether set-user-ID bits stay depends on who cuts.
-      try caller.act { () throws(Errno) in
-        if let file {
-          try setSize(file.descriptor.rawValue, size)
-        } else {
-          try systemCall { truncate(path, off_t(size)) }
+    try ownChanges.make(on: located.rawValue) { () throws(Errno) in
+      if change.user != nil || change.group != nil {
+        try systemCall {
+          fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
         }
       }
-    }
-    if change.accessed != nil || change.modified != nil {
-      let times = [Self.timespec(change.accessed), Self.timespec(change.modified)]
-      try systemCall { utimensat(AT_FDCWD, path, times, 0) }
+      if let mode = change.mode {
+        // Search permission follows read permission, or the package could not be read any more.
+        let effective = isPackage ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
+        try systemCall { chmod(path, effective & 0o7777) }
+      }
+      if let size = change.size {
+        // By the caller: whether set-user-ID bits stay depends on who cuts.
+        try caller.act { () throws(Errno) in
+          if let file {
+            try setSize(file.descriptor.rawValue, size)
+          } else {
+            try systemCall { truncate(path, off_t(size)) }
+          }
+        }
+      }
+      if change.accessed != nil || change.modified != nil {
+        let times = [Self.timespec(change.accessed), Self.timespec(change.modified)]
+        try systemCall { utimensat(AT_FDCWD, path, times, 0) }
+      }
     }
     return try attributes(id)
   }

@@ -8,6 +8,7 @@ import SystemPackage
 /// It is read from the disk once; afterwards only the entries that changed are looked at again. Where the directory
 /// cannot be watched, its times tell whether it changed.
 public final class DirectoryView: Sendable {
+  let node: NodeID
   let handle: DirectoryHandle
   let inspector: EntryInspector
   let site: Site
@@ -18,47 +19,63 @@ public final class DirectoryView: Sendable {
     /// The names of what `._name` files are beside, whether that is there or not.
     var accompanied: Set<Name> = []
     var isRead = false
-    /// When each directory in it last changed: a marker that appears inside one changes how it is listed.
+    /// When each directory in it last changed, where there is no watch: a marker that appears inside one changes how
+    /// it is listed.
     var insideChanged: [Projection.Slot: FileTimes] = [:]
     /// The watches on what is inside an entry and says how it is listed.
-    var inside: [Projection.Slot: [ChangeWatch.Key]] = [:]
+    var inside: [Projection.Slot: [(path: [UInt8], key: ChangeWatch.Key)]] = [:]
     /// The times at the last look, where there is no watch.
     var times: FileTimes?
+    /// How the entries were listed that have been looked at since changes were reported last; nil was not listed.
+    var before: [Projection.Slot: ListedItem?] = [:]
+    /// The real names that the news say were renamed, for as long as they are looked at.
+    var moved: Set<Name> = []
   }
 
   /// What the watch has told since the last look. Its lock is never held while another is taken.
   private struct Pending {
     var names: Set<Name> = []
+    var moved: Set<Name> = []
+    var written: Set<Name> = []
+    var attributes: Set<Name> = []
     var everything = false
+    /// Whether somebody was told that there is news.
+    var isAnnounced = false
   }
 
   private let lock = RecursionFreeLock()
   nonisolated(unsafe) private var state = State()
   private let pending = Guarded(Pending())
   private let watch: ChangeWatch?
+  private let changes: ViewChanges
+  private let ownChanges: OwnChanges
   nonisolated(unsafe) private var watchKey: ChangeWatch.Key?
 
-  init(handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?) {
+  init(
+    node: NodeID, handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?,
+    changes: ViewChanges, ownChanges: OwnChanges
+  ) {
+    self.node = node
     self.handle = handle
     self.inspector = inspector
     self.site = site
     self.watch = watch
+    self.changes = changes
+    self.ownChanges = ownChanges
     inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
-    watchKey = try? watch.watch(handle.directory, attributes: inspector.metadata.isThere) {
-      [weak self] change in self?.note(change)
-    }
+    watchKey = try? watch.watch(handle.directory) { [weak self] change in self?.note(change) }
   }
 
   deinit {
     if let watchKey { watch?.stop(watchKey) }
-    for key in state.inside.values.joined() { watch?.stop(key) }
+    for source in state.inside.values.joined() { watch?.stop(source.key) }
   }
 
   /// Runs `body` with the projection as the directory is now.
   func withCurrent<R: ~Copyable>(_ body: (borrowing Projection) throws(Errno) -> R) throws(Errno) -> R {
     lock.lock()
-    defer { lock.unlock() }
+    defer { unlock() }
     try refresh()
     return try body(state.projection)
   }
@@ -68,7 +85,7 @@ public final class DirectoryView: Sendable {
   /// no projection.
   func changing<R: ~Copyable>(_ body: (_ isReadable: Bool) throws(Errno) -> R) throws(Errno) -> R {
     lock.lock()
-    defer { lock.unlock() }
+    defer { unlock() }
     var isReadable = true
     do throws(Errno) { try refresh() } catch {
       guard error == .permissionDenied else { throw error }
@@ -84,11 +101,11 @@ public final class DirectoryView: Sendable {
     // Always in the same order, so that two renames in opposite directions cannot wait for each other.
     let (first, second) = a.order < b.order ? (a, b) : (b, a)
     first.lock.lock()
-    defer { first.lock.unlock() }
+    defer { first.unlock() }
     try first.refresh()
     if a === b { return try body() }
     second.lock.lock()
-    defer { second.lock.unlock() }
+    defer { second.unlock() }
     try second.refresh()
     return try body()
   }
@@ -98,45 +115,59 @@ public final class DirectoryView: Sendable {
 
   private var order: UInt { UInt(bitPattern: ObjectIdentifier(self)) }
 
-  /// Looks at one entry again, after a change that was made inside `changing`.
+  /// Looks at one entry again, after a change that was made inside `changing`. Whoever made it knows of it: only what it
+  /// did to others is reported.
   func reconcile(_ name: Name) {
-    reconcileAlone(name)
-    // An AppleDouble companion says how its file is shown.
-    if let file = name.accompanied { reconcileAlone(file) }
+    look(at: name, isOwn: true)
+    lookBeside(name)
   }
 
-  private func reconcileAlone(_ name: Name) {
+  /// An AppleDouble companion says how its file is shown.
+  private func lookBeside(_ name: Name) {
+    if let file = name.accompanied { look(at: file) }
+  }
+
+  private func look(at name: Name, isOwn: Bool = false) {
     let cName = CName(name)
     let found: stat? = cName.withPointer { try? handle.status($0) }
     if let found {
-      upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found))
+      upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
     } else {
-      remove(name)
+      remove(name, isOwn)
     }
     if watchKey == nil { state.times = try? FileTimes(handle.directory.status()) }
   }
 
   /// - Parameter times: a directory's, if they were asked already.
-  private func upsert(_ name: Name, _ type: FileType, inode: UInt64, times known: FileTimes? = nil) {
+  private func upsert(
+    _ name: Name, _ type: FileType, inode: UInt64, times known: FileTimes? = nil, _ isOwn: Bool = false
+  ) {
     // The mount point must not be entered, not even to see how it would be shown.
     let isCovered = CName(name).withPointer { handle.isCovered($0) }
     // Its time first: what changes after that is seen the next time.
     let times =
-      type == .directory && !isCovered
+      watchKey == nil && type == .directory && !isCovered
       ? known ?? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
     if let file = name.accompanied { state.accompanied.insert(file) }
     var sources: [[UInt8]] = []
-    let slot = state.projection.upsert(
+    let child =
       isCovered
-        ? Projection.Child(realName: name, kind: .directory, inode: inode, entryType: type.direntType)
-        : inspector.inspect(
-          name: name, type: type, inode: inode, in: handle.directory, at: site, facts: state.facts,
-          sideFiles: sideFiles(of: name), sources: &sources))
+      ? Projection.Child(realName: name, kind: .directory, inode: inode, entryType: type.direntType)
+      : inspector.inspect(
+        name: name, type: type, inode: inode, in: handle.directory, at: site, facts: state.facts,
+        sideFiles: sideFiles(of: name), sources: &sources)
+    remember(name, becoming: child, isOwn)
+    let slot = state.projection.upsert(child)
+    if state.isRead, changes.isFollowed, !isOwn, state.before.index(forKey: slot) == nil {
+      // It is new: it was not listed before.
+      state.before.updateValue(nil, forKey: slot)
+    }
     state.insideChanged[slot] = times
     watchInside(name, slot, sources)
   }
 
-  private func remove(_ name: Name) {
+  private func remove(_ name: Name, _ isOwn: Bool = false) {
+    remember(name, becoming: nil, isOwn)
     state.projection.remove(realName: name)
     if !state.accompanied.isEmpty, let file = name.accompanied { state.accompanied.remove(file) }
   }
@@ -151,25 +182,107 @@ public final class DirectoryView: Sendable {
     return result
   }
 
-  /// Hears of changes of the tables that an entry's localized name comes from. Few entries have any.
-  private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
-    for key in state.inside.removeValue(forKey: slot) ?? [] { watch?.stop(key) }
-    guard let watch, !sources.isEmpty else { return }
-    state.inside[slot] = sources.compactMap { path in
-      path.withCName { path in
-        guard let source = try? handle.directory.openBeneath(path, O_RDONLY | O_DIRECTORY) else { return nil }
-        return try? watch.watch(Directory(descriptor: source.rawValue), attributes: false) { [weak self] _ in
-          self?.noteInside(name)
+  // MARK: What became different
+
+  /// Keeps how an entry, and those whose names depend on it, are listed before it changes.
+  private func remember(_ name: Name, becoming child: Projection.Child?, _ isOwn: Bool) {
+    guard state.isRead, changes.isFollowed else { return }
+    for rival in state.projection.rivals(of: name, becoming: child)
+    where state.before.index(forKey: rival) == nil {
+      state.before.updateValue(listed(rival), forKey: rival)
+    }
+    guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
+    if isOwn {
+      state.before[slot] = nil
+    } else if state.before.index(forKey: slot) == nil {
+      state.before.updateValue(listed(slot), forKey: slot)
+    }
+  }
+
+  /// How an entry is listed now, nil when it is not.
+  private func listed(_ slot: Projection.Slot) -> ListedItem? {
+    guard let summary = state.projection.summary(at: slot), !summary.isHidden else { return nil }
+    let real = state.projection.realName(at: slot)
+    let isFile = summary.kind == .package && inspector.options.packages == .file
+    return ListedItem(
+      directory: node, name: state.projection.displayName(at: slot), realName: real,
+      identity: FileIdentity(device: handle.identity.device, inode: summary.inode),
+      facet: isFile ? .packageFile : .plain,
+      type: isFile ? .regular : FileType(direntType: summary.entryType), wasMoved: state.moved.contains(real))
+  }
+
+  /// Reports what is different from what was remembered.
+  private func reportChanges() {
+    if !state.before.isEmpty {
+      var vanished: [ViewChange] = []
+      var others: [ViewChange] = []
+      for (slot, before) in state.before {
+        for change in ViewChange.between(before, listed(slot)) {
+          if case .vanished = change { vanished.append(change) } else { others.append(change) }
         }
       }
+      state.before = [:]
+      // A name is free before somebody else gets it.
+      changes.report(vanished + others)
     }
+    state.moved = []
+  }
+
+  private func unlock() {
+    reportChanges()
+    lock.unlock()
+  }
+
+  /// Looks at the news that nobody else has come to look at, and reports them.
+  func follow() {
+    lock.lock()
+    defer { unlock() }
+    try? refresh()
+    let (written, attributes) = pending.withLock { pending in
+      defer {
+        pending.written = []
+        pending.attributes = []
+        pending.isAnnounced = false
+      }
+      return (pending.written, pending.attributes.subtracting(pending.written))
+    }
+    for name in written { reportInside(name) { .written($0) } }
+    for name in attributes { reportInside(name) { .attributes($0) } }
+  }
+
+  private func reportInside(_ name: Name, _ change: (ListedItem) -> ViewChange) {
+    guard let slot = state.projection.slot(realName: name.bytes.span), let item = listed(slot),
+      let status = CName(name).withPointer({ try? handle.status($0) }),
+      !ownChanges.areOwn(status)
+    else { return }
+    changes.report([change(item)])
+  }
+
+  /// Hears of changes of the tables that an entry's localized name comes from. Few entries have any.
+  private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
+    guard let watch, !sources.isEmpty || state.inside[slot] != nil else { return }
+    let old = state.inside.removeValue(forKey: slot) ?? []
+    var new: [(path: [UInt8], key: ChangeWatch.Key)] = []
+    for path in sources {
+      let source = path.withCName { try? handle.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
+      guard let source,
+        let key = try? watch.watch(
+          Directory(descriptor: source.rawValue), { [weak self] _ in self?.noteInside(name) })
+      else { continue }
+      new.append((path, key))
+    }
+    for source in old { watch.stop(source.key) }
+    if !new.isEmpty { state.inside[slot] = new }
+    // What happened inside before it was watched has not been seen.
+    if new.map(\.path) != old.map(\.path) { noteInside(name) }
   }
 
   /// Looks at every directory in this one that has changed inside since it was looked at. Asked before a listing: one
   /// system call for each directory.
   func lookInside() throws(Errno) {
+    guard watchKey == nil else { return }
     lock.lock()
-    defer { lock.unlock() }
+    defer { unlock() }
     try refresh()
     for (slot, times) in state.insideChanged {
       guard state.projection.summary(at: slot) != nil else {
@@ -178,43 +291,66 @@ public final class DirectoryView: Sendable {
       }
       let name = state.projection.realName(at: slot)
       if (CName(name).withPointer { try? FileTimes(handle.directory.status($0)) }) != times {
-        reconcile(name)
+        look(at: name)
       }
     }
   }
 
   /// Something inside the entry of that name changed that may change how the entry itself is shown.
-  func noteInside(_ name: Name) { pending.withLock { _ = $0.names.insert(name) } }
+  func noteInside(_ name: Name) { news { $0.names.insert(name) } }
 
   /// Everything must be looked at again: the rules have changed.
-  func noteEverything() { pending.withLock { $0.everything = true } }
+  func noteEverything() { news { $0.everything = true } }
 
   private func note(_ change: ChangeWatch.Change) {
-    pending.withLock { pending in
+    news { pending in
       switch change {
-      case .entry(let name):
-        pending.names.insert(Name(copying: name))
+      case .entry(let name, let movement):
+        let copy = Name(copying: name)
+        if movement != .none { pending.moved.insert(copy) }
+        pending.names.insert(copy)
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
       case .content(let name):
+        let copy = Name(copying: name)
+        pending.written.insert(copy)
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
-        if strncmp(name, "._", 2) == 0 { pending.names.insert(Name(copying: name)) }
+        if strncmp(name, "._", 2) == 0 { pending.names.insert(copy) }
+      case .attributes(let name):
+        let copy = Name(copying: name)
+        if inspector.metadata.isThere { pending.names.insert(copy) }
+        pending.attributes.insert(copy)
       case .everything: pending.everything = true
       }
     }
   }
 
+  private func news(_ add: (inout Pending) -> Void) {
+    let isFirst = pending.withLock { pending in
+      add(&pending)
+      defer { pending.isAnnounced = true }
+      return !pending.isAnnounced
+    }
+    if isFirst { changes.hasNews(self) }
+  }
+
   private func refresh() throws(Errno) {
     if watchKey != nil { watch?.drain() }
+    defer { reportChanges() }
     let (names, everything) = pending.withLock { pending in
       defer {
         pending.names = []
+        pending.moved = []
         pending.everything = false
       }
+      state.moved.formUnion(pending.moved)
       return (pending.names, pending.everything)
     }
     if everything || !state.isRead { return try readAll() }
     if watchKey == nil, FileTimes(try handle.directory.status()) != state.times { return try readAll() }
-    for name in names { reconcile(name) }
+    for name in names {
+      look(at: name)
+      lookBeside(name)
+    }
   }
 
   /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
@@ -239,7 +375,10 @@ public final class DirectoryView: Sendable {
       if !gone.isEmpty { gone.remove(name) }
     }
     for name in gone { remove(name) }
-    for companion in state.accompanied.compactMap(\.companion) { reconcile(companion) }
+    for companion in state.accompanied.compactMap(\.companion) {
+      look(at: companion)
+      lookBeside(companion)
+    }
     state.isRead = true
   }
 }

@@ -84,7 +84,14 @@ public struct EntryInspector: Sendable {
       let isPackage =
         verdict.kind.map { $0.value == .package }
         ?? (packageType(of: name, in: directory, hasBundleBit: finder.hasBundle) != nil)
-      if isPackage { child.kind = .package }
+      if isPackage {
+        child.kind = .package
+      } else if verdict.kind == nil,
+        packageTypes.type(of: name.bytes.span, hasBundleBit: finder.hasBundle) != nil
+      {
+        // It is one as soon as it has a property list.
+        sources += [name.bytes, name.bytes + Array("/Contents".utf8)]
+      }
     }
     if options.hidden != .show, verdict.isHidden?.value != false {
       var hiddenFacts: HiddenFacts = verdict.isHidden == nil ? [] : .configured

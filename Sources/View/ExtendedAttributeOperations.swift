@@ -28,7 +28,9 @@ extension View {
     _ id: NodeID, _ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt
   ) throws(Errno) {
     try refuseOwn(name)
-    try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.set(name, value, flags: flags) }
+    try changeAttributes(of: id) { (attributes) throws(Errno) in
+      try attributes.set(name, value, flags: flags)
+    }
     inspector.metadata.isSet(name)
     noteAttributes(of: id)
   }
@@ -36,7 +38,7 @@ extension View {
   /// (`removexattr`)
   public func removeAttribute(_ id: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     try refuseOwn(name)
-    try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.remove(name) }
+    try changeAttributes(of: id) { (attributes) throws(Errno) in try attributes.remove(name) }
     noteAttributes(of: id)
   }
 
@@ -58,6 +60,13 @@ extension View {
       }
     }
     return try body(ExtendedAttributes(of: located.rawValue))
+  }
+
+  private func changeAttributes(
+    of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> Void
+  ) throws(Errno) {
+    let located = try locate(id)
+    try ownChanges.make(on: located.rawValue) { () throws(Errno) in try withAttributes(of: id, body) }
   }
 
   /// Finder info may have changed, and with it how the entry is listed.

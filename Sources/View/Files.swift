@@ -135,5 +135,9 @@ extension View {
   }
 
   /// The kernel has released a file.
-  public func close(_ file: OpenFile) { openNodes.closed(file) }
+  public func close(_ file: OpenFile) {
+    // Before it is closed: from then on only its time tells that it was written here.
+    if file.mayWrite, let status = try? fileStatus(file.descriptor.rawValue) { ownChanges.note(status) }
+    openNodes.closed(file)
+  }
 }

@@ -35,18 +35,25 @@ struct Localizer: Sendable {
       if !showsExtensions { child.localized = bundleName(of: name, in: directory, sources: &sources) }
       return
     }
+    let stemLength = LocalizedDirectory.stemLength(of: name.bytes.span)
+    let nameIfMarked =
+      stemLength == nil
+      ? LocalizedDirectory.nameOfMarked(name, volumeTable: volumeTable) { name in
+        name.text.flatMap { builtInTable[$0] }
+      } : nil
+    // Only what has a name to gain is looked into, and watched for a marker that comes or goes.
+    guard stemLength != nil || nameIfMarked != nil else { return }
+    sources.append(name.bytes)
     let marker = name.bytes + Array("/.localized".utf8)
     guard let status = status(of: marker, in: directory) else { return }
-    if LocalizedDirectory.stemLength(of: name.bytes.span) != nil {
+    if let stemLength {
       guard FileType(mode: status.st_mode) == .directory else { return }
       sources.append(marker)
       let strings = stringTable(in: marker, directory)
       child.localized = LocalizedDirectory.nameOfSelfLocalized(name, strings: strings)
-      child.stemLength = LocalizedDirectory.stemLength(of: name.bytes.span)
+      child.stemLength = stemLength
     } else {
-      child.localized = LocalizedDirectory.nameOfMarked(name, volumeTable: volumeTable) { name in
-        name.text.flatMap { builtInTable[$0] }
-      }
+      child.localized = nameIfMarked
     }
   }
 

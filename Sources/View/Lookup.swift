@@ -25,6 +25,76 @@ extension View {
     return entry(found, in: parent, byRealName: found.realName.equals(name))
   }
 
+  /// What a name stood for that is gone from the view, one more time known to the kernel: the node that it knows, if it
+  /// knows one by that name, else one that stands for nothing.
+  public func entryOfVanished(_ item: ListedItem) -> Entry {
+    var attributes = stat()
+    attributes.st_mode = item.type.modeBits | 0o700
+    attributes.st_nlink = 1
+    attributes.st_uid = geteuid()
+    attributes.st_gid = getegid()
+    attributes.st_ino = inodeNumber(item.identity, item.facet)
+    let identity = isGone(item) ? item.identity : Self.nothing
+    let node = CName(item.realName).withPointer {
+      nodes.remember(identity, facet: item.facet, parent: item.directory, name: $0)
+    }
+    return Entry(id: node.id, generation: node.generation, attributes: attributes)
+  }
+
+  /// Whether the kernel knows a file by that name alone which is no longer there. What is only hidden now, or is somewhere
+  /// else, is not gone.
+  private func isGone(_ item: ListedItem) -> Bool {
+    guard let node = nodes.node(of: item.identity, facet: item.facet),
+      let location = nodes.location(of: node), location.parent == item.directory,
+      location.name.name == item.realName
+    else { return false }
+    guard let parent = try? directory(location.parent),
+      let status = location.name.withPointer({ try? parent.status($0) })
+    else { return true }
+    return FileIdentity(status) != item.identity
+  }
+
+  /// What is gone from the view is gone for the kernel too: a new file with its inode number is another node.
+  public func forgetVanished(_ item: ListedItem) {
+    for identity in [item.identity, Self.nothing] {
+      CName(item.realName).withPointer {
+        nodes.removed(identity, facet: item.facet, from: item.directory, name: $0, isLast: true)
+      }
+    }
+  }
+
+  /// No file has this identity.
+  private static let nothing = FileIdentity(device: .max, inode: .max)
+
+  /// Where the view shows a directory: display names from the root on, separated by `/`; nil when it is nowhere.
+  public func path(of id: NodeID) -> [UInt8]? {
+    var path: [UInt8] = []
+    var current = id
+    var steps = 0
+    while current != NodeTable.root {
+      guard let location = nodes.location(of: current), steps < 65_536 else { return nil }
+      let name = shownName(of: location)
+      path = path.isEmpty ? name.bytes : name.bytes + [0x2f] + path
+      current = location.parent
+      steps += 1
+    }
+    return path
+  }
+
+  /// The name that leads to a directory as one: a package's display name leads to a file.
+  private func shownName(of location: NodeTable.Location) -> Name {
+    let real = location.name.name
+    guard !isPlainMirror, let view = currentView(of: location.parent) else { return real }
+    let shown = try? view.withCurrent { (projection) -> Name? in
+      guard let slot = projection.slot(realName: real.bytes.span),
+        let summary = projection.summary(at: slot),
+        !summary.isHidden, summary.kind != .package
+      else { return nil }
+      return projection.displayName(at: slot)
+    }
+    return shown.flatMap { $0 } ?? real
+  }
+
   /// The kernel gives back `count` of the times it was told of a node.
   public func forget(_ id: NodeID, count: UInt64) { nodes.forget(id, count: count) }
 

@@ -135,6 +135,11 @@ public final class NodeTable: Sendable {
     }
   }
 
+  /// The node of a file; nil when the kernel does not know it.
+  public func node(of identity: FileIdentity, facet: Facet = .plain) -> NodeID? {
+    locked { $0.find(identity, facet, hash: IdentityIndex.hash(identity, facet)).map(NodeID.init) }
+  }
+
   /// Whether a directory node is, or lies below, the directory of that identity.
   public func isBelow(_ id: NodeID, _ identity: FileIdentity) -> Bool {
     locked { state in

@@ -41,6 +41,10 @@ final class OpenNodes: Sendable {
     }
   }
 
+  func isBeingWritten(_ id: NodeID) -> Bool {
+    files.withLock { $0[id]?.contains(where: \.mayWrite) ?? false }
+  }
+
   /// One of the open files of a node.
   func file(of id: NodeID) -> OpenFile? { files.withLock { $0[id]?.last } }
 }

@@ -21,6 +21,8 @@ public final class View: Sendable {
   let importsPackages: Bool
   let packageSizes = PackageSizes()
   let watch: ChangeWatch?
+  let changes: ViewChanges
+  let ownChanges: OwnChanges
   private let covered: DirectoryHandle.Covered?
 
   /// The view of the directory `source`, which stays open until the view is gone: a mount point on top of it, or
@@ -52,6 +54,8 @@ public final class View: Sendable {
     self.tunnel = tunnel
     self.importsPackages = importsPackages && self.options.profile.appliesRules
     watch = try? ChangeWatch()
+    changes = ViewChanges(watch: watch)
+    ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes)
     rootDevice = identity.device
   }
 
@@ -59,6 +63,9 @@ public final class View: Sendable {
 
   /// Whether SOURCE lies on overlayfs, as in most containers.
   public var isOnOverlay: Bool { FileSystemKind(of: rootHandle.directory.descriptor).isOverlay }
+
+  /// The inode number of the view's root.
+  public var rootInode: UInt { UInt(rootHandle.identity.inode) }
 
   /// Told of a name that the kernel may still have for a directory that is no longer there. Set before the first request.
   nonisolated(unsafe) public var onStaleName: (@Sendable (NodeID, Name) -> Void)?
@@ -117,7 +124,9 @@ public final class View: Sendable {
   func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
     if let view = currentView(of: id) { return view }
     let handle = try directory(id)
-    let view = DirectoryView(handle: handle, inspector: inspector, site: try site(of: id), watch: watch)
+    let view = DirectoryView(
+      node: id, handle: handle, inspector: inspector, site: try site(of: id), watch: watch,
+      changes: changes, ownChanges: ownChanges)
     return directoryViews.insert(view, for: id) { [nodes] in nodes.isNode(id, $0.handle.identity) }
   }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/statvfs.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/xattr.h>
 
@@ -13,6 +14,10 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 // openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV: several components, none a
 // symlink and none a mount point: behind one may be this very mount, which must not wait for itself.
 int dfs_open_beneath(int dir, const char *path, int flags);
+// A descriptor of the mount at a path that does not keep it busy where that is allowed (a detached clone of the mount; needs
+// CAP_SYS_ADMIN), else one that does until it is closed.
+int dfs_open_mount(const char *path);
+pid_t dfs_gettid(void);
 ssize_t dfs_getdents(int fd, void *buffer, size_t size);
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
 int dfs_fallocate(int fd, int mode, off_t offset, off_t length);

@@ -1,0 +1,82 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import Synchronization
+import SystemPackage
+import View
+
+/// How the requests of the replaying thread are answered: from what already is, or was. They change nothing, whatever
+/// they ask for.
+final class ReplayAnswers: Sendable {
+  /// What the thread is doing.
+  enum Step: Sendable {
+    case nothing
+    /// It finds out whether its requests are known.
+    case greeting
+    case appearing(ListedItem)
+    case vanishing(ListedItem)
+    case renaming(from: ListedItem, to: ListedItem)
+    case touching
+  }
+
+  /// The thread, as requests name it; -1 until it runs, which no request has.
+  let thread = Atomic<pid_t>(-1)
+  private let view: View
+  private let current = Guarded(Step.nothing)
+  private let recognized = Atomic<Bool>(false)
+
+  init(view: View) { self.view = view }
+
+  var step: Step {
+    get { current.withLock { $0 } }
+    set { current.withLock { $0 = newValue } }
+  }
+
+  /// Whether a request of the thread has come and was known for one.
+  var isRecognized: Bool { recognized.load(ordering: .acquiring) }
+
+  func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
+    switch step {
+    case .greeting:
+      recognized.store(true, ordering: .releasing)
+      throw .noSuchFileOrDirectory
+    case .appearing(let item) where item.isAt(parent, name): throw .noSuchFileOrDirectory
+    case .vanishing(let item) where item.isAt(parent, name): return view.entryOfVanished(item)
+    case .renaming(let old, let new):
+      if new.isAt(parent, name) { throw .noSuchFileOrDirectory }
+      if old.isAt(parent, name) {
+        return try CName(new.name).withPointer { (name) throws(Errno) in
+          try view.lookup(new.directory, name)
+        }
+      }
+    default: break
+    }
+    return try view.lookup(parent, name)
+  }
+
+  /// Something was made, and is what there is. (mknod, mkdir, symlink)
+  func make(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
+    guard case .appearing(let item) = step, item.isAt(parent, name) else { throw .ioError }
+    return try view.lookup(parent, name)
+  }
+
+  /// (unlink, rmdir)
+  func remove(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
+    guard case .vanishing(let item) = step, item.isAt(parent, name) else { throw .ioError }
+    view.forgetVanished(item)
+  }
+
+  func rename(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
+    guard case .renaming(let old, _) = step, old.isAt(parent, name) else { throw .ioError }
+  }
+}
+
+/// What the replaying thread has open: nothing.
+final class ReplayedOpen {}
+
+extension ListedItem {
+  fileprivate func isAt(_ parent: NodeID, _ name: UnsafePointer<CChar>) -> Bool {
+    parent == directory
+      && self.name.bytes.elementsEqual(UnsafeRawBufferPointer(start: name, count: strlen(name)))
+  }
+}

@@ -1,0 +1,36 @@
+import Glibc
+
+extension View {
+  /// Tells what changes in the view, from now until `stopFollowing`, on the calling thread.
+  ///
+  /// A change is told within a few microseconds when nothing else happened for a millisecond; otherwise changes of about
+  /// a millisecond are told together, so that echoes of what programs do through the view cost no more than that.
+  public func follow(_ tell: ([ViewChange]) -> Void) {
+    guard let watch else { return }
+    while changes.isFollowed {
+      watch.wait()
+      var news = takeNews()
+      if ViewChange.awaitsOtherHalf(news) {
+        usleep(Self.pause)
+        news += takeNews()
+      }
+      if !news.isEmpty { tell(ViewChange.joiningRenames(news)) }
+      usleep(Self.pause)
+    }
+  }
+
+  /// Called before `follow`: what changes from here on will be told.
+  public func startFollowing() { changes.startFollowing() }
+
+  /// Ends `follow`.
+  public func stopFollowing() { changes.stopFollowing() }
+
+  /// In microseconds.
+  private static let pause: UInt32 = 1000
+
+  private func takeNews() -> [ViewChange] {
+    watch?.drain()
+    for view in changes.takeUnseen() { view.follow() }
+    return changes.takeChanges()
+  }
+}

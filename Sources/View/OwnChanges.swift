@@ -1,0 +1,65 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// The content and attributes that were changed through the mount, of which the kernel has told its watchers itself:
+/// the backing tree's event for the same change is an echo.
+///
+/// Remembered is the status change time that each file had when the mount was done with it. A file that has another one
+/// now was changed by somebody else.
+final class OwnChanges: Sendable {
+  private struct State {
+    var times: [FileIdentity: timespec] = [:]
+    var order: [FileIdentity] = []
+    var underWay: [FileIdentity: Int] = [:]
+  }
+
+  /// An echo comes within milliseconds; nobody changes more files in that time.
+  private static let limit = 4096
+
+  private let state = Guarded(State())
+  private let nodes: NodeTable
+  private let openNodes: OpenNodes
+
+  init(nodes: NodeTable, openNodes: OpenNodes) {
+    self.nodes = nodes
+    self.openNodes = openNodes
+  }
+
+  /// Runs a change of a file's attributes through the mount.
+  func make<R: ~Copyable>(on descriptor: CInt, _ body: () throws(Errno) -> R) throws(Errno) -> R {
+    let identity = FileIdentity(try fileStatus(descriptor))
+    state.withLock { $0.underWay[identity, default: 0] += 1 }
+    defer {
+      if let status = try? fileStatus(descriptor) { note(status) }
+      state.withLock { state in
+        let rest = state.underWay[identity]! - 1
+        state.underWay[identity] = rest == 0 ? nil : rest
+      }
+    }
+    return try body()
+  }
+
+  /// The mount is done with a file that it may have changed, whose status is now this.
+  func note(_ status: stat) {
+    state.withLock { state in
+      let identity = FileIdentity(status)
+      if state.times.updateValue(status.st_ctim, forKey: identity) == nil { state.order.append(identity) }
+      guard state.order.count > Self.limit else { return }
+      for old in state.order.prefix(Self.limit / 2) { state.times[old] = nil }
+      state.order.removeFirst(Self.limit / 2)
+    }
+  }
+
+  /// Whether a file of that status is as the mount left it, or about to be changed through it.
+  func areOwn(_ status: stat) -> Bool {
+    let identity = FileIdentity(status)
+    // First, as what is closed is noted before it is gone from there.
+    if let node = nodes.node(of: identity), openNodes.isBeingWritten(node) { return true }
+    return state.withLock { state in
+      if state.underWay[identity] != nil { return true }
+      guard let own = state.times[identity] else { return false }
+      return own == status.st_ctim
+    }
+  }
+}

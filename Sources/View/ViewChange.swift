@@ -1,0 +1,88 @@
+import BackingTree
+import DisplayNames
+
+/// An entry as a directory of the view lists it.
+public struct ListedItem: Sendable, Equatable {
+  public let directory: NodeID
+  /// Its display name.
+  public let name: Name
+  public let realName: Name
+  public let identity: FileIdentity
+  public let facet: Facet
+  /// What the listing says it is.
+  public let type: BackingTree.FileType
+  /// Whether the backing tree told that it was renamed to or from here.
+  var wasMoved = false
+}
+
+/// What became different in the view by something that was not done through it under that name.
+public enum ViewChange: Sendable, Equatable {
+  case appeared(ListedItem)
+  case vanished(ListedItem)
+  case renamed(from: ListedItem, to: ListedItem)
+  /// Its content was written by somebody who has closed it.
+  case written(ListedItem)
+  case attributes(ListedItem)
+}
+
+extension ViewChange {
+  /// The difference between how an entry was listed and how it is. Nil is not listed.
+  static func between(_ before: ListedItem?, _ after: ListedItem?) -> [ViewChange] {
+    switch (before, after) {
+    case (nil, nil): return []
+    case (nil, let after?): return [.appeared(after)]
+    case (let before?, nil): return [.vanished(before)]
+    case (let before?, let after?):
+      let isSame =
+        before.identity == after.identity && before.facet == after.facet && before.type == after.type
+        && before.realName == after.realName
+      if !isSame { return [.vanished(before), .appeared(after)] }
+      return before.name == after.name ? [] : [.renamed(from: before, to: after)]
+    }
+  }
+
+  /// Makes one rename of what vanished in one place and appeared in another because the backing tree had one.
+  ///
+  /// Deleting and making anew is no rename, though a file system may use the inode number again. What a rename takes the
+  /// place of does not vanish besides.
+  static func joiningRenames(_ changes: [ViewChange]) -> [ViewChange] {
+    var leaving: [FileIdentity: [ListedItem]] = [:]
+    for case .vanished(let item) in changes where item.wasMoved {
+      leaving[item.identity, default: []].append(item)
+    }
+    guard !leaving.isEmpty else { return changes }
+    var joined: [ViewChange] = []
+    var left: [ListedItem] = []
+    var replaced: [ListedItem] = []
+    for change in changes {
+      guard case .appeared(let item) = change, item.wasMoved,
+        let from = leaving[item.identity]?.popLast(), from.facet == item.facet, from.type == item.type
+      else {
+        joined.append(change)
+        continue
+      }
+      joined.append(.renamed(from: from, to: item))
+      left.append(from)
+      replaced.append(item)
+    }
+    return joined.filter { change in
+      guard case .vanished(let item) = change else { return true }
+      return !left.contains(item)
+        && !replaced.contains { $0.directory == item.directory && $0.name == item.name }
+    }
+  }
+
+  /// Whether one half of a rename is here and the other may be told in a moment.
+  static func awaitsOtherHalf(_ changes: [ViewChange]) -> Bool {
+    var leaving: Set<FileIdentity> = []
+    var arriving: Set<FileIdentity> = []
+    for change in changes {
+      switch change {
+      case .vanished(let item) where item.wasMoved: leaving.insert(item.identity)
+      case .appeared(let item) where item.wasMoved: arriving.insert(item.identity)
+      default: break
+      }
+    }
+    return leaving != arriving
+  }
+}
