@@ -1,7 +1,6 @@
 import BackingTree
 import CFuse
 import Glibc
-import Synchronization
 import SystemPackage
 import View
 
@@ -27,7 +26,7 @@ final class Passthrough: Sendable {
     var served = 0
   }
 
-  private let state = Mutex(State())
+  private let state = Guarded(State())
 
   /// Asks the kernel for it while INIT is answered.
   ///
