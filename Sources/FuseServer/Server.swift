@@ -67,7 +67,7 @@ public final class Server: @unchecked Sendable {
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
-    if !options.contains("ro") { view.finishRemovals() }
+    if !options.contains("ro") { view.finishStaged() }
     if !options.contains("ro") { replay = Replay(view: view, mountPoint: mountPoint) }
     announceWhenAnswering(mountPoint)
     let forgetting = Thread { [self] in staleNames.run(self.session!) }
@@ -84,6 +84,7 @@ public final class Server: @unchecked Sendable {
     forgetting?.join()
     replay?.end()
     replaying?.join()
+    view.settleImports()
     // A positive number is the signal that ended the loop: that is how a daemon is stopped.
     if result < 0 {
       throw MountError(description: "the session with the kernel broke: \(Errno(rawValue: -result))")

@@ -6,8 +6,8 @@ import SystemPackage
 ///
 /// Nothing is believed that is not checked: only what `PackageLayout` itself makes is taken, byte for byte, apart from
 /// the files' data. A member of the wrong place, a name that is absolute or has `..`, a symlink that leads out of the
-/// package, a link to what did not come before and a device are refused, and so is every damage to a header (headers
-/// carry checksums; data, of which the layout knows nothing, does not).
+/// package, a link to what did not come before and a device are refused, and so is every damage: headers carry checksums,
+/// and those of the files' data, which are compared when the data is read.
 public struct PackageImport: Sendable {
   /// What is more than this is refused.
   public struct Limits: Sendable {
@@ -69,6 +69,31 @@ public struct PackageImport: Sendable {
     memberCount = scanner.memberCount
     self.descriptor = descriptor
     self.limits = limits
+  }
+
+  /// Reads the data too, and compares its checksums.
+  public func checkData() throws(PackageImportError) {
+    var scanner = try StreamScanner(descriptor, limits: limits)
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 4096)
+    defer { buffer.deallocate() }
+    var sum = DataChecksum()
+    while let found = try scanner.next() {
+      if let told = found.member.precedingSum, told != sum.value {
+        throw .damaged("The data before \(readable(found.member.path)) is damaged.")
+      }
+      sum = DataChecksum()
+      var done: Int64 = 0
+      while done < found.member.dataLength {
+        let part = UnsafeMutableRawBufferPointer(
+          rebasing: buffer[..<Int(min(Int64(buffer.count), found.member.dataLength - done))])
+        let count = try doing("Reading the stream") { () throws(Errno) in
+          try readFully(descriptor, into: part, at: found.data + done)
+        }
+        guard count == part.count else { throw .damaged("The stream ends too early.") }
+        sum.add(UnsafeRawBufferPointer(part))
+        done += Int64(count)
+      }
+    }
   }
 
   /// Unpacks the package into an empty directory, which gets the package's mode, time and attributes, and waits until

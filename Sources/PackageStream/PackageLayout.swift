@@ -12,7 +12,7 @@ import SystemPackage
 ///
 /// Members carry permission bits, numeric owner and group, modification time to the nanosecond, symlink targets,
 /// `user.` attributes and POSIX access lists; later names of a regular file are hard links to its first; large holes
-/// are left out. FIFOs and devices are members; sockets, which no archive can hold, and attributes of other
+/// are left out; the header after a file's data tells its checksum. FIFOs and devices are members; sockets, which no archive can hold, and attributes of other
 /// namespaces, which only some callers see, are not. The same package gives the same bytes.
 ///
 /// A member costs about 120 bytes and its name here; headers are made when they are read.
@@ -111,7 +111,9 @@ public final class PackageLayout: Sendable {
     var end = Int64(start.count)
     for index in entries.indices {
       entries[index].offset = end
-      let member = Self.member(index, entries, names, extras)
+      var member = Self.member(index, entries, names, extras)
+      // Its value makes no difference to the length.
+      if index > 0, Self.dataLength(index - 1, entries, extras) > 0 { member.precedingSum = 0 }
       guard let head = member.headLength() else { throw Errno.overflow }
       entries[index].headLength = UInt32(head)
       let (data, overflow) = member.dataLength.addingReportingOverflow(padding(member.dataLength) + head)
@@ -149,12 +151,25 @@ public final class PackageLayout: Sendable {
   }
 
   /// Bytes of data that the stream has of a member, without filling.
-  func dataLength(_ index: Int) -> Int64 {
+  func dataLength(_ index: Int) -> Int64 { Self.dataLength(index, entries, extras) }
+
+  private static func dataLength(
+    _ index: Int, _ entries: ContiguousArray<Entry>, _ extras: ContiguousArray<Extra>
+  ) -> Int64 {
     let entry = entries[index]
-    return entry.link >= 0 ? 0 : sparse(index)?.dataLength ?? entry.size
+    if entry.link >= 0 { return 0 }
+    return entry.extra >= 0 ? extras[Int(entry.extra)].sparse?.dataLength ?? entry.size : entry.size
   }
 
-  func head(_ index: Int) -> [UInt8] { Self.member(index, entries, names, extras).head() }
+  /// Whether a member's head tells the checksum of the data before it.
+  func followsData(_ index: Int) -> Bool { index > 0 && dataLength(index - 1) > 0 }
+
+  /// - Parameter precedingSum: of the data before it, where there is any.
+  func head(_ index: Int, precedingSum: UInt32?) -> [UInt8] {
+    var member = Self.member(index, entries, names, extras)
+    member.precedingSum = precedingSum
+    return member.head()
+  }
 
   /// The path of a member relative to the package.
   func path(_ index: Int) -> [UInt8] { Self.path(index, entries, names) }

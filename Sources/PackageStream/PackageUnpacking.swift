@@ -13,6 +13,9 @@ struct PackageUnpacking: ~Copyable {
   private var parent: Descriptor
   private var parentPath: [UInt8] = []
   private let buffer: UnsafeMutableRawBufferPointer
+  /// Of the last file's data, and its path.
+  private var sum = DataChecksum()
+  private var summed: [UInt8] = []
 
   private static let newDirectory: mode_t = 0o700
   private static let newFile: mode_t = 0o600
@@ -45,6 +48,9 @@ struct PackageUnpacking: ~Copyable {
   /// Makes a member. A directory can then be filled and gets its attributes from `finish`.
   mutating func make(_ found: StreamScanner.Found) throws(PackageImportError) {
     let member = found.member
+    if let told = member.precedingSum, told != sum.value {
+      throw .damaged("The data of \(readable(summed)) is damaged: its checksum is not what the stream says.")
+    }
     if member.path.isEmpty { return }
     let name = try enterParent(of: member.path)
     let directory = Directory(descriptor: parent.rawValue)
@@ -115,7 +121,7 @@ struct PackageUnpacking: ~Copyable {
     }
   }
 
-  private func makeFile(
+  private mutating func makeFile(
     _ found: StreamScanner.Found, _ name: [UInt8], in directory: Directory
   ) throws(PackageImportError) {
     let member = found.member
@@ -126,6 +132,8 @@ struct PackageUnpacking: ~Copyable {
         })
     }
     let raw = file.rawValue
+    sum = DataChecksum()
+    summed = member.path
     if let sparse = member.sparse {
       try doing("Making \(readable(member.path))") { () throws(Errno) in try setSize(raw, member.size) }
       for segment in sparse.segments {
@@ -137,7 +145,7 @@ struct PackageUnpacking: ~Copyable {
     try restore(member, raw)
   }
 
-  private func copy(
+  private mutating func copy(
     from start: Int64, _ length: Int64, to file: CInt, at offset: Int64, _ member: PaxMember
   ) throws(PackageImportError) {
     var done: Int64 = 0
@@ -148,6 +156,7 @@ struct PackageUnpacking: ~Copyable {
         try readFully(stream, into: part, at: start + done)
       }
       guard count == part.count else { throw .damaged("The stream ends within \(readable(member.path)).") }
+      sum.add(UnsafeRawBufferPointer(part))
       try doing("Writing \(readable(member.path))") { () throws(Errno) in
         try writeFully(file, UnsafeRawBufferPointer(part), at: offset + done)
       }

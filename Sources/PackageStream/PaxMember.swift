@@ -31,9 +31,16 @@ struct PaxMember: Equatable {
   /// Extended attributes sorted by name.
   var attributes: [Attribute] = []
   var sparse: SparseMap?
+  /// The CRC-32 of the data that the member before this one has in the stream; nil when it has none.
+  ///
+  /// It comes after the data, so that where everything is in the stream follows from metadata alone, and as a comment,
+  /// the one record that every program passes over in silence.
+  var precedingSum: UInt32?
 
   /// Bytes of data that follow the head, before they are filled up to a block.
   var dataLength: Int64 { sparse?.dataLength ?? size }
+
+  static let sumMark = Array("crc32:".utf8)
 
   /// The longest path and the longest extended header. libarchive reads no extended header above 1 MiB.
   static let longestPath = 128 << 10
@@ -60,7 +67,7 @@ extension PaxMember {
     if !records.isEmpty {
       // The name of an extended header is free. A checksum of what ustar's own does not cover is worth more here
       // than a directory that old programs would extract it into.
-      let sum = hexadecimal(checksum(records, sparse?.text ?? []))
+      let sum = hexadecimal(DataChecksum.of(records + (sparse?.text ?? [])))
       head.append(
         contentsOf: UstarHeader(
           name: Array("./PaxHeaders/".utf8) + sum, size: Int64(records.count), type: 0x78
@@ -128,6 +135,7 @@ extension PaxMember {
       out.add("GNU.sparse.realsize", size)
     }
     for attribute in attributes { out.add(attribute) }
+    if let precedingSum { out.add("comment", Self.sumMark + hexadecimal(precedingSum)) }
     return out.bytes
   }
 }
@@ -135,19 +143,8 @@ extension PaxMember {
 /// Whether the bytes are well-formed UTF-8.
 func isUTF8(_ bytes: [UInt8]) -> Bool { String(validating: bytes, as: UTF8.self) != nil }
 
-/// CRC-32 as in ISO 3309, of the two one after the other.
-func checksum(_ first: [UInt8], _ second: [UInt8]) -> UInt32 {
-  var sum = UInt32.max
-  for bytes in [first, second] {
-    for byte in bytes {
-      sum ^= UInt32(byte)
-      for _ in 0..<8 { sum = sum & 1 == 0 ? sum >> 1 : sum >> 1 ^ 0xedb8_8320 }
-    }
-  }
-  return ~sum
-}
-
-private func hexadecimal(_ value: UInt32) -> [UInt8] {
+/// Eight digits.
+func hexadecimal(_ value: UInt32) -> [UInt8] {
   let digits = String(value, radix: 16).utf8
   return Array(repeating: 0x30, count: 8 - digits.count) + digits
 }

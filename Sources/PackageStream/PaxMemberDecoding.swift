@@ -40,6 +40,12 @@ extension PaxMember {
       case "GNU.sparse.realsize":
         guard let size = decimal(value) else { return nil }
         realSize = size
+      case "comment":
+        guard value.starts(with: PaxMember.sumMark),
+          let digits = String(validating: value.dropFirst(PaxMember.sumMark.count), as: UTF8.self),
+          let sum = UInt32(digits, radix: 16)
+        else { return nil }
+        member.precedingSum = sum
       default: return nil
       }
     }

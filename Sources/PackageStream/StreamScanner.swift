@@ -23,6 +23,8 @@ struct StreamScanner {
   private var place: StreamPlace
   private var offset = Int64(GlobalHeader.length)
   private var isDone = false
+  /// Whether the last member had data, whose checksum the next one tells.
+  private var hadData = false
   private var window: [UInt8] = []
   private var windowStart: Int64 = 0
 
@@ -45,6 +47,8 @@ struct StreamScanner {
   mutating func next() throws(PackageImportError) -> Found? {
     if isDone { return nil }
     let found = try member(at: offset)
+    guard (found.member.precedingSum != nil) == hadData else { throw damaged(offset) }
+    hadData = found.member.dataLength > 0
     memberCount += 1
     guard memberCount <= limits.members else {
       throw PackageImportError(

@@ -139,5 +139,6 @@ extension View {
     // Before it is closed: from then on only its time tells that it was written here.
     if file.mayWrite, let status = try? fileStatus(file.descriptor.rawValue) { ownChanges.note(status) }
     openNodes.closed(file)
+    if file.mayWrite { settle(file.node) }
   }
 }

@@ -6,7 +6,7 @@ import SystemPackage
 extension View {
   /// Removes a file, or a whole package by its display name. (`unlink`)
   public func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller) throws(Errno) {
-    let staged: Staged? = try changing(parent) { (directory, view) throws(Errno) in
+    let staged: Staging.Place? = try changing(parent) { (directory, view) throws(Errno) in
       let (realName, facet, resolved) = try removable(name, in: view)
       let status = try realName.withPointer { (name) throws(Errno) in try directory.status(name) }
       if facet == .packageFile {
@@ -18,7 +18,7 @@ extension View {
       noteMarker(realName.name, in: parent)
       return nil
     }
-    if let staged { delete(staged) }
+    if let staged { discard(staged) }
   }
 
   /// Removes an empty directory. (`rmdir`)

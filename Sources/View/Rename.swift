@@ -191,7 +191,7 @@ extension View {
     let cName = CName(name)
     let status = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
     switch type {
-    case .package: delete(try removePackage(cName, status, in: handle, parent, view, caller))
+    case .package: discard(try removePackage(cName, status, in: handle, parent, view, caller))
     case .directory: try removeEmptyDirectory(cName, in: handle, parent, view, caller)
     default: try removeFile(cName, status, in: handle, parent, view, caller)
     }

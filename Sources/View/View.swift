@@ -20,6 +20,8 @@ public final class View: Sendable {
   let tunnel: Tunnel
   let importsPackages: Bool
   let packageSizes = PackageSizes()
+  let staging: Staging
+  let imported = ImportedStreams()
   let watch: ChangeWatch?
   let changes: ViewChanges
   let ownChanges: OwnChanges
@@ -39,6 +41,7 @@ public final class View: Sendable {
     let handle = DirectoryHandle(adopting: source, identity: identity, covered: coveredDirectory)
     self.logger = logger
     rootHandle = handle
+    staging = Staging(in: handle)
     let detected = options.profile == .auto ? Self.detectProfile(of: handle.directory) : options.profile
     self.options = options.resolved(detected)
     inspector = EntryInspector(options: self.options, root: handle.directory, logger: logger)

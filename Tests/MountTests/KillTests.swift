@@ -21,7 +21,8 @@ import Testing
         let view = try MountedView(options, build: build)
         // The first request of a mount makes what later ones find.
         _ = view.listing()
-        let tracer = try Tracer(of: try #require(view.daemon), before: call, number: number)
+        let tracer = try Tracer(
+          of: try #require(view.daemon), at: call, "signal=KILL:when=\(number)")
         _ = view.shell(script)
         if !isThere(view.mountPoint) {
           kills += 1
@@ -96,6 +97,25 @@ import Testing
     } end: { view in
       #expect(held(view).contains("other") && [1, 4].contains(held(view).count))
       #expect([["other"], ["other", "Letter"]].contains(view.listing()))
+    }
+  }
+
+  @Test func anImportLeavesTheStreamOrThePackage() throws {
+    let original = try MountedView { root in
+      for part in ["a", "b/c"] { try put("\(part)\n", at: "\(root)/Letter.rtfd/\(part)") }
+    }
+    let stream = try #require(contents(original.at("Letter")))
+    func isWhole(_ view: MountedView) -> Bool {
+      PackageTree.description(view.real("Copy.rtfd")) == PackageTree.description(original.real("Letter.rtfd"))
+        || contents(view.real("Copy")) == stream
+    }
+    try killAtEveryStep(of: "cat \"$SOURCE.stick\" >Copy") { root in
+      try put(stream, at: "\(root).stick")
+    } left: { view in
+      #expect(isWhole(view))
+    } end: { view in
+      #expect(isWhole(view))
+      #expect(view.realListing().isSubset(of: ["Copy", "Copy.rtfd"]))
     }
   }
 }

@@ -74,8 +74,11 @@ final class MountedView {
   /// What the view lists.
   func listing(_ path: String = "") -> Set<FileName> { names(at(path)) }
 
-  /// What the backing directory holds.
-  func realListing(_ path: String = "") -> Set<FileName> { names(real(path)) }
+  /// What the backing directory holds once nothing is in staging any more, half a minute later at most.
+  func realListing(_ path: String = "") -> Set<FileName> {
+    if path.isEmpty { _ = eventually { !isThere(real(".displayfs-staging")) } }
+    return names(real(path))
+  }
 
   /// Runs a script in the root of the view; `$SOURCE` is the backing tree.
   @discardableResult

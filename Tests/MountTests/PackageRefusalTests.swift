@@ -7,20 +7,25 @@ import Testing
 @Suite(.mounting) struct PackageRefusalTests {
   /// Writes a stream that differs from what a package gives, with checksums as they should be.
   private static let forge = """
-    import sys
-    def header(name, kind, size=0, link=b''):
+    import sys, zlib
+    def header(name, kind, size=0, link=b'', mode=b'0000755'):
         block = bytearray(512)
         block[0:len(name)] = name
-        block[100:108] = b'0000755\\0'; block[108:116] = b'0000000\\0'; block[116:124] = b'0000000\\0'
+        block[100:108] = mode + b'\\0'; block[108:116] = b'0000000\\0'; block[116:124] = b'0000000\\0'
         block[124:136] = b'%011o\\0' % size; block[136:148] = b'%011o\\0' % 0
         block[148:156] = b' ' * 8; block[156:157] = kind; block[157:157+len(link)] = link
         block[257:265] = b'ustar\\x0000'
         block[329:337] = b'0000000\\0'; block[337:345] = b'0000000\\0'
         block[148:156] = b'%06o\\0 ' % sum(block)
         return bytes(block)
+    def told(data):
+        records = b'26 comment=crc32:%08x\\n' % zlib.crc32(data)
+        return header(b'./PaxHeaders/%08x' % zlib.crc32(records), b'x', len(records), mode=b'0000644') + records.ljust(512, b'\\0')
     original = open(sys.argv[1], 'rb').read()
     evil = {
-        'harmless': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0'),
+        'harmless': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0') + told(b'abc'),
+        'damaged': header(b'./x', b'0', 3) + b'abd'.ljust(512, b'\\0') + told(b'abc'),
+        'without sum': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0'),
         'absolute': header(b'/tmp/displayfs-escaped', b'0'),
         'parent': header(b'./../escaped', b'0'),
         'parent2': header(b'./a/', b'5') + header(b'./a/../../escaped', b'0'),
@@ -52,7 +57,7 @@ import Testing
 
   @Test(arguments: [
     "absolute", "parent", "parent2", "symlink", "absolute-symlink", "through", "hardlink", "device", "twice",
-    "huge",
+    "huge", "damaged", "without sum",
   ]) func aHostileStreamStaysAFile(_ kind: String) throws {
     let view = try view()
     #expect(Self.write(kind, from: view.at("Album"), to: view.at("Evil")).status == 0)
@@ -82,11 +87,15 @@ import Testing
     #expect(view.leftovers.isEmpty)
   }
 
-  @Test func aFlippedBitInAHeaderIsNoticed() throws {
+  @Test func aFlippedBitIsNoticed() throws {
     let view = try view()
     let all = try #require(contents(view.at("Album")))
     for (number, offset) in [
       20, 520, 1030, 1024 + 100, 1024 + 156, all.count - 1024 - 512 + 3, all.count - 10,
+      // In the data of files: a long one, and one of a few bytes.
+      try #require(all.firstRange(of: Array("picture 7".utf8))).lowerBound + 3,
+      try #require(all.firstRange(of: (0..<64).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) })).lowerBound
+        + 40_000,
     ].enumerated() {
       var bytes = all
       bytes[offset] ^= 4
@@ -94,6 +103,77 @@ import Testing
       #expect(contents(view.real("Flipped \(number)")) == bytes, "byte \(offset)")
     }
     #expect(view.leftovers.isEmpty)
+  }
+
+  // MARK: Whoever goes on writing
+
+  /// Writes a stream, closes a copy of the descriptor, and goes on as told.
+  private func write(_ stream: [UInt8], to path: String, then: (OpenFile) throws -> Void) throws {
+    let file = try OpenFile(path, O_RDWR | O_CREAT)
+    let count = stream.withUnsafeBytes { Glibc.write(file.descriptor, $0.baseAddress, $0.count) }
+    try #require(count == stream.count)
+    try #require(close(dup(file.descriptor)) == 0)
+    try then(file)
+  }
+
+  @Test(arguments: ["Copy", "Copy.photoslibrary"])
+  func whatIsWrittenAfterACopyOfTheDescriptorWasClosedIsKept(name: String) throws {
+    let view = try view()
+    let stream = try #require(contents(view.at("Album")))
+    try write(stream, to: view.at(name)) { file in
+      #expect(status(view.real("Copy.photoslibrary"))?.isDirectory == true)
+      file.write("and more", at: stream.count)
+    }
+    #expect(eventually { status(view.real(name))?.isRegular == true })
+    #expect(contents(view.at(name)) == stream + Array("and more".utf8))
+    #expect(view.realListing() == ["Album.photoslibrary", FileName(name)])
+    // Written once more as it should be, it is a package again.
+    try put(stream, at: view.at(name))
+    PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
+  }
+
+  @Test func whatAShellWritesAfterItsChildIsKept() throws {
+    let view = try view()
+    #expect(view.shell("{ cat Album; echo more; } >Copy").status == 0)
+    let expected = try #require(contents(view.at("Album"))) + Array("more\n".utf8)
+    #expect(eventually { contents(view.real("Copy")) == expected })
+    #expect(view.realListing() == ["Album.photoslibrary", "Copy"])
+  }
+
+  @Test func aPackageThatWasChangedToStaysBesideAStreamThatComesBack() throws {
+    let view = try view()
+    let stream = try #require(contents(view.at("Album")))
+    try write(stream, to: view.at("Copy")) { file in
+      try put("new", at: view.at("Copy.photoslibrary/new"))
+      file.write("and more", at: stream.count)
+    }
+    #expect(eventually { contents(view.real("Copy")) == stream + Array("and more".utf8) })
+    #expect(text(view.real("Copy.photoslibrary/new")) == "new")
+  }
+
+  @Test func aStreamThatIsOnlyHeldOpenIsAPackage() throws {
+    let view = try view()
+    let stream = try #require(contents(view.at("Album")))
+    try write(stream, to: view.at("Copy")) { file in
+      #expect(file.bytes(stream.count, at: 0) == stream)
+    }
+    #expect(view.realListing() == ["Album.photoslibrary", "Copy.photoslibrary"])
+    PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
+  }
+
+  @Test(.tracing) func whatHasTakenTheStreamsPlaceMeanwhileIsNotOverwritten() throws {
+    let view = try view()
+    let outside = "\(view.source).stick"
+    #expect(Shell.run("cp '\(view.at("Album"))' '\(outside)'").status == 0)
+    // The daemon waits where everything is unpacked and nothing is in its place.
+    let tracer = try Tracer(of: try #require(view.daemon), at: "syncfs", "delay_enter=2000000")
+    defer { tracer.stop() }
+    let copying = Shell.start("cp '\(outside)' '\(view.at("Copy"))'")
+    #expect(eventually { isThere(view.real(".displayfs-staging")) })
+    try put("another file", at: view.real("other"))
+    #expect(rename(view.real("other"), view.real("Copy")) == 0)
+    Shell.wait(for: copying)
+    #expect(text(view.real("Copy")) == "another file")
   }
 
   @Test func aFileThatHasTheNameOfAPackageBecomesOne() throws {

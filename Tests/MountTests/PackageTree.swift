@@ -50,6 +50,8 @@ enum PackageTree {
 extension MountedView {
   /// What an import that failed must not leave.
   var leftovers: Set<FileName> {
-    Shell.run("find '\(source)' -name '.displayfs-unpacking-*'").names
+    func found() -> Set<FileName> { Shell.run("find '\(source)' -name '.displayfs-staging*'").names }
+    _ = eventually { found().isEmpty }
+    return found()
   }
 }

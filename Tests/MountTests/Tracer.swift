@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// Kills a daemon at the very moment when it is about to make a system call.
+/// Does something to a daemon at the very moment when it is about to make a system call.
 final class Tracer {
   private let program: pid_t
   private var tracer: pid_t?
@@ -9,12 +9,11 @@ final class Tracer {
   struct AttachFailure: Error {}
 
   /// - Parameters:
-  ///   - call: the name of the system call before which the daemon dies.
-  ///   - number: the how manieth one of its thread, from now on.
-  init(of daemon: pid_t, before call: String, number: Int) throws {
+  ///   - call: the name of the system call.
+  ///   - action: what is done, as strace(1) has it after `inject=`.
+  init(of daemon: pid_t, at call: String, _ action: String) throws {
     program = Shell.start(
-      "exec strace -f -qq -o /dev/null -e trace=\(call) -e inject=\(call):signal=KILL:when=\(number) -p \(daemon)"
-    )
+      "exec strace -f -qq -o /dev/null -e trace=\(call) -e inject=\(call):\(action) -p \(daemon)")
     guard eventually({ Self.isTraced(daemon) }) else {
       stop()
       throw AttachFailure()

@@ -122,7 +122,13 @@ import Testing
   /// The stream of these members, with headers as good as any.
   static func stream(_ members: [PaxMember], top: Bool = true) -> [UInt8] {
     var bytes = GlobalHeader.bytes(type: bundleType) ?? []
+    var before: PaxMember?
     for member in members + (top ? [member("", .directory)] : []) {
+      var member = member
+      if let length = before?.dataLength, length > 0 {
+        member.precedingSum = DataChecksum.of([UInt8](repeating: 0, count: Int(length)))
+      }
+      before = member
       bytes += member.head()
       bytes += [UInt8](repeating: 0, count: Int(member.dataLength + padding(member.dataLength)))
     }
@@ -235,7 +241,45 @@ import Testing
     #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: longer.rawValue) }
   }
 
-  /// Every bit of every header counts; of the stored files' data nothing is known.
+  @Test func aFlippedBitInAFileIsNoticed() throws {
+    let temporary = try TemporaryTree()
+    let package = try temporary.subdirectory("package")
+    try makeOddPackage(in: Directory(descriptor: package.rawValue))
+    let reader = try reader(Directory(descriptor: package.rawValue))
+    let stream = try Self.file(try reader.allBytes(), in: temporary.directory)
+    let layout = reader.layout
+    #expect(throws: Never.self) { try PackageImport(checking: stream.rawValue).checkData() }
+    for index in 0..<layout.memberCount where layout.dataLength(index) > 0 {
+      let offset =
+        layout.entries[index].offset + Int64(layout.entries[index].headLength)
+        + Int64.random(in: 0..<layout.dataLength(index))
+      let original = try reader.bytes(offset..<(offset + 1))
+      try [original[0] ^ 1 << UInt8.random(in: 0..<8)].withUnsafeBytes {
+        try writeFully(stream.rawValue, $0, at: offset)
+      }
+      let checked = try PackageImport(checking: stream.rawValue)
+      #expect(throws: PackageImportError.self) { try checked.checkData() }
+      let restored = try temporary.subdirectory("restored \(index)")
+      #expect(throws: PackageImportError.self) {
+        try checked.unpack(into: Directory(descriptor: restored.rawValue))
+      }
+      try original.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: offset) }
+    }
+  }
+
+  /// The values are those of zlib.
+  @Test func checksumsAreThoseThatOthersCompute() {
+    #expect(DataChecksum.of([]) == 0)
+    #expect(DataChecksum.of(Array("123456789".utf8)) == 0xcbf4_3926)
+    let bytes = (0..<1000).map { UInt8(truncatingIfNeeded: $0) }
+    var pieces = DataChecksum()
+    for cut in [0..<7, 7..<8, 8..<500, 500..<1000] {
+      Array(bytes[cut]).withUnsafeBytes { pieces.add($0) }
+    }
+    #expect(pieces.value == DataChecksum.of(bytes))
+  }
+
+  /// Every bit of every header counts.
   @Test func aFlippedBitInAHeaderIsNoticed() throws {
     let temporary = try TemporaryTree()
     let package = try temporary.subdirectory("package")

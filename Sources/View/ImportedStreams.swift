@@ -1,0 +1,63 @@
+import BackingTree
+import Glibc
+import PackageStream
+import SystemPackage
+
+/// The streams that became packages while somebody had them open for writing.
+///
+/// A program may close a copy of its descriptor when the stream happens to be whole, and write on through another. So the
+/// stream is kept in staging until it is closed for good: one that has been written to by then comes back.
+final class ImportedStreams: Sendable {
+  private let streams = Guarded<[NodeID: ImportedStream]>([:])
+
+  func add(_ stream: ImportedStream, for node: NodeID) { streams.withLock { $0[node] = stream } }
+
+  func contains(_ node: NodeID) -> Bool { streams.withLock { $0[node] != nil } }
+
+  func take(_ node: NodeID, where condition: (ImportedStream) -> Bool = { _ in true }) -> ImportedStream? {
+    streams.withLock { streams in
+      guard let found = streams[node], condition(found) else { return nil }
+      streams[node] = nil
+      return found
+    }
+  }
+
+  func takeAll() -> [ImportedStream] {
+    streams.withLock { streams in
+      defer { streams = [:] }
+      return Array(streams.values)
+    }
+  }
+}
+
+/// A stream that became a package.
+struct ImportedStream: Sendable {
+  /// The directory that the stream was in and the package is in.
+  let parent: NodeID
+  /// The real names of the two.
+  let file: CName
+  let package: CName
+  /// Where the stream is now.
+  let place: Staging.Place
+  let written: StreamState
+  let packageIdentity: FileIdentity
+  let stamp: PackageStamp?
+
+  var isAsImported: Bool {
+    let now = CName(place.name).withPointer { try? place.directory.status($0) }
+    return now.map(StreamState.init) == written
+  }
+}
+
+/// What tells whether a stream was written to.
+struct StreamState: Equatable, Sendable {
+  let identity: FileIdentity
+  private let size: Int64
+  private let modified: [Int]
+
+  init(_ status: stat) {
+    identity = FileIdentity(status)
+    size = Int64(status.st_size)
+    modified = [status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
+  }
+}
