@@ -45,6 +45,9 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    .executableTarget(
+      name: "bench",
+      dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")]),
     .testTarget(name: "DisplayNamesTests", dependencies: ["DisplayNames"]),
     .testTarget(name: "MacMetadataTests", dependencies: ["MacMetadata"]),
     .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "DisplayNames"]),

@@ -1,0 +1,53 @@
+import Glibc
+
+extension Workload {
+  /// Reading and writing large files, in order in pieces of 1 MiB and at random in pieces of 4 KiB, by one and by four.
+  static func data(_ scale: Scale) -> [Workload] {
+    [1, 4].flatMap { jobs in
+      [
+        transfer("sequential read", scale, jobs, piece: 1 << 20, isWrite: false),
+        transfer("sequential write", scale, jobs, piece: 1 << 20, isWrite: true),
+        transfer("random read", scale, jobs, piece: 4096, isWrite: false),
+        transfer("random write", scale, jobs, piece: 4096, isWrite: true),
+      ]
+    }
+  }
+
+  private static func transfer(_ kind: String, _ scale: Scale, _ jobs: Int, piece: Int, isWrite: Bool)
+    -> Workload
+  {
+    let name = "\(kind) \(piece == 4096 ? "4 KiB" : "1 MiB")\(jobs == 1 ? "" : ", \(jobs) jobs")"
+    let size = scale.megabytes << 20
+    // At random a quarter of the file, or on a slow file system it would never end.
+    let count = piece == 4096 ? size / piece / 4 : size / piece
+    let order = piece == 4096 ? shuffled(size / piece, count) : Array(0..<count)
+    return Workload(name: name, unit: .megabytes, needs: .largeFiles) { mounted in
+      try rate(jobs * count * piece >> 20) {
+        try inThreads(jobs) { job in
+          let path = "\(mounted.root)/\(Preparation.largeFiles.name)/\(job)"
+          let descriptor = try Files.open(path, isWrite ? O_WRONLY : O_RDONLY)
+          defer { close(descriptor) }
+          let buffer = UnsafeMutableRawPointer.allocate(byteCount: piece, alignment: 4096)
+          defer { buffer.deallocate() }
+          memset(buffer, 0x5a, piece)
+          for block in order {
+            let done =
+              isWrite
+              ? pwrite(descriptor, buffer, piece, block * piece)
+              : pread(descriptor, buffer, piece, block * piece)
+            if done != piece { throw Problem.system(path) }
+          }
+        }
+      }
+    }
+  }
+
+  /// `count` of the numbers below `limit`, the same each time.
+  private static func shuffled(_ limit: Int, _ count: Int) -> [Int] {
+    var state: UInt64 = 1
+    return (0..<count).map { _ in
+      state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      return Int(state >> 33) % limit
+    }
+  }
+}
