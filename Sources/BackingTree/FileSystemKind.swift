@@ -8,4 +8,16 @@ public struct FileSystemKind: Equatable, Sendable {
 
   /// One that shows other file systems' files as its own, as in most containers.
   public var isOverlay: Bool { magic == 0x794c_7630 }
+
+  /// Whether a write that succeeded is kept without anything being done when the file is closed, as on every local file
+  /// system: close(2) reports errors of network file systems.
+  public var keepsWhatWasWritten: Bool { Self.local.contains(magic) }
+
+  /// linux/magic.h: ext2 to ext4, tmpfs, btrfs, XFS, F2FS, ZFS, overlayfs, FAT, exFAT, ISO 9660, UDF, HFS+, bcachefs, JFS,
+  /// ReiserFS, NILFS2, NTFS3, ramfs.
+  private static let local: Set<UInt32> = [
+    0xef53, 0x0102_1994, 0x9123_683e, 0x5846_5342, 0xf2f5_2010, 0x2fc1_2fc1, 0x794c_7630, 0x4d44, 0x2011_bab0,
+    0x9660,
+    0x1501_3346, 0x482b, 0xca45_1a4e, 0x3153_464a, 0x5265_4973, 0x3434, 0x7366_746e, 0x8584_58f6,
+  ]
 }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "session.h"
 #include "passthrough.h"
+#include "receiving.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -25,7 +26,7 @@ uint64_t dfs_request_count(unsigned opcode) {
 
 static ssize_t read_request(int fd, void *buffer, size_t size, void *userdata) {
   (void)userdata;
-  ssize_t count = read(fd, buffer, size);
+  ssize_t count = dfs_receive(fd, buffer, size);
   struct in_header *header = buffer;
   if (count < (ssize_t)sizeof *header) return count;
   if (header->opcode < DFS_OPCODES) {
@@ -79,7 +80,9 @@ int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clo
   fuse_loop_cfg_set_max_threads(config, max_threads);
   fuse_loop_cfg_set_clone_fd(config, clone_fd);
   fuse_loop_cfg_set_idle_threads(config, max_threads);
+  dfs_receive_begin();
   int result = fuse_session_loop_mt(session, config);
+  dfs_receive_end();
   fuse_loop_cfg_destroy(config);
   return result;
 }

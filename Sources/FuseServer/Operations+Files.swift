@@ -20,11 +20,13 @@ extension Operations {
         switch try request.view.open(node: id, flags: info!.pointee.flags, caller: request.caller) {
         case .file(let file):
           info!.pointee.fh = Handle.own(file)
+          info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
           backing = request.server.passthrough.opened(file, for: request)
         case .package(let package):
           info!.pointee.fh = Handle.own(package)
           // Its bytes belong to this open alone: another one may find the package changed.
           info!.pointee.direct_io = 1
+          info!.pointee.noflush = 1
         }
         if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
       } catch { request.fail(error) }
@@ -38,6 +40,7 @@ extension Operations {
           ? try request.view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: request.caller)
           : try request.view.create(parent, name!, mode: mode, flags: flags, caller: request.caller)
         info!.pointee.fh = Handle.own(created.file)
+        info!.pointee.noflush = created.file.isHeardOfWhenClosed ? 0 : 1
         let backing = request.server.passthrough.opened(created.file, for: request)
         if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
           request.view.forget(created.entry.id, count: 1)

@@ -63,7 +63,8 @@ extension View {
         directory: directory, realName: realName, status: try fileStatus(descriptor.rawValue), facet: .plain)
       let entry = entry(found, in: parent)
       let file = OpenFile(
-        descriptor: descriptor, node: entry.id, flags: flags, mode: found.status.st_mode)
+        descriptor: descriptor, node: entry.id, flags: flags, mode: found.status.st_mode,
+        isHeardOfWhenClosed: realName.withPointer { isHeardOfWhenClosed($0, found.status) })
       openNodes.opened(file)
       return CreatedFile(entry: entry, file: file)
     }

@@ -153,6 +153,15 @@ public struct EntryInspector: Sendable {
     return packageTypes.type(of: Span(_unsafeElements: bytes)) != nil
   }
 
+  /// Whether a regular file of that name is to become a package when what was written into it is a package's stream.
+  func mayBecomePackage(_ name: UnsafePointer<CChar>) -> Bool {
+    // Hidden: it is looked at when it is renamed to where it can be seen.
+    if name[0] == 0x2e { return false }
+    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
+    let span = Span(_unsafeElements: bytes)
+    return packageTypes.type(of: span) != nil || !extensionRule.known.containsExtension(of: span)
+  }
+
   /// The uniform type identifier for a package's stream.
   func typeIdentifier(of name: Name) -> String {
     packageTypes.identifier(of: name)

@@ -93,7 +93,9 @@ extension View {
         }
         let status = try fileStatus(found.rawValue)
         if FileIdentity(status) == location.identity {
-          return OpenFile(descriptor: found, node: id, flags: flags, mode: status.st_mode)
+          let isHeardOf = location.name.withPointer { isHeardOfWhenClosed($0, status) }
+          return OpenFile(
+            descriptor: found, node: id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: isHeardOf)
         }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
@@ -107,7 +109,7 @@ extension View {
         Glibc.open("/proc/self/fd/\(open.descriptor.rawValue)", backing | O_CLOEXEC)
       })
     let mode = try fileStatus(again.rawValue).st_mode
-    return OpenFile(descriptor: again, node: id, flags: flags, mode: mode)
+    return OpenFile(descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true)
   }
 
   /// Makes a file without a name. (open with O_TMPFILE)
@@ -120,10 +122,19 @@ extension View {
     }
     let status = try fileStatus(descriptor.rawValue)
     let node = nodes.remember(FileIdentity(status), facet: .plain, parent: parent, name: "")
-    let file = OpenFile(descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode)
+    let file = OpenFile(
+      descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: true)
     openNodes.opened(file)
     return CreatedFile(
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
+  }
+
+  /// Whether a file of that name must be looked at, or written out, when somebody who may have written it closes it. A
+  /// request for each close is saved where not.
+  func isHeardOfWhenClosed(_ name: UnsafePointer<CChar>, _ status: stat) -> Bool {
+    if UInt64(status.st_dev) != rootDevice || !keepsWhatWasWritten { return true }
+    return !isPlainMirror
+      && (strcmp(name, ".hidden") == 0 || importsPackages && inspector.mayBecomePackage(name))
   }
 
   /// A program closes a file that it may have written: what depends on the content is right from now on.

@@ -10,12 +10,19 @@ public final class OpenFile: Sendable {
   public let mayWrite: Bool
   /// Whether writing to it may have to take a set-user-ID or set-group-ID bit away, which depends on who writes.
   public let isSetID: Bool
+  /// Whether something has to be done before a close of it returns.
+  public let isHeardOfWhenClosed: Bool
 
-  /// - Parameter mode: the file's, when it was opened.
-  init(descriptor: consuming Descriptor, node: NodeID, flags: CInt, mode: mode_t) {
+  /// - Parameters:
+  ///   - mode: the file's, when it was opened.
+  ///   - isHeardOfWhenClosed: for a file that is opened for writing.
+  init(
+    descriptor: consuming Descriptor, node: NodeID, flags: CInt, mode: mode_t, isHeardOfWhenClosed: Bool
+  ) {
     self.descriptor = descriptor
     self.node = node
     mayWrite = flags & O_ACCMODE != O_RDONLY
+    self.isHeardOfWhenClosed = mayWrite && isHeardOfWhenClosed
     isSetID = mode & (S_ISUID | S_ISGID) != 0
   }
 

@@ -60,9 +60,11 @@ public final class View: Sendable {
     changes = ViewChanges(watch: watch)
     ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes)
     rootDevice = identity.device
+    keepsWhatWasWritten = FileSystemKind(of: handle.directory.descriptor).keepsWhatWasWritten
   }
 
   let rootDevice: UInt64
+  let keepsWhatWasWritten: Bool
 
   /// Whether SOURCE lies on overlayfs, as in most containers.
   public var isOnOverlay: Bool { FileSystemKind(of: rootHandle.directory.descriptor).isOverlay }

@@ -22,7 +22,7 @@ extension Workload {
     let count = piece == 4096 ? size / piece / 4 : size / piece
     let order = piece == 4096 ? shuffled(size / piece, count) : Array(0..<count)
     return Workload(name: name, unit: .megabytes, needs: .largeFiles) { mounted in
-      try rate(jobs * count * piece >> 20) {
+      try rate((jobs * count * piece) >> 20) {
         try inThreads(jobs) { job in
           let path = "\(mounted.root)/\(Preparation.largeFiles.name)/\(job)"
           let descriptor = try Files.open(path, isWrite ? O_WRONLY : O_RDONLY)

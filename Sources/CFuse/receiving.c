@@ -1,0 +1,167 @@
+// Waking a thread costs more than most requests. Were all threads to wait for requests, the kernel would wake them in turn,
+// each on a processor that sleeps and with nothing in its caches. So one thread has the turn: it receives a request, answers
+// it, and receives the next. What takes long must not keep the others waiting: before reading, writing and the like the turn
+// is given away at once, and from whoever is still busy after a moment a watcher takes it.
+//
+// Whoever asks often asks again right after the answer. So the one whose turn it is looks for a moment before it sleeps, as
+// long as that mostly finds something.
+#define _GNU_SOURCE
+#include "receiving.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  LOOK_NANOSECONDS = 50000,
+  PAUSES = 32,
+  // Looks that find nothing use up the credit of those that do; without any, only every so many requests one is tried.
+  MOST_CREDIT = 16,
+  REQUESTS_BETWEEN_TRIES = 64,
+  // After one to two ticks a request counts as long; the watcher sleeps when nothing came for so many.
+  TICK_NANOSECONDS = 500000,
+  TICKS_BEFORE_SLEEP = 40,
+};
+
+// The turn, twice the number of requests received plus one while the last of them is being answered by whoever has it. Who
+// takes the turn away from somebody who is busy adds one. Nobody has it while `free_turn` can be waited for.
+static _Atomic uint64_t turn;
+static sem_t free_turn, work;
+static atomic_int is_watched;
+static __thread uint64_t mine;
+static pthread_t watcher;
+static int has_watcher;
+
+// Only touched by whoever has the turn.
+static int may_look, credit, since_try, is_nonblocking;
+
+static uint64_t nanoseconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static void *watch(void *unused) {
+  (void)unused;
+  for (;;) {
+    while (sem_wait(&work)) {}
+    uint64_t last = 0;
+    for (int idle = 0; idle < TICKS_BEFORE_SLEEP; idle++) {
+      nanosleep(&(struct timespec){0, TICK_NANOSECONDS}, NULL);
+      uint64_t seen = atomic_load(&turn);
+      if (seen != last) {
+        idle = 0;
+      } else if (seen & 1 && atomic_compare_exchange_strong(&turn, &seen, seen + 1)) {
+        sem_post(&free_turn);
+        idle = 0;
+      }
+      last = seen;
+    }
+    atomic_store(&is_watched, 0);
+    // A request that came just now found itself watched.
+    if (atomic_load(&turn) & 1 && !atomic_exchange(&is_watched, 1)) sem_post(&work);
+  }
+  return NULL;
+}
+
+void dfs_receive_begin(void) {
+  sem_init(&free_turn, 0, 1);
+  sem_init(&work, 0, 0);
+  credit = MOST_CREDIT;
+  may_look = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+  // Signals are for the thread that waits for the loop to end.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  // Without a watcher every request gives the turn away.
+  has_watcher = pthread_create(&watcher, NULL, watch, NULL) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void dfs_receive_end(void) {
+  if (!has_watcher) return;
+  pthread_cancel(watcher);
+  pthread_join(watcher, NULL);
+}
+
+static int takes_long(uint32_t opcode) {
+  switch (opcode) {
+  case FUSE_READ:
+  case FUSE_WRITE:
+  case FUSE_FSYNC:
+  case FUSE_FSYNCDIR:
+  case FUSE_FALLOCATE:
+  case FUSE_COPY_FILE_RANGE: return 1;
+  default: return 0;
+  }
+}
+
+static void set_nonblocking(int fd, int on) {
+  if (is_nonblocking != on && fcntl(fd, F_SETFL, O_RDWR | (on ? O_NONBLOCK : 0)) == 0) is_nonblocking = on;
+}
+
+// What is there or comes within a moment; -1 with EAGAIN when nothing does.
+static ssize_t look(int fd, void *buffer, size_t size) {
+  set_nonblocking(fd, 1);
+  ssize_t count = read(fd, buffer, size);
+  for (uint64_t end = nanoseconds() + LOOK_NANOSECONDS; count < 0 && errno == EAGAIN && nanoseconds() < end;) {
+    for (int i = 0; i < PAUSES; i++) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      __asm__ volatile("yield");
+#endif
+    }
+    count = read(fd, buffer, size);
+  }
+  return count;
+}
+
+static int is_worth_looking(void) {
+  if (!may_look) return 0;
+  if (credit > 0) return 1;
+  if (++since_try < REQUESTS_BETWEEN_TRIES) return 0;
+  since_try = 0;
+  return credit = 1;
+}
+
+static ssize_t receive(int fd, void *buffer, size_t size) {
+  if (mine && is_worth_looking()) {
+    ssize_t count = look(fd, buffer, size);
+    if (count >= 0 || errno != EAGAIN) {
+      if (credit < MOST_CREDIT) credit++;
+      return count;
+    }
+    credit--;
+  }
+  set_nonblocking(fd, 0);
+  return read(fd, buffer, size);
+}
+
+ssize_t dfs_receive(int fd, void *buffer, size_t size) {
+  uint64_t expected = mine;
+  // It is still this thread's turn, unless it was given away or taken meanwhile.
+  if (!mine || !atomic_compare_exchange_strong(&turn, &expected, mine + 1)) {
+    mine = 0;
+    while (sem_wait(&free_turn)) {}
+  }
+  ssize_t count = receive(fd, buffer, size);
+  const struct fuse_in_header *header = buffer;
+  if (count < (ssize_t)sizeof *header || !has_watcher || takes_long(header->opcode)) {
+    mine = 0;
+    int error = errno;
+    sem_post(&free_turn);
+    errno = error;
+    return count;
+  }
+  mine = atomic_load_explicit(&turn, memory_order_relaxed) + 1;
+  atomic_store(&turn, mine);
+  if (!atomic_load_explicit(&is_watched, memory_order_relaxed) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
+  return count;
+}
