@@ -141,7 +141,7 @@ extension Array where Element == UInt8 {
   }
 
   /// `withUnsafeMutableBytes` that keeps the error's type.
-  mutating func withUnsafeMutableBytesTyped<R, E: Error>(
+  package mutating func withUnsafeMutableBytesTyped<R, E: Error>(
     _ body: (UnsafeMutableRawBufferPointer) throws(E) -> R
   ) throws(E) -> R {
     let result: Result<R, E> = withUnsafeMutableBytes { buffer in

@@ -14,6 +14,14 @@ public enum PackageMode: String, CaseIterable, Sendable {
   case directory
 }
 
+/// What becomes of what AppleDouble files carry.
+public enum AppleDoubleMode: String, CaseIterable, Sendable {
+  /// They are hidden.
+  case hide
+  /// Their files also show it as extended attributes.
+  case merge
+}
+
 /// Whether Finder info and DOS attributes are read.
 public enum FinderInfoMode: String, CaseIterable, Sendable {
   /// Where the volume has any.
@@ -34,6 +42,8 @@ public struct ViewOptions: Sendable, Equatable {
   public var packages = PackageMode.file
   public var profile = Profile.auto
   public var finderInfo = FinderInfoMode.auto
+  public var appleDouble = AppleDoubleMode.hide
+  public var domains = DomainMode.enforce
   /// Most preferred first; empty means names as they are on disk.
   public var languages: [LanguageTag] = []
   /// The user's own, of which the last that answers a question decides.
@@ -54,6 +64,8 @@ public struct ViewOptions: Sendable, Equatable {
     case "packages": packages = try Self.choice(name, value)
     case "profile": profile = try Self.choice(name, value)
     case "finder-info": finderInfo = try Self.choice(name, value)
+    case "appledouble": appleDouble = try Self.choice(name, value)
+    case "domains": domains = try Self.choice(name, value)
     case "language": languages = try LanguageList.parse(option: value)
     case "disabled-rules": disabledRules = try HiddenReason.parse(option: value)
     default: return false
@@ -71,6 +83,8 @@ public struct ViewOptions: Sendable, Equatable {
     result.packages = .directory
     result.languages = []
     result.finderInfo = .off
+    result.appleDouble = .hide
+    result.domains = .ignore
     result.rules = []
     result.places = []
     return result

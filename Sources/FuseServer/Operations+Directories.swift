@@ -9,7 +9,7 @@ extension Operations {
     table.opendir = { raw, id, info in
       let request = Request(raw: raw!)
       do throws(Errno) {
-        let directory = try request.view.openDirectory(id)
+        let directory = try request.view.openDirectory(id, caller: request.caller)
         info!.pointee.fh = Handle.own(directory)
         if fuse_reply_open(raw, info) == -ENOENT { Handle.disown(info) }
       } catch { request.fail(error) }

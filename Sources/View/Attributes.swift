@@ -54,6 +54,7 @@ extension View {
   public func setAttributes(
     _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, caller: Caller
   ) throws(Errno) -> stat {
+    try refuseAltering(id)
     let isPackage = nodes.location(of: id)?.facet == .packageFile
     // A package has no content of its own to cut: it is replaced as a whole or changed inside its directory.
     if isPackage, change.size != nil { throw .permissionDenied }

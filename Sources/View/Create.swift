@@ -33,6 +33,7 @@ extension View {
         return try openExisting(resolved, in: directory, parent: parent, flags: flags, caller: caller)
       }
       try refuseIfDenied(typed, in: view)
+      try refuseAdding(to: parent)
       let remembered = recall(typed, in: parent, caller: caller)
       guard
         case .create(let real, let exclusive) = CreatePlan.file(
@@ -133,8 +134,10 @@ extension View {
       location.map { renameSource(at: $0, facet: facet) }
       ?? RenameSource(realName: typed, displayName: typed, addressing: .realName, facet: facet)
     let companion = location.flatMap { companionOfLinked($0) }
+    if location != nil { try refuseAltering(id) }
     return try changing(parent) { (directory, view) throws(Errno) in
       try refuseIfDenied(typed, in: view)
+      try refuseAdding(to: parent)
       let remembered = recall(typed, in: parent, caller: caller)
       let plan = CreatePlan.link(
         source, typed: typed, resolves: resolve(name, in: view) != nil,
@@ -172,6 +175,7 @@ extension View {
     return try changing(parent) { (directory, view) throws(Errno) in
       if resolve(name, in: view) != nil { throw .fileExists }
       try refuseIfDenied(real, in: view)
+      try refuseAdding(to: parent)
       do throws(Errno) {
         try caller.actForMode(mode) { () throws(Errno) in try act(directory.directory) }
       } catch {
@@ -180,12 +184,13 @@ extension View {
       }
       view?.reconcile(real)
       noteMarker(real, in: parent)
+      let status = try directory.status(name)
+      noteApplication(real, status)
       // What was made may be a package at once (`mkdir Letter.rtfd`). The kernel demands a directory from mkdir; it
       // learns of the package when it asks again.
       return entry(
         Found(
-          directory: directory, realName: CName(copying: name), status: try directory.status(name),
-          facet: .plain),
+          directory: directory, realName: CName(copying: name), status: status, facet: .plain),
         in: parent)
     }
   }

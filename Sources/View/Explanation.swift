@@ -99,8 +99,7 @@ extension View {
   private static func reason(
     _ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot, _ rules: DirectoryRules
   ) -> String {
-    let isDirectory = child.kind == .directory || child.kind == .package
-    let verdict = rules.verdict(on: child.realName.bytes.span, isDirectory: isDirectory)
+    let verdict = rules.verdict(on: child.realName.bytes.span, isDirectory: child.isDirectory)
     return ([reason(child, projection, slot)] + configured(child, projection.rung(of: slot), verdict))
       .joined(separator: " ")
   }

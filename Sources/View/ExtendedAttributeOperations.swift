@@ -15,12 +15,26 @@ extension View {
       let value = try answer(String(cString: name + Self.ownPrefix.utf8.count), for: id)
       return try value.copied(into: buffer)
     }
-    return try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.get(name, into: buffer) }
+    do throws(Errno) {
+      return try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.get(name, into: buffer)
+      }
+    } catch {
+      guard options.appleDouble == .merge, error.rawValue == ENODATA || error == .notSupported else {
+        throw error
+      }
+      return try mergedAttribute(name, of: id).copied(into: buffer)
+    }
   }
 
   /// (`listxattr`) The mount's own attributes are not listed.
   public func listAttributes(_ id: NodeID, into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
-    try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.list(into: buffer) }
+    guard options.appleDouble == .merge else {
+      return try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.list(into: buffer) }
+    }
+    let names = try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.names() }
+    let own = Array(names.map { $0 + [0] }.joined())
+    let all = own + own.withUnsafeBytes { mergedNames(of: id, besides: $0) }
+    return try all.copied(into: buffer)
   }
 
   /// (`setxattr`)
@@ -28,6 +42,7 @@ extension View {
     _ id: NodeID, _ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt
   ) throws(Errno) {
     try refuseOwn(name)
+    try refuseAltering(id)
     try changeAttributes(of: id) { (attributes) throws(Errno) in
       try attributes.set(name, value, flags: flags)
     }
@@ -38,6 +53,7 @@ extension View {
   /// (`removexattr`)
   public func removeAttribute(_ id: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     try refuseOwn(name)
+    try refuseAltering(id)
     try changeAttributes(of: id) { (attributes) throws(Errno) in try attributes.remove(name) }
     noteAttributes(of: id)
   }

@@ -56,6 +56,7 @@ extension View {
 
   /// Opens a backing file, checked to be the one that the node stands for before anything is done to it.
   func open(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
+    if flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0 { try refuseAltering(id) }
     let file = try openChecked(id, flags: flags, caller: caller)
     // By the caller: whether set-user-ID bits stay depends on who cuts.
     if flags & O_TRUNC != 0 {
@@ -117,6 +118,7 @@ extension View {
     _ parent: NodeID, mode: mode_t, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
     let handle = try directory(parent)
+    try refuseAdding(to: parent)
     let descriptor = try caller.actForMode(mode) { () throws(Errno) in
       try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
     }

@@ -8,6 +8,8 @@ import SystemPackage
 public final class OpenDirectory: Sendable {
   public let node: NodeID
   let content: Content
+  /// Whom it is listed for, where not everybody gets the same.
+  let visitor: Caller?
 
   enum Content: Sendable {
     case view(DirectoryView)
@@ -15,9 +17,10 @@ public final class OpenDirectory: Sendable {
     case mirror(DirectoryStream)
   }
 
-  init(node: NodeID, content: Content) {
+  init(node: NodeID, content: Content, visitor: Caller? = nil) {
     self.node = node
     self.content = content
+    self.visitor = visitor
   }
 }
 
@@ -33,7 +36,7 @@ public struct ListedEntry {
 }
 
 extension View {
-  public func openDirectory(_ id: NodeID) throws(Errno) -> OpenDirectory {
+  public func openDirectory(_ id: NodeID, caller: Caller) throws(Errno) -> OpenDirectory {
     if isPlainMirror {
       let handle = try directory(id)
       // As the daemon: the kernel has checked that the caller may read it, and `.` would need permission to search.
@@ -42,7 +45,7 @@ extension View {
     }
     let view = try directoryView(id)
     try view.lookInside()
-    return OpenDirectory(node: id, content: .view(view))
+    return OpenDirectory(node: id, content: .view(view), visitor: try visitor(of: view, caller: caller))
   }
 
   /// Lists from a position on (0 is the start) until `body` returns false. `.` and `..` come first.
@@ -63,18 +66,26 @@ extension View {
     }
     switch open.content {
     case .view(let view):
-      try view.withCurrent { (projection) throws(Errno) in list(projection, from: position, body) }
+      try view.withCurrent { (projection) throws(Errno) in
+        list(projection, from: position, visitor: open.visitor, in: view.handle.directory, body)
+      }
     case .mirror(let stream): try stream.list(from: position, device: rootDevice, body)
     }
   }
 
   private func list(
-    _ projection: borrowing Projection, from position: Int64, _ body: (borrowing ListedEntry) -> Bool
+    _ projection: borrowing Projection, from position: Int64, visitor: Caller?, in directory: Directory,
+    _ body: (borrowing ListedEntry) -> Bool
   ) {
     var slot = Int(position) - 2
     while slot < projection.slotLimit {
       defer { slot += 1 }
       guard let summary = projection.summary(at: slot), !summary.isHidden else { continue }
+      if let visitor,
+        !CName(projection.realName(at: slot)).withPointer({ visitor.mayOpen($0, in: directory) })
+      {
+        continue
+      }
       let isFile = summary.kind == .package && options.packages == .file
       let facet = isFile ? Facet.packageFile : .plain
       let inode = inodeNumber(FileIdentity(device: rootDevice, inode: summary.inode), facet)

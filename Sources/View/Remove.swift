@@ -9,6 +9,7 @@ extension View {
     let staged: Staging.Place? = try changing(parent) { (directory, view) throws(Errno) in
       let (realName, facet, resolved) = try removable(name, in: view)
       let status = try realName.withPointer { (name) throws(Errno) in try directory.status(name) }
+      try refuseRemoving(realName.name, isDirectory: facet == .packageFile, from: parent)
       if facet == .packageFile {
         return try removePackage(realName, status, in: directory, parent, view, caller)
       }
@@ -26,6 +27,7 @@ extension View {
     try changing(parent) { (directory, view) throws(Errno) in
       let (realName, facet, _) = try removable(name, in: view)
       if facet == .packageFile { throw .notDirectory }
+      try refuseRemoving(realName.name, isDirectory: true, from: parent)
       try removeEmptyDirectory(realName, in: directory, parent, view, caller)
       noteMarker(realName.name, in: parent)
     }

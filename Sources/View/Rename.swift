@@ -17,6 +17,7 @@ extension View {
     else {
       let from = CName(copying: oldName)
       let to = CName(copying: newName)
+      try refuseMoving(from.name, isDirectory: true, from: oldParent, to: newParent, over: to.name)
       return try execute(
         from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
     }
@@ -27,6 +28,9 @@ extension View {
       let typed = Name(copying: newName)
       let existing = resolve(newName, in: newView)
       if existing == nil { try refuseIfDenied(typed, in: newView) }
+      try refuseMoving(
+        source.child.realName, isDirectory: source.child.isDirectory, from: oldParent, to: newParent,
+        over: existing?.child.realName)
       let remembered = existing == nil ? recall(typed, in: newParent, caller: caller) : nil
       var isSame = false
       if let existing { isSame = try isSameFile(source, in: oldHandle, existing, in: newHandle) }
@@ -94,6 +98,11 @@ extension View {
       // What you see is what you type: whoever types the extension that was hidden wants to see it.
       if source.byDisplayName, typedOld != source.child.realName, let name = plan.newName, name == typed {
         showExtension(of: name, in: newHandle, newView, caller)
+      }
+      if source.child.isDirectory, let name = plan.newName,
+        let status = CName(name).withPointer({ try? newHandle.status($0) })
+      {
+        noteApplication(name, status)
       }
       // The kernel may know a package's directory by its real name, which it does not know to be gone.
       if source.facet == .packageFile {

@@ -22,6 +22,7 @@ public final class View: Sendable {
   let packageSizes = PackageSizes()
   let staging: Staging
   let imported = ImportedStreams()
+  let ownApplications = OwnApplications()
   let watch: ChangeWatch?
   let changes: ViewChanges
   let ownChanges: OwnChanges
@@ -135,8 +136,8 @@ public final class View: Sendable {
     return directoryViews.insert(view, for: id) { [nodes] in nodes.isNode(id, $0.handle.identity) }
   }
 
-  /// Which part of the tree a directory is. What lies in a package is shown as it is.
-  private func site(of id: NodeID) throws(Errno) -> Site {
+  /// What leads from the root to a node, the node included.
+  func locations(to id: NodeID) throws(Errno) -> [NodeTable.Location] {
     var chain: [NodeTable.Location] = []
     var current = id
     while current != NodeTable.root, let location = nodes.location(of: current) {
@@ -145,9 +146,14 @@ public final class View: Sendable {
       // Where the backing tree was changed meanwhile, what nodes remember may even go round in circles.
       if chain.count > Self.deepest { throw .staleNFSFileHandle }
     }
+    return chain.reversed()
+  }
+
+  /// Which part of the tree a directory is. What lies in a package is shown as it is.
+  private func site(of id: NodeID) throws(Errno) -> Site {
     var names: [Name] = []
     var rules = DirectoryRules(options.rules, in: names)
-    for location in chain.reversed() {
+    for location in try locations(to: id) {
       let parent = try directory(location.parent).directory
       if inspector.isPackage(location.name.name, in: parent, rules: rules) {
         return Site(place: .insidePackage, rules: DirectoryRules())

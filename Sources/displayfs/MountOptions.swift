@@ -33,7 +33,8 @@ struct MountOptions {
   /// Passed on with their value.
   private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
   static let own = [
-    "extensions", "hidden", "packages", "profile", "finder-info", "language", "disabled-rules", "tunnel",
+    "extensions", "hidden", "packages", "profile", "finder-info", "appledouble", "domains", "language",
+    "disabled-rules", "tunnel",
     "tunnel-timeout",
     "import", "passthrough", "config",
   ]
@@ -45,6 +46,7 @@ struct MountOptions {
     return choices("extensions", ExtensionMode.self) + choices("hidden", HiddenMode.self)
       + choices("packages", PackageMode.self) + choices("profile", Profile.self)
       + choices("finder-info", FinderInfoMode.self)
+      + choices("appledouble", AppleDoubleMode.self) + choices("domains", DomainMode.self)
       + choices("tunnel", TunnelMode.self) + [
         "import=on", "import=off", "language=", "tunnel-timeout=", "disabled-rules=", "config=",
       ]

@@ -1,0 +1,79 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import MacMetadata
+import SystemPackage
+
+/// What an AppleDouble companion carries, as the extended attributes that a Mac has for it (`appledouble=merge`).
+extension View {
+  /// An attribute of a file that is in its companion.
+  private enum Merged: CaseIterable {
+    case finderInfo, resourceFork
+
+    var name: String {
+      switch self {
+      case .finderInfo: "user.com.apple.FinderInfo"
+      case .resourceFork: "user.com.apple.ResourceFork"
+      }
+    }
+
+    func range(in companion: AppleDouble) -> Range<Int>? {
+      switch self {
+      case .finderInfo: companion.finderInfo
+      case .resourceFork: companion.resourceFork
+      }
+    }
+  }
+
+  /// The value of an attribute that the file itself does not have.
+  ///
+  /// - Throws: ENODATA when the companion does not have it either, E2BIG for a fork larger than an attribute can be.
+  func mergedAttribute(_ name: UnsafePointer<CChar>, of id: NodeID) throws(Errno) -> [UInt8] {
+    guard options.appleDouble == .merge,
+      let wanted = Merged.allCases.first(where: { strcmp(name, $0.name) == 0 }),
+      let companion = companionFile(of: id), let range = wanted.range(in: companion.header)
+    else { throw Errno(rawValue: ENODATA) }
+    guard range.count <= Self.largestAttribute else { throw Errno(rawValue: E2BIG) }
+    var value = [UInt8](repeating: 0, count: range.count)
+    let count = try value.withUnsafeMutableBytesTyped { (buffer) throws(Errno) in
+      try readFully(companion.file.rawValue, into: buffer, at: Int64(range.lowerBound))
+    }
+    return Array(value.prefix(count))
+  }
+
+  /// The names of the attributes that a file has by its companion, each with a NUL, but for those it has itself.
+  func mergedNames(of id: NodeID, besides own: UnsafeRawBufferPointer) -> [UInt8] {
+    guard options.appleDouble == .merge, let companion = companionFile(of: id) else { return [] }
+    let listed = own.split(separator: 0)
+    return Merged.allCases.filter { merged in
+      guard let range = merged.range(in: companion.header), range.count <= Self.largestAttribute else {
+        return false
+      }
+      return !listed.contains { $0.elementsEqual(merged.name.utf8) }
+    }.flatMap { Array($0.name.utf8) + [0] }
+  }
+
+  private struct CompanionFile: ~Copyable {
+    let file: Descriptor
+    let header: AppleDouble
+  }
+
+  private func companionFile(of id: NodeID) -> CompanionFile? {
+    guard let location = nodes.location(of: id), let companion = location.name.name.companion,
+      let parent = try? directory(location.parent).directory,
+      let file = CName(companion).withPointer({ try? parent.open($0, O_RDONLY | O_NONBLOCK) }),
+      let status = try? fileStatus(file.rawValue), FileType(mode: status.st_mode) == .regular
+    else { return nil }
+    var bytes = [UInt8](repeating: 0, count: 4096)
+    let count = try? bytes.withUnsafeMutableBytesTyped { (buffer) throws(Errno) in
+      try readFully(file.rawValue, into: buffer, at: 0)
+    }
+    guard let header = AppleDouble(Array(bytes.prefix(count ?? 0)), fileSize: Int(status.st_size)) else {
+      return nil
+    }
+    return CompanionFile(file: file, header: header)
+  }
+
+  /// XATTR_SIZE_MAX of Linux.
+  private static let largestAttribute = 65_536
+}

@@ -1,0 +1,36 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// Of somebody else's home a user sees what is open to everybody, which is `Public` unless its owner decides otherwise
+/// ("File System Basics", User Domain). Names still lead where permissions let them.
+extension View {
+  /// Who a listing of a directory is made for; nil when everybody gets the same.
+  func visitor(of directory: DirectoryView, caller: Caller) throws(Errno) -> Caller? {
+    guard options.domains == .enforce, directory.site.place.contains(.home), caller.user != 0 else {
+      return nil
+    }
+    return try directory.handle.directory.status().st_uid == caller.user ? nil : caller
+  }
+}
+
+extension Caller {
+  /// Whether this user may open an entry of a directory to read it.
+  func mayOpen(_ name: UnsafePointer<CChar>, in directory: Directory) -> Bool {
+    guard let status = try? directory.status(name) else { return false }
+    let isDirectory = FileType(mode: status.st_mode) == .directory
+    if geteuid() != 0 {
+      // The daemon cannot act as somebody else. Members of the group are not known to it.
+      let bits = status.st_uid == user ? status.st_mode >> 6 : status.st_mode
+      return bits & (isDirectory ? 5 : 4) == (isDirectory ? 5 : 4)
+    }
+    let access = R_OK | (isDirectory ? X_OK : 0)
+    return
+      (try? act { () throws(Errno) in
+        try systemCall {
+          faccessat(directory.descriptor, name, access, AT_EACCESS | AT_SYMLINK_NOFOLLOW)
+        }
+      }) != nil
+  }
+}

@@ -1,0 +1,87 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// Applications that are made through the mount stay open to changes until it is gone: programs unpack and build them
+/// piece by piece.
+final class OwnApplications: Sendable {
+  private static let limit = 4096
+  private let made = Guarded<Set<FileIdentity>>([])
+
+  func insert(_ application: FileIdentity) {
+    made.withLock { if $0.count < Self.limit { $0.insert(application) } }
+  }
+
+  func contains(_ application: FileIdentity) -> Bool { made.withLock { $0.contains(application) } }
+}
+
+/// Refuses (EPERM) to change what is protected.
+extension View {
+  /// Before something is created in a directory.
+  func refuseAdding(to parent: NodeID) throws(Errno) {
+    guard options.protectsAnything else { return }
+    if try protection(in: parent).contents != .none { throw .notPermitted }
+  }
+
+  /// Before a name goes away.
+  func refuseRemoving(_ name: Name, isDirectory: Bool, from parent: NodeID) throws(Errno) {
+    guard options.protectsAnything else { return }
+    let path = try protection(in: parent)
+    if path.contents == .readOnly || path.entry(name, isDirectory: isDirectory) == .readOnly {
+      throw .notPermitted
+    }
+  }
+
+  /// Before an entry moves, and takes the place of `existing` if that is there.
+  func refuseMoving(
+    _ name: Name, isDirectory: Bool, from old: NodeID, to new: NodeID, over existing: Name?
+  ) throws(Errno) {
+    try refuseRemoving(name, isDirectory: isDirectory, from: old)
+    try refuseAdding(to: new)
+    if let existing { try refuseRemoving(existing, isDirectory: isDirectory, from: new) }
+  }
+
+  /// Before the content or the attributes of a file change.
+  func refuseAltering(_ id: NodeID) throws(Errno) {
+    guard options.protectsAnything, let location = nodes.location(of: id), id != NodeTable.root else {
+      return
+    }
+    let path = try protection(in: location.parent)
+    // Few rules are about directories only: what the node is, is asked where that can matter.
+    let name = location.name.name
+    let answers = [true, false].map { path.entry(name, isDirectory: $0) }
+    guard answers != [.none, .none] else { return }
+    let located = try locate(id)
+    let isDirectory = FileType(mode: try fileStatus(located.rawValue).st_mode) == .directory
+    if answers[isDirectory ? 0 : 1] != .none { throw .notPermitted }
+  }
+
+  /// A directory was made, or moved, to that name.
+  func noteApplication(_ name: Name, _ status: stat) {
+    guard options.protectsAnything, name.bytes.suffix(4).elementsEqual(".app".utf8) else { return }
+    ownApplications.insert(FileIdentity(status))
+  }
+
+  private func protection(in directory: NodeID) throws(Errno) -> ProtectionPath {
+    var path = ProtectionPath(options: options)
+    var names: [Name] = []
+    for location in try locations(to: directory) {
+      let name = location.name.name
+      var parent: DirectoryHandle?
+      do throws(Errno) { parent = try self.directory(location.parent) } catch { parent = nil }
+      path.enter(name) {
+        guard let parent, !ownApplications.contains(location.identity) else { return false }
+        return inspector.isPackage(
+          name, in: parent.directory, rules: DirectoryRules(options.rules, in: names))
+      }
+      names.append(name)
+    }
+    return path
+  }
+}
+
+extension Projection.Child {
+  /// Whether it is a directory in the backing tree.
+  var isDirectory: Bool { kind == .directory || kind == .package }
+}
