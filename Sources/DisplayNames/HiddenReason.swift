@@ -13,6 +13,7 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
   case volumes
   case homeLibrary
   case containerSupport
+  case archiveMetadata
 
   /// The rule's name in `disabled-rules`; nil for what has other ways of being switched off.
   public var ruleName: String? {
@@ -30,6 +31,7 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
     case .volumes: "volumes"
     case .homeLibrary: "home-library"
     case .containerSupport: "container-support"
+    case .archiveMetadata: "archive-metadata"
     }
   }
 
@@ -63,6 +65,7 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
     case .volumes: "It is the directory that other volumes are mounted in."
     case .homeLibrary: "It is the Library of a home: support files that applications manage."
     case .containerSupport: "It is a part of the application's container that is not meant for users."
+    case .archiveMetadata: "It holds the Macintosh metadata of what was unpacked from an archive."
     }
   }
 }

@@ -29,7 +29,7 @@ public struct HiddenRules: Sendable {
   public func reason(
     name: Span<UInt8>, kind: EntryKind, place: Place = [], facts: HiddenFacts = []
   ) -> HiddenReason? {
-    byFacts(facts) ?? byName(name) ?? byPlace(name, kind: kind, place: place)
+    byFacts(facts) ?? byName(name, kind: kind) ?? byPlace(name, kind: kind, place: place)
   }
 
   private func byFacts(_ facts: HiddenFacts) -> HiddenReason? {
@@ -42,13 +42,15 @@ public struct HiddenRules: Sendable {
     return nil
   }
 
-  private func byName(_ name: Span<UInt8>) -> HiddenReason? {
+  private func byName(_ name: Span<UInt8>, kind: EntryKind) -> HiddenReason? {
     guard name.count > 0 else { return nil }
     if name[0] == 0x2e, applies(.dotFile) { return .dotFile }
     if name[name.count - 1] == 0x0d, applies(.iconFile) { return .iconFile }
     if applies(.windowsFile), Self.windowsFiles.contains(where: { name.equals($0, ignoringCase: true) }) {
       return .windowsFile
     }
+    // What the Finder's archives keep resource forks in, for programs that do not know forks.
+    if kind == .directory, applies(.archiveMetadata), name.equals("__MACOSX") { return .archiveMetadata }
     return nil
   }
 
@@ -62,6 +64,10 @@ public struct HiddenRules: Sendable {
     if place.contains(.container), isDirectory, applies(.containerSupport),
       Self.containerSupport.contains(where: { name.equals($0) })
     {
+      return .containerSupport
+    }
+    // A container shows its documents and, as one entry each, its other directories.
+    if place.contains(.cloudContainer), kind != .directory, kind != .package, applies(.containerSupport) {
       return .containerSupport
     }
     if place.contains(.macVolumeRoot) {

@@ -44,6 +44,8 @@ public struct ViewOptions: Sendable, Equatable {
   public var finderInfo = FinderInfoMode.auto
   public var appleDouble = AppleDoubleMode.hide
   public var domains = DomainMode.enforce
+  /// Whether `.desktop` and `.directory` files name themselves and their directories.
+  public var readsDesktopNames = false
   /// Most preferred first; empty means names as they are on disk.
   public var languages: [LanguageTag] = []
   /// The user's own, of which the last that answers a question decides.
@@ -66,6 +68,7 @@ public struct ViewOptions: Sendable, Equatable {
     case "finder-info": finderInfo = try Self.choice(name, value)
     case "appledouble": appleDouble = try Self.choice(name, value)
     case "domains": domains = try Self.choice(name, value)
+    case "desktop-names": readsDesktopNames = try Self.isOn(name, value)
     case "language": languages = try LanguageList.parse(option: value)
     case "disabled-rules": disabledRules = try HiddenReason.parse(option: value)
     default: return false
@@ -85,6 +88,7 @@ public struct ViewOptions: Sendable, Equatable {
     result.finderInfo = .off
     result.appleDouble = .hide
     result.domains = .ignore
+    result.readsDesktopNames = false
     result.rules = []
     result.places = []
     return result
@@ -93,6 +97,13 @@ public struct ViewOptions: Sendable, Equatable {
   /// What the directory at `path`, names from SOURCE on, is.
   public func place(ofPath path: [Name]) -> Place {
     places.reduce(profile.place(ofPath: path)) { $1.matches(path) ? $0.union($1.place) : $0 }
+  }
+
+  private static func isOn(_ name: String, _ value: String) throws(OptionError) -> Bool {
+    guard ["on", "off"].contains(value) else {
+      throw OptionError(description: "\(name)=\(value): not a value of this option; use one of: on, off")
+    }
+    return value == "on"
   }
 
   private static func choice<Value>(_ name: String, _ value: String) throws(OptionError) -> Value

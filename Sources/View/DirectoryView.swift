@@ -24,6 +24,8 @@ public final class DirectoryView: Sendable {
     var insideChanged: [Projection.Slot: FileTimes] = [:]
     /// The watches on what is inside an entry and says how it is listed.
     var inside: [Projection.Slot: [(path: [UInt8], key: ChangeWatch.Key)]] = [:]
+    /// The watch on what says which of a home's directories are the user directories.
+    var userDirectories: ChangeWatch.Key?
     /// The times at the last look, where there is no watch.
     var times: FileTimes?
     /// How the entries were listed that have been looked at since changes were reported last; nil was not listed.
@@ -70,6 +72,7 @@ public final class DirectoryView: Sendable {
   deinit {
     if let watchKey { watch?.stop(watchKey) }
     for source in state.inside.values.joined() { watch?.stop(source.key) }
+    if let key = state.userDirectories { watch?.stop(key) }
   }
 
   /// Runs `body` with the projection as the directory is now.
@@ -314,7 +317,7 @@ public final class DirectoryView: Sendable {
         let copy = Name(copying: name)
         pending.written.insert(copy)
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
-        if strncmp(name, "._", 2) == 0 { pending.names.insert(copy) }
+        if strncmp(name, "._", 2) == 0 || inspector.mayNameItself(copy) { pending.names.insert(copy) }
       case .attributes(let name):
         let copy = Name(copying: name)
         if inspector.metadata.isThere { pending.names.insert(copy) }
@@ -354,8 +357,25 @@ public final class DirectoryView: Sendable {
   }
 
   /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
+  /// Hears of a change of `user-dirs.dirs`, once the directory that it is in is there.
+  private func watchUserDirectories() {
+    guard state.userDirectories == nil, inspector.hasUserDirectories(at: site.place), let watch,
+      let configuration = try? handle.directory.openBeneath(".config", O_RDONLY | O_DIRECTORY)
+    else { return }
+    state.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
+      [weak self] change in
+      switch change {
+      case .entry(let name, _), .content(let name):
+        if strcmp(name, "user-dirs.dirs") == 0 { self?.noteEverything() }
+      case .attributes: break
+      case .everything: self?.noteEverything()
+      }
+    }
+  }
+
   private func readAll() throws(Errno) {
     let readable = try handle.directory.openForReading()
+    watchUserDirectories()
     state.times = FileTimes(try handle.directory.status())
     state.facts = inspector.facts(of: handle.directory, at: site.place)
     var gone = Set<Name>()

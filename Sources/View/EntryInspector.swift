@@ -54,10 +54,18 @@ public struct EntryInspector: Sendable {
       facts.hiddenList = HiddenList.parse(list) ?? []
     }
     facts.hasNetatalkDirectory = metadata.isThere && directory.has(".AppleDouble")
-    if place.contains(.home), options.profile != .macos {
+    if hasUserDirectories(at: place) {
       facts.userDirectories = localizer.userDirectories(of: directory)
     }
     return facts
+  }
+
+  /// Whether `.config/user-dirs.dirs` says what some of the directories here are called.
+  func hasUserDirectories(at place: Place) -> Bool { place.contains(.home) && options.profile != .macos }
+
+  /// Whether the content of a file of that name may say how it is listed.
+  func mayNameItself(_ name: Name) -> Bool {
+    options.readsDesktopNames && name.bytes.suffix(8).elementsEqual(".desktop".utf8)
   }
 
   /// What the projection must know of an entry.
@@ -82,7 +90,7 @@ public struct EntryInspector: Sendable {
     let finder = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
     if type == .directory {
       let isPackage =
-        verdict.kind.map { $0.value == .package }
+        verdict.kind.map { $0.value == .package } ?? (place.showsAsOne(name.bytes.span) ? true : nil)
         ?? (packageType(of: name, in: directory, hasBundleBit: finder.hasBundle) != nil)
       if isPackage {
         child.kind = .package
@@ -121,6 +129,11 @@ public struct EntryInspector: Sendable {
         child.localized = userDirectory
       }
     }
+    if options.readsDesktopNames,
+      let named = localizer.desktopName(of: child, in: directory, sources: &sources)
+    {
+      child.localized = named
+    }
     if let name = verdict.displayName(of: name, in: options.languages) { child.localized = name }
     // A localized name that says what the next rung says is no name of its own.
     if let localized = child.localized,
@@ -139,8 +152,11 @@ public struct EntryInspector: Sendable {
   }
 
   /// Whether a directory that exists is a package.
-  func isPackage(_ name: Name, in directory: Directory, rules: DirectoryRules) -> Bool {
-    if let kind = rules.verdict(on: name.bytes.span, isDirectory: true).kind { return kind.value == .package }
+  func isPackage(_ name: Name, in directory: Directory, at site: Site) -> Bool {
+    if let kind = site.rules.verdict(on: name.bytes.span, isDirectory: true).kind {
+      return kind.value == .package
+    }
+    if site.place.showsAsOne(name.bytes.span) { return true }
     let sideFiles: FinderMetadata.SideFiles = metadata.isThere ? [.appleDouble, .netatalk] : []
     let flags = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
     return packageType(of: name, in: directory, hasBundleBit: flags.hasBundle) != nil
@@ -148,7 +164,7 @@ public struct EntryInspector: Sendable {
 
   /// Whether a directory of that name may be a package; false needs no look at anything.
   func mayBePackage(_ name: UnsafePointer<CChar>) -> Bool {
-    if metadata.isThere || rulesMakePackages { return true }
+    if metadata.isThere || rulesMakePackages || options.profile == .icloud { return true }
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     return packageTypes.type(of: Span(_unsafeElements: bytes)) != nil
   }
@@ -183,6 +199,7 @@ public struct EntryInspector: Sendable {
   /// Whether an entry of that name changes how the directory that holds it is listed.
   func mayChangeListingOfParent(_ name: Name) -> Bool {
     name == LocalizedDirectory.marker || name == "Contents" || name == "Info.plist"
+      || options.readsDesktopNames && name == ".directory"
   }
 
   private static let infoPlists = [Array("/Contents/Info.plist".utf8), Array("/Info.plist".utf8)]

@@ -118,6 +118,32 @@ struct Localizer: Sendable {
     ).flatMap { tables[$0] }
   }
 
+  // MARK: Desktop entries
+
+  /// What a `.desktop` file calls itself, or the `.directory` file in a directory calls that.
+  func desktopName(of child: Projection.Child, in directory: Directory, sources: inout [[UInt8]]) -> Name? {
+    let name = child.realName
+    let path: [UInt8]
+    switch child.kind {
+    case .directory: path = name.bytes + Array("/.directory".utf8)
+    case .file where name.bytes.suffix(8).elementsEqual(".desktop".utf8): path = name.bytes
+    default: return nil
+    }
+    guard let bytes = read(path, in: directory) else { return nil }
+    if child.kind == .directory { sources.append(name.bytes) }
+    guard let names = DesktopEntry.names(bytes) else {
+      complaints.ignored("desktop entry", of: Name(path))
+      return nil
+    }
+    for language in languages {
+      let found = language.localeNames.lazy.compactMap { names[$0] }.first
+      if let found = found ?? (language.language == "en" ? names[""] : nil) {
+        return LocalizedName.sanitize(found, realName: name)
+      }
+    }
+    return names[""].flatMap { LocalizedName.sanitize($0, realName: name) }
+  }
+
   // MARK: XDG user directories
 
   /// The names of a home's user directories in the view's language, by real name.

@@ -72,8 +72,8 @@ extension View {
       do throws(Errno) { parent = try self.directory(location.parent) } catch { parent = nil }
       path.enter(name) {
         guard let parent, !ownApplications.contains(location.identity) else { return false }
-        return inspector.isPackage(
-          name, in: parent.directory, rules: DirectoryRules(options.rules, in: names))
+        let site = Site(place: options.place(ofPath: names), rules: DirectoryRules(options.rules, in: names))
+        return inspector.isPackage(name, in: parent.directory, at: site)
       }
       names.append(name)
     }

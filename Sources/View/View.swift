@@ -155,7 +155,8 @@ public final class View: Sendable {
     var rules = DirectoryRules(options.rules, in: names)
     for location in try locations(to: id) {
       let parent = try directory(location.parent).directory
-      if inspector.isPackage(location.name.name, in: parent, rules: rules) {
+      let site = Site(place: options.place(ofPath: names), rules: rules)
+      if inspector.isPackage(location.name.name, in: parent, at: site) {
         return Site(place: .insidePackage, rules: DirectoryRules())
       }
       names.append(location.name.name)

@@ -33,7 +33,8 @@ struct MountOptions {
   /// Passed on with their value.
   private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
   static let own = [
-    "extensions", "hidden", "packages", "profile", "finder-info", "appledouble", "domains", "language",
+    "extensions", "hidden", "packages", "profile", "finder-info", "appledouble", "domains", "desktop-names",
+    "language",
     "disabled-rules", "tunnel",
     "tunnel-timeout",
     "import", "passthrough", "config",
@@ -48,7 +49,8 @@ struct MountOptions {
       + choices("finder-info", FinderInfoMode.self)
       + choices("appledouble", AppleDoubleMode.self) + choices("domains", DomainMode.self)
       + choices("tunnel", TunnelMode.self) + [
-        "import=on", "import=off", "language=", "tunnel-timeout=", "disabled-rules=", "config=",
+        "desktop-names=on", "desktop-names=off", "import=on", "import=off", "language=", "tunnel-timeout=",
+        "disabled-rules=", "config=",
       ]
       + passed.sorted() + passedWithValue.sorted().map { "\($0)=" }
   }

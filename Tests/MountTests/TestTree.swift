@@ -71,6 +71,9 @@ enum TestTree {
     try table("de", Array(propertyList(german).utf8))
     try table("fr", Array(("/* noms */\n" + strings(french)).utf8))
     try table("ja", utf16(strings(japanese)))
+    // These two leave the rest to the built-in table.
+    try table("no", Array(strings([("Sites", "Mine nettsteder")]).utf8))
+    try table("zh_CN", Array(strings([("Sites", "我的站点")]).utf8))
     try table("en", Array(propertyList([("Applications", "Applications")]).utf8))
   }
 
@@ -134,6 +137,8 @@ enum TestTree {
       document(
         dictionary([
           ("de", dictionary([("CFBundleName", text("Notizen"))])),
+          ("no", dictionary([("CFBundleName", text("Notater"))])),
+          ("zh_CN", dictionary([("CFBundleName", text("备忘录"))])),
           ("LocProvenance", dictionary([("de", text("x"))])),
         ])), at: "\(folder)/Notes.app/Contents/Resources/InfoPlist.loctable")
     try application(

@@ -3,7 +3,7 @@ import SystemPackage
 import Testing
 
 @Suite(.mounting) struct ViewListingTests {
-  private static let languages = ["de", "en", "fr", "ja"]
+  private static let languages = ["de", "en", "fr", "ja", "nb", "zh-Hans"]
 
   /// What is shown under its localized name, in the order of `languages`.
   private static let localized: [(directory: String, names: [[FileName]])] = [
@@ -12,9 +12,16 @@ import Testing
       [
         ["Programme", "Library", "Benutzer", "System"], ["Applications", "Library", "Users", "System"],
         ["Applications", "Bibliothèque", "Utilisateurs", "System"], ["アプリケーション", "ライブラリ", "ユーザ", "System"],
+        ["Apper", "Bibliotek", "Brukere", "System"], ["应用程序", "资源库", "用户", "System"],
       ]
     ),
-    ("Users", [["Geteilt", "anna"], ["Shared", "anna"], ["Partagé", "anna"], ["共有", "anna"]]),
+    (
+      "Users",
+      [
+        ["Geteilt", "anna"], ["Shared", "anna"], ["Partagé", "anna"], ["共有", "anna"], ["Delt", "anna"],
+        ["共享", "anna"],
+      ]
+    ),
     (
       "Users/anna",
       [
@@ -36,9 +43,14 @@ import Testing
           "アプリケーション", "デスクトップ", "書類", "ダウンロード", "ムービー", "ミュージック", "ピクチャ", "パブリック",
           "私のサイト", "Containers",
         ],
+        [
+          "Apper", "Skrivebord", "Dokumenter", "Nedlastinger", "Filmer", "Musikk", "Bilder", "Felles",
+          "Mine nettsteder", "Containers",
+        ],
+        ["应用程序", "桌面", "文稿", "下载", "影片", "音乐", "图片", "公共", "我的站点", "Containers"],
       ]
     ),
-    ("Users/anna/Downloads", [[], [], [], []]), ("Users/anna/Pictures", [[], [], [], []]),
+    ("Users/anna/Downloads", [[], [], [], [], [], []]), ("Users/anna/Pictures", [[], [], [], [], [], []]),
   ]
 
   private static let extensionModes = ["hide", "all", "flag", "show"]
@@ -83,7 +95,7 @@ import Testing
   ]
 
   private static let releaseNotes: [FileName] = [
-    "Versionshinweise", "Release Notes", "Release Notes", "リリースノート",
+    "Versionshinweise", "Release Notes", "Release Notes", "リリースノート", "Release Notes", "Release Notes",
   ]
 
   /// Applications where extensions are hidden: applications lose theirs in every mode but `show`.
@@ -92,9 +104,11 @@ import Testing
     ["Utilities", "Calculator", "Notes", "Renamed by me", "Editor"],
     ["Utilitaires", "Calculatrice", "Notes", "Renamed by me", "Editor"],
     ["ユーティリティ", "Calculator", "Notes", "Renamed by me", "Editor"],
+    ["Verktøy", "Calculator", "Notater", "Renamed by me", "Editor"],
+    ["实用工具", "Calculator", "备忘录", "Renamed by me", "Editor"],
   ]
 
-  @Test(arguments: 0..<4) func aMacVolumeIsShownAsTheFinderShowsIt(language: Int) throws {
+  @Test(arguments: 0..<6) func aMacVolumeIsShownAsTheFinderShowsIt(language: Int) throws {
     let view = try MountedView("language=\(Self.languages[language])", build: TestTree.build)
     for (directory, names) in Self.localized {
       expectSame(view, directory, Set(names[language]), "language=\(Self.languages[language])")
