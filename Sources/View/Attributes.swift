@@ -97,7 +97,7 @@ extension View {
     var news = change
     let shown = try attributes(id)
     if let mode = change.mode, mode & 0o7777 == shown.st_mode & 0o7777 { news.mode = nil }
-    if case .at(let time) = change.modified, time == shown.st_mtim { news.modified = nil }
+    if case .at(let time) = change.modified, time.isCopy(of: shown.st_mtim) { news.modified = nil }
     return news
   }
 
@@ -170,5 +170,16 @@ extension View {
   public func symlinkTarget(_ id: NodeID) throws(Errno) -> [UInt8] {
     let located = try locate(id)
     return try Directory(descriptor: located.rawValue).symlinkTarget("")
+  }
+}
+
+extension timespec {
+  /// Whether a program that gives a copy the time of the original means that time: to the nanosecond, as precise as a
+  /// floating-point number (Python), or cut to the one or two seconds that an archive or a FAT file system keeps.
+  func isCopy(of original: timespec) -> Bool {
+    let (seconds, overflow) = original.tv_sec.subtractingReportingOverflow(tv_sec)
+    guard !overflow, (-1...2).contains(seconds) else { return false }
+    let difference = seconds * 1_000_000_000 + original.tv_nsec - tv_nsec
+    return abs(difference) < 1000 || tv_nsec == 0 && (0..<2_000_000_000).contains(difference)
   }
 }
