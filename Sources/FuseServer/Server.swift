@@ -2,6 +2,7 @@ import BackingTree
 import CFuse
 import Glibc
 import Logging
+import Synchronization
 import SystemPackage
 import View
 
@@ -13,12 +14,21 @@ public final class Server: @unchecked Sendable {
   let passthrough = Passthrough()
   private let wantsPassthrough: Bool
   private let onReady: @Sendable () -> Void
+  private let onStopping: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
   private let staleNames = StaleNames()
   /// Nil where nothing can be replayed. Set once by `run`, before any request can come.
   private(set) var replay: Replay?
   /// Set once by `run`, before any request can come.
   private var session: OpaquePointer?
+  private let loop = Mutex(Loop())
+
+  /// The thread that waits for the session to end.
+  private struct Loop: @unchecked Sendable {
+    var session: OpaquePointer?
+    var thread = pthread_t()
+    var isStopping = false
+  }
 
   /// Why a mount did not come about.
   public struct MountError: Error, CustomStringConvertible {
@@ -28,7 +38,12 @@ public final class Server: @unchecked Sendable {
   /// - Parameters:
   ///   - passthrough: whether the kernel shall read and write the backing files itself where it can.
   ///   - onReady: called once, when the kernel has greeted the daemon: from then on the mount answers.
-  public init(view: View, passthrough: Bool = true, onReady: @escaping @Sendable () -> Void) {
+  ///   - onStopping: called once, when it answers no more requests.
+  public init(
+    view: View, passthrough: Bool = true, onReady: @escaping @Sendable () -> Void,
+    onStopping: @escaping @Sendable () -> Void = {}
+  ) {
+    self.onStopping = onStopping
     self.view = view
     wantsPassthrough = passthrough
     self.onReady = onReady
@@ -60,10 +75,6 @@ public final class Server: @unchecked Sendable {
       throw MountError(description: "libfuse refused the options \(options.joined(separator: ","))")
     }
     defer { fuse_session_destroy(session) }
-    guard fuse_set_signal_handlers(session) == 0 else {
-      throw MountError(description: "the signal handlers cannot be set")
-    }
-    defer { fuse_remove_signal_handlers(session) }
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
@@ -75,7 +86,15 @@ public final class Server: @unchecked Sendable {
     view.startFollowing()
     let following = Thread { [view, replay] in view.follow { replay?.add($0) } }
     let replaying = replay.flatMap { replay in Thread { replay.run() } }
-    let result = dfs_session_loop(session, UInt32(Self.threads), 0)
+    nonisolated(unsafe) let served = session
+    let isWanted = loop.withLock {
+      $0.session = served
+      $0.thread = pthread_self()
+      return !$0.isStopping
+    }
+    let result = isWanted ? dfs_session_loop(session, UInt32(Self.threads), 0) : 0
+    loop.withLock { $0.session = nil }
+    onStopping()
     view.stopFollowing()
     following?.join()
     fuse_session_unmount(session)
@@ -85,11 +104,37 @@ public final class Server: @unchecked Sendable {
     replay?.end()
     replaying?.join()
     view.settleImports()
-    // A positive number is the signal that ended the loop: that is how a daemon is stopped.
     if result < 0 {
       throw MountError(description: "the session with the kernel broke: \(Errno(rawValue: -result))")
     }
   }
+
+  /// Ends `run` from another thread; it returns when the requests that are under way have been answered. False when that
+  /// was asked for before.
+  public func stop() -> Bool {
+    let isFirst = loop.withLock { loop in
+      defer { loop.isStopping = true }
+      return !loop.isStopping
+    }
+    guard isFirst else { return false }
+    // The thread that waits looks at the session when it is interrupted. It may have looked just before.
+    var interrupting = sigaction()
+    interrupting.__sigaction_handler.sa_handler = { _ in }
+    sigaction(SIGURG, &interrupting, nil)
+    let waking = Thread { [self] in
+      while loop.withLock({ loop in
+        guard let session = loop.session else { return false }
+        fuse_session_exit(session)
+        pthread_kill(loop.thread, SIGURG)
+        return true
+      }) { usleep(10_000) }
+    }
+    waking?.detach()
+    return true
+  }
+
+  /// What `displayfs status` prints.
+  public var statistics: String { String(decoding: Statistics.report(of: self), as: UTF8.self) }
 
   private static let threads = 10
 

@@ -2,7 +2,7 @@ import CFuse
 import Glibc
 
 /// A thread of the system's: what it does may block for long, which a task of Swift's must not.
-struct Thread {
+public struct Thread {
   private let id: pthread_t
 
   private final class Body {
@@ -11,7 +11,7 @@ struct Thread {
   }
 
   /// Nil when the system has no thread left.
-  init?(_ run: @escaping @Sendable () -> Void) {
+  public init?(_ run: @escaping @Sendable () -> Void) {
     let body = Unmanaged.passRetained(Body(run))
     var id = pthread_t()
     let error = pthread_create(
@@ -30,6 +30,6 @@ struct Thread {
   /// The calling thread, as the kernel numbers it. (`gettid`)
   static var current: pid_t { dfs_gettid() }
 
-  func join() { pthread_join(id, nil) }
-  func detach() { pthread_detach(id) }
+  public func join() { pthread_join(id, nil) }
+  public func detach() { pthread_detach(id) }
 }

@@ -1,10 +1,29 @@
 import Glibc
 import Logging
+import Synchronization
+
+/// How much is logged, in the whole process.
+enum LogLevel {
+  private static let levels: [Logger.Level] = [.info, .debug, .trace, .warning]
+  private static let index = Atomic(0)
+
+  static var current: Logger.Level { levels[index.load(ordering: .relaxed)] }
+
+  /// From the usual level to more, and at last to less than that.
+  static func cycle(_ logger: Logger) {
+    let next = (index.load(ordering: .relaxed) + 1) % levels.count
+    index.store(next, ordering: .relaxed)
+    logger.log(level: levels[next], "messages of level \(levels[next]) and above are logged from now on")
+  }
+}
 
 /// In the foreground: one line each on standard error.
 struct StandardErrorLog: LogHandler {
   var metadata: Logger.Metadata = [:]
-  var logLevel: Logger.Level = .info
+  var logLevel: Logger.Level {
+    get { LogLevel.current }
+    set {}
+  }
 
   init(_ label: String) {}
 
@@ -13,13 +32,28 @@ struct StandardErrorLog: LogHandler {
     set { metadata[key] = newValue }
   }
 
-  func log(event: LogEvent) { printError("displayfs: \(event.level): \(event.message)") }
+  func log(event: LogEvent) {
+    printError(
+      Self.isJournal
+        ? "<\(event.level.priority)>\(event.message)" : "displayfs: \(event.level): \(event.message)")
+  }
+
+  /// Whether standard error leads to the journal, which reads a priority at the beginning of a line
+  /// (systemd.exec(5), `JOURNAL_STREAM`).
+  private static let isJournal: Bool = {
+    var status = stat()
+    guard let stream = getenv("JOURNAL_STREAM"), fstat(STDERR_FILENO, &status) == 0 else { return false }
+    return String(cString: stream) == "\(status.st_dev):\(status.st_ino)"
+  }()
 }
 
 /// As a daemon: the system log, which the journal reads too. Where there is none, nothing is said.
 struct SystemLog: LogHandler {
   var metadata: Logger.Metadata = [:]
-  var logLevel: Logger.Level = .info
+  var logLevel: Logger.Level {
+    get { LogLevel.current }
+    set {}
+  }
 
   init(_ label: String) { openlog("displayfs", LOG_PID, LOG_DAEMON) }
 
@@ -29,16 +63,21 @@ struct SystemLog: LogHandler {
   }
 
   func log(event: LogEvent) {
-    let priority: CInt =
-      switch event.level {
-      case .trace, .debug: LOG_DEBUG
-      case .info: LOG_INFO
-      case .notice: LOG_NOTICE
-      case .warning: LOG_WARNING
-      case .error: LOG_ERR
-      case .critical: LOG_CRIT
-      }
-    withVaList([]) { vsyslog(priority, "\(event.message)".replacingPercent, $0) }
+    withVaList([]) { vsyslog(event.level.priority, "\(event.message)".replacingPercent, $0) }
+  }
+}
+
+extension Logger.Level {
+  /// That of syslog(3).
+  fileprivate var priority: CInt {
+    switch self {
+    case .trace, .debug: LOG_DEBUG
+    case .info: LOG_INFO
+    case .notice: LOG_NOTICE
+    case .warning: LOG_WARNING
+    case .error: LOG_ERR
+    case .critical: LOG_CRIT
+    }
   }
 }
 

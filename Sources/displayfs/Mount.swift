@@ -26,10 +26,13 @@ struct Mount: ParsableCommand {
   @Flag(name: .customShort("d"), help: "Print every request; implies -f.")
   var debug = false
 
+  @Flag(help: "Show the view in the file manager of the desktop.")
+  var open = false
+
   func run() throws {
     var parsed = MountOptions()
     for list in options { try parsed.add(list) }
     try Mounter(source: source, mountPoint: mountpoint, options: parsed.completed()).mount(
-      foreground: foreground || debug, debug: debug)
+      foreground: foreground || debug, debug: debug, opens: open)
   }
 }

@@ -21,11 +21,21 @@ struct Mounter {
     try checkMountPoint()
   }
 
-  func mount(foreground: Bool, debug: Bool) throws(Failure) {
-    if foreground { return try serve(debug: debug, logHandler: StandardErrorLog.init) {} }
+  func mount(foreground: Bool, debug: Bool, opens: Bool = false) throws(Failure) {
+    if foreground {
+      return try serve(debug: debug, logHandler: StandardErrorLog.init) { if opens { openInFileManager() } }
+    }
     try Daemon.run { (ready) throws(Failure) in
       try serve(debug: false, logHandler: SystemLog.init, onReady: ready)
     }
+    if opens { openInFileManager() }
+  }
+
+  /// A desktop without one is no reason to take the mount back.
+  private func openInFileManager() {
+    guard Program.start("xdg-open", [mountPoint.bytes]) == nil else { return }
+    printError(
+      "displayfs: \(mountPoint) is mounted; xdg-open, which would show it, is missing: install xdg-utils")
   }
 
   private func serve(
@@ -33,6 +43,7 @@ struct Mounter {
     onReady: @escaping @Sendable () -> Void
   ) throws(Failure) {
     raiseDescriptorLimit()
+    Signals.block()
     LoggingSystem.bootstrap(logHandler)
     let logger = Logger(label: "displayfs")
     // Both are opened before there is a mount, so that nothing is ever reached through the mount itself.
@@ -45,7 +56,13 @@ struct Mounter {
         tunnel: Tunnel(mode: options.tunnel.mode, timeout: options.tunnel.timeout),
         importsPackages: options.importsPackages, logger: logger)
     } catch { throw Failure(.system, "\(source): \(error)") }
-    let server = Server(view: view, passthrough: options.passthrough, onReady: onReady)
+    let server = Server(
+      view: view, passthrough: options.passthrough,
+      onReady: {
+        ServiceManager.ready("Shows \(source) at \(mountPoint)")
+        onReady()
+      }, onStopping: ServiceManager.stopping)
+    Signals(server: server, mountPoint: mountPoint, logger: logger).serve()
     do throws(Server.MountError) {
       try server.run(at: mountPoint, options: fuseOptions, debug: debug)
     } catch { throw Failure(.mount, "\(error)") }

@@ -17,28 +17,37 @@ struct Unmount: ParsableCommand {
   @Flag(name: .customShort("z"), help: "Detach at once, even if files are open there.")
   var lazy = false
 
+  @Flag(help: "Succeed when nothing is mounted there.")
+  var ifMounted = false
+
   func run() throws {
     let path = absolutePath(mountpoint)
     guard let mount = MountTable.current.last(where: { $0.mountPoint == path }) else {
+      if ifMounted { return }
       throw Failure(.mount, "\(mountpoint): nothing is mounted here")
     }
     guard mount.type == "fuse.displayfs" else {
       throw Failure(.usage, "\(mountpoint): what is mounted here is no displayfs (\(mount.type)); use umount")
     }
+    try Self.perform(path, lazy: lazy)
+  }
+
+  /// - Parameter path: exactly as the table of mounts has it.
+  static func perform(_ path: FilePath, lazy: Bool) throws(Failure) {
     if geteuid() == 0 {
       let flags: CInt = (lazy ? 2 /* MNT_DETACH */ : 0) | 8 /* UMOUNT_NOFOLLOW */
       if path.withPlatformString({ umount2($0, flags) }) == 0 { return }
-      throw refused(Errno(rawValue: errno))
+      throw refused(path, Errno(rawValue: errno))
     }
     let arguments = (lazy ? ["-u", "-z"] : ["-u"]) + ["--"]
     guard let status = Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
       throw Failure(
         .system, "fusermount3 is missing, without which only root can unmount: install the package fuse3")
     }
-    if status != 0 { throw refused(.resourceBusy) }
+    if status != 0 { throw refused(path, .resourceBusy) }
   }
 
-  private func refused(_ error: Errno) -> Failure {
+  private static func refused(_ mountpoint: FilePath, _ error: Errno) -> Failure {
     error == .resourceBusy
       ? Failure(
         .mount,

@@ -1,0 +1,40 @@
+import Glibc
+
+/// What a service tells the manager that started it, in systemd's protocol (sd_notify(3)): lines in one datagram, sent to
+/// the socket that the environment names.
+enum ServiceManager {
+  /// The mount answers.
+  static func ready(_ status: String) { tell("READY=1\nMAINPID=\(getpid())\nSTATUS=\(oneLine(status))") }
+  static func stopping() { tell("STOPPING=1\nSTATUS=Unmounting") }
+
+  /// Nothing happens where no manager listens.
+  private static func tell(_ message: String) {
+    guard let name = getenv("NOTIFY_SOCKET"), strlen(name) > 1 else { return }
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    let length = strlen(name)
+    guard length < MemoryLayout.size(ofValue: address.sun_path) else { return }
+    withUnsafeMutableBytes(of: &address.sun_path) { path in
+      path.copyMemory(from: UnsafeRawBufferPointer(start: name, count: length))
+      // An abstract socket begins with NUL, which an environment cannot hold.
+      if path[0] == UInt8(ascii: "@") { path[0] = 0 }
+    }
+    let socket = Glibc.socket(
+      AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    guard socket >= 0 else { return }
+    defer { close(socket) }
+    // Without a NUL at the end: that would be a part of an abstract name.
+    let addressLength = socklen_t(MemoryLayout<sa_family_t>.size + length)
+    let bytes = Array(message.utf8)
+    _ = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        sendto(socket, bytes, bytes.count, CInt(MSG_NOSIGNAL), $0, addressLength)
+      }
+    }
+  }
+
+  /// A line break in a name would begin another assignment.
+  private static func oneLine(_ text: String) -> String {
+    String(text.unicodeScalars.map { $0.value < 0x20 ? "?" : Character($0) })
+  }
+}

@@ -1,0 +1,59 @@
+import FuseServer
+import Glibc
+import Logging
+import SystemPackage
+
+/// What signals ask of a mount. They are blocked in every thread and fetched by one, so that a handler may do more than
+/// handlers may.
+///
+/// INT, TERM and HUP unmount; a second one, when requests do not end, detaches the mount and leaves at once. USR1 has the
+/// statistics logged, USR2 changes how much is logged.
+struct Signals: Sendable {
+  /// Those that the user did not have ignored, as nohup(1) does.
+  private static let handled: [CInt] = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].filter { signal in
+    var action = sigaction()
+    sigaction(signal, nil, &action)
+    return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
+      != unsafeBitCast(SIG_IGN, to: Int.self)
+  }
+
+  let server: Server
+  let mountPoint: FilePath
+  let logger: Logger
+
+  /// Before the first thread is made: threads inherit it.
+  static func block() {
+    var set = set
+    pthread_sigmask(SIG_BLOCK, &set, nil)
+  }
+
+  private static var set: sigset_t {
+    var set = sigset_t()
+    sigemptyset(&set)
+    for signal in handled { sigaddset(&set, signal) }
+    return set
+  }
+
+  /// Fetches signals until the process ends.
+  func serve() {
+    Thread {
+      while true {
+        var set = Self.set
+        var signal: CInt = 0
+        guard sigwait(&set, &signal) == 0 else { return }
+        switch signal {
+        case SIGUSR1: for line in server.statistics.split(separator: "\n") { logger.notice("\(line)") }
+        case SIGUSR2: LogLevel.cycle(logger)
+        default: stop()
+        }
+      }
+    }?.detach()
+  }
+
+  private func stop() {
+    if server.stop() { return }
+    logger.notice("told to stop once more: \(mountPoint) is detached, and what was under way is given up")
+    do throws(Failure) { try Unmount.perform(mountPoint, lazy: true) } catch { logger.notice("\(error)") }
+    _exit(ExitStatus.success.rawValue)
+  }
+}
