@@ -1,0 +1,59 @@
+# shellcheck shell=sh
+# Sourced by install, uninstall and package: what is installed, and where.
+
+# each_file: calls `file MODE SOURCE TARGET` for each. TARGET is relative to the prefix; in a file that ends in .in the
+# paths of the installation are yet to be filled in. $here is Mount, $built holds what the program itself has written.
+each_file() {
+  file 755 "$built/displayfs" bin/displayfs
+  for page in "$here/../man/"*.[1-8]; do
+    file 644 "$page" "share/man/man${page##*.}/${page##*/}"
+  done
+  file 644 "$built/displayfs.bash" share/bash-completion/completions/displayfs
+  file 644 "$built/_displayfs" "share/zsh/${zsh_completions:-site-functions}/_displayfs"
+  file 644 "$built/displayfs.fish" share/fish/vendor_completions.d/displayfs.fish
+  for kind in system user; do
+    file 644 "$here/displayfs@.service.in" "lib/systemd/$kind/displayfs@.service"
+  done
+  file 644 "$here/mime/displayfs.xml" share/mime/packages/displayfs.xml
+  for icon in "$here/icons/application-"*.svg; do
+    file 644 "$icon" "share/icons/hicolor/scalable/mimetypes/${icon##*/}"
+  done
+  file 644 "$here/icons/displayfs.svg" share/icons/hicolor/scalable/apps/displayfs.svg
+  file 644 "$here/displayfs.metainfo.xml" share/metainfo/local.displayfs.displayfs.metainfo.xml
+  file 755 "$here/file-managers/action.in" libexec/displayfs/file-manager-action
+  for manager in nautilus thunarx; do
+    file 644 "$here/file-managers/menu.py.in" "share/$manager-python/extensions/displayfs.py"
+  done
+  file 644 "$here/file-managers/dolphin.desktop.in" share/kio/servicemenus/displayfs.desktop
+  for action in contents path; do
+    file 644 "$here/file-managers/pcmanfm-$action.desktop.in" "share/file-manager/actions/displayfs-$action.desktop"
+  done
+}
+
+# Has the program write its completions, into $built.
+write_completions() {
+  "$built/displayfs" completions bash >"$built/displayfs.bash"
+  "$built/displayfs" completions zsh >"$built/_displayfs"
+  "$built/displayfs" completions fish >"$built/displayfs.fish"
+}
+
+# fill_in PREFIX TARGET: from standard input to standard output.
+fill_in() {
+  case $2 in
+    *thunarx*) module=Thunarx ;;
+    *) module=Nautilus ;;
+  esac
+  sed "s|@prefix@|$1|g; s|@module@|$module|g"
+}
+
+# place DESTINATION PREFIX MODE SOURCE TARGET: installs one file below DESTINATION.
+place() {
+  target=$1$2/$5
+  case $4 in
+    *.in)
+      fill_in "$2" "$5" <"$4" >"$built/filled"
+      as_root install -D -m "$3" "$built/filled" "$target"
+      ;;
+    *) as_root install -D -m "$3" "$4" "$target" ;;
+  esac
+}
