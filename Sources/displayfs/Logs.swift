@@ -55,7 +55,13 @@ struct SystemLog: LogHandler {
     set {}
   }
 
-  init(_ label: String) { openlog("displayfs", LOG_PID, LOG_DAEMON) }
+  /// The name stays where it is: the C library keeps the pointer.
+  init(_ label: String) {
+    let name: StaticString = "displayfs"
+    name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) {
+      openlog($0, LOG_PID, LOG_DAEMON)
+    }
+  }
 
   subscript(metadataKey key: String) -> Logger.Metadata.Value? {
     get { metadata[key] }

@@ -3,7 +3,6 @@ import Testing
 
 /// What desktops take packages for, by the file types that `Mount/install` installs.
 @Suite(.mounting) struct FileTypeTests {
-  private static let repository = #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" }
 
   private static let isComplete =
     ["gio", "update-mime-database"].allSatisfy { Shell.run("command -v \($0)").status == 0 }
@@ -24,7 +23,7 @@ import Testing
     let data = view.source + ".data"
     makeDirectory("\(data)/mime/packages")
     let install = """
-      cp '\(Self.repository)/Mount/mime/displayfs.xml' '\(data)/mime/packages' && update-mime-database '\(data)/mime'
+      cp '\(repository)/Mount/mime/displayfs.xml' '\(data)/mime/packages' && update-mime-database '\(data)/mime'
       """
     let installed = Shell.run(install)
     #expect(installed.status == 0, "\(installed.errorText)")
@@ -40,7 +39,7 @@ import Testing
       let types = info.text.split(separator: "\n").filter { $0.contains("content-type: ") }
       #expect(types == ["  standard::content-type: application/x-displayfs-\(type)"], "\(name): \(info.text)")
       #expect(info.text.contains("application-x-displayfs-\(icon)"), "\(name): \(info.text)")
-      #expect(isThere("\(Self.repository)/Mount/icons/application-x-displayfs-\(icon).svg"))
+      #expect(isThere("\(repository)/Mount/icons/application-x-displayfs-\(icon).svg"))
     }
     // Whoever knows nothing of packages still knows archives.
     #expect(

@@ -131,3 +131,6 @@ func attribute(_ name: String, of path: String) -> String? {
 func setAttribute(_ name: String, to value: some Collection<UInt8>, of path: String) -> Errno? {
   failure { Array(value).withUnsafeBytes { lsetxattr(path, name, $0.baseAddress, $0.count, 0) } }
 }
+
+/// Where the sources are that the tests were built from.
+let repository = #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" }

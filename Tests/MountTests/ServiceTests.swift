@@ -1,0 +1,213 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+/// A mount as a service: what it tells its manager, what signals do, where messages go.
+@Suite(.mounting) struct ServiceTests {
+  private let place: MountedView
+  private let scratch: TemporaryDirectory
+
+  init() throws {
+    place = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
+    place.unmount()
+    scratch = try TemporaryDirectory()
+  }
+
+  /// Starts a mount in the foreground, with its messages in `log`, and waits until it answers. `exec` keeps it the process
+  /// that is started; a shell has background jobs ignore INT, so that is set right.
+  private func start(_ environment: String = "") throws -> pid_t {
+    let daemon = Shell.start(
+      "exec env --default-signal=INT \(environment) '\(Displayfs.path)' mount -f -o language=en "
+        + "'\(place.source)' '\(place.mountPoint)' 2>'\(scratch.path("log"))'")
+    try waitUntil { isThere(place.at("notes")) }
+    return daemon
+  }
+
+  /// Sends a signal to the daemon itself, not to what it was started by.
+  private func tell(_ signal: CInt) throws {
+    let daemon = try #require(place.daemon)
+    kill(daemon, signal)
+  }
+
+  private var log: String { text(scratch.path("log")) ?? "" }
+
+  @Test(arguments: ["path", "abstract"]) func theManagerHearsWhenTheMountAnswersAndWhenItStops(_ kind: String)
+    throws
+  {
+    let name = kind == "path" ? scratch.path("notify") : "@\(scratch.path("notify"))"
+    let manager = try NotificationSocket(name)
+    let daemon = Shell.start(
+      "NOTIFY_SOCKET='\(name)' exec '\(Displayfs.path)' mount -f -o language=en '\(place.source)' '\(place.mountPoint)'"
+    )
+    let ready = try #require(manager.next())
+    #expect(ready.contains("READY=1"))
+    #expect(ready.contains { $0.hasPrefix("MAINPID=") })
+    #expect(ready.contains { $0.hasPrefix("STATUS=Shows \(place.source) at ") }, "\(ready)")
+    #expect(isThere(place.at("notes")), "the mount answers by then")
+    try tell(SIGTERM)
+    #expect(try #require(manager.next()).contains("STOPPING=1"))
+    #expect(Shell.wait(for: daemon) == 0)
+    #expect(!Displayfs.isMounted(place.mountPoint))
+  }
+
+  @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func aSignalUnmountsEvenWhileAFileIsOpen(_ signal: CInt) throws
+  {
+    let daemon = try start()
+    let file = try OpenFile(place.at("notes"))
+    try tell(signal)
+    #expect(Shell.wait(for: daemon) == 0)
+    #expect(!Displayfs.isMounted(place.mountPoint))
+    withExtendedLifetime(file) {}
+  }
+
+  /// A manager unmounts and then sends a signal, or the other way round: either may come first.
+  @Test func unmountingAndASignalAtOnceEndWell() throws {
+    for round in 0..<6 {
+      let daemon = try start()
+      let process = try #require(place.daemon)
+      if round % 2 == 0 { kill(process, SIGTERM) }
+      _ = Displayfs.run(["unmount", "--if-mounted", place.mountPoint])
+      if round % 2 == 1 { kill(process, SIGTERM) }
+      let status = Shell.wait(for: daemon)
+      #expect(status == 0, "round \(round): \(log)")
+      #expect(!Displayfs.isMounted(place.mountPoint))
+    }
+  }
+
+  @Test func aSecondSignalLeavesRequestsThatDoNotEnd() throws {
+    // A view of a view, of which the inner one has stopped: requests to the outer one wait for it.
+    let inner = try MountedView { root in try put("x", at: "\(root)/Sub/notes.txt") }
+    let stopped = try #require(inner.daemon)
+    let daemon = Shell.start(
+      "exec '\(Displayfs.path)' mount -f -o language=en '\(inner.mountPoint)' '\(place.mountPoint)' "
+        + "2>'\(scratch.path("log"))'")
+    try waitUntil { isThere(place.at("Sub/notes")) }
+    #expect(kill(stopped, SIGSTOP) == 0)
+    defer { kill(stopped, SIGCONT) }
+    let reader = Shell.start("exec ls '\(place.at("Sub/other"))'")
+    // The reader waits; the daemon, told to stop, waits for what the reader asked, unless that came too late.
+    usleep(300_000)
+    try tell(SIGTERM)
+    try waitUntil {
+      guard let daemon = place.daemon else { return true }
+      kill(daemon, SIGTERM)
+      return false
+    }
+    #expect(!Displayfs.isMounted(place.mountPoint))
+    kill(stopped, SIGCONT)
+    #expect(Shell.wait(for: daemon) == 0, "\(log)")
+    Shell.wait(for: reader)
+  }
+
+  @Test func signalsTellStatisticsAndMore() throws {
+    let daemon = try start()
+    try tell(SIGUSR1)
+    try waitUntil { log.contains("known files") }
+    try tell(SIGUSR2)
+    try waitUntil { log.contains("messages of level debug and above") }
+    try tell(SIGTERM)
+    #expect(Shell.wait(for: daemon) == 0)
+  }
+
+  @Test func theJournalGetsPriorities() throws {
+    try put("", at: scratch.path("log"))
+    let stream = try #require(status(scratch.path("log")))
+    let daemon = try start("JOURNAL_STREAM=\(stream.st_dev):\(stream.st_ino)")
+    try tell(SIGUSR2)
+    try waitUntil { log.contains("<7>messages of level debug") }
+    try tell(SIGTERM)
+    #expect(Shell.wait(for: daemon) == 0)
+  }
+
+  /// As a daemon. A name space of its own has its own /dev/log, on which a stand-in listens.
+  @Test(.asRoot, .needing("python3")) func aDaemonLogsToTheSystemLog() throws {
+    guard Shell.run(["unshare", "--mount", "true"]).status == 0 else { return }
+    let script = """
+      mkdir dev; for node in null fuse; do : >dev/$node; mount --bind /dev/$node dev/$node; done
+      mount --rbind dev /dev
+      python3 - <<'END' &
+      import socket
+      s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+      s.bind('/dev/log')
+      s.settimeout(40)
+      open('line', 'wb').write(s.recv(4096))
+      END
+      while ! [ -S /dev/log ]; do sleep 0.05; done
+      '\(Displayfs.path)' mount -o language=en "$SOURCE" "$VIEW" || exit 1
+      daemon=$(pgrep -f "mount -o language=en $SOURCE" | tail -n 1)
+      kill -USR2 "$daemon"
+      wait $!
+      '\(Displayfs.path)' unmount "$VIEW"
+      cat line
+      """
+    let outcome = Shell.run(
+      ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", "cd '\(scratch.root)'\n" + script],
+      with: ["SOURCE": place.source, "VIEW": place.mountPoint])
+    // Facility daemon (3), priority debug (7): 3 * 8 + 7.
+    #expect(outcome.text.contains("<31>"), "\(outcome.complaint)")
+    #expect(outcome.text.contains("displayfs["), "\(outcome.complaint)")
+    #expect(outcome.text.contains("messages of level debug"), "\(outcome.complaint)")
+  }
+
+  @Test(.needing("systemd-analyze")) func theServiceIsAValidUnit() throws {
+    let unit = try #require(text("\(repository)/Mount/displayfs@.service.in"))
+    let prefix = scratch.path("prefix")
+    makeDirectory("\(prefix)/bin")
+    try #require(symlink(Displayfs.path, "\(prefix)/bin/displayfs") == 0)
+    let filled = unit.split(separator: "@prefix@", omittingEmptySubsequences: false).joined(separator: prefix)
+    try put(filled, at: scratch.path("displayfs@.service"))
+    let verified = Shell.run(
+      ["systemd-analyze", "verify", "--man=no", scratch.path("displayfs@.service")],
+      with: ["HOME": scratch.root])
+    #expect(verified.status == 0, "\(verified.complaint)")
+    #expect(!verified.errorText.contains("displayfs@"), "\(verified.complaint)")
+  }
+
+  @Test func whatIsNotMountedNeedsNoUnmounting() {
+    #expect(Displayfs.run(["unmount", "--if-mounted", place.mountPoint]).status == 0)
+    #expect(Displayfs.run(["unmount", place.mountPoint]).status == 32)
+  }
+
+  /// At boot nothing is in the environment.
+  @Test func aMountNeedsNoEnvironment() throws {
+    let outcome = Shell.run([
+      "env", "-i", Displayfs.path, "mount", "-o", "extensions=show", place.source, place.mountPoint,
+    ])
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(place.listing() == ["notes.txt"])
+  }
+}
+
+/// The service manager's end of sd_notify.
+private final class NotificationSocket {
+  private let descriptor: CInt
+
+  init(_ name: String) throws {
+    descriptor = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    let bytes = Array(name.utf8)
+    withUnsafeMutableBytes(of: &address.sun_path) { path in
+      path.copyBytes(from: bytes)
+      if path[0] == UInt8(ascii: "@") { path[0] = 0 }
+    }
+    let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
+    let bound = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, length) }
+    }
+    try #require(bound == 0)
+  }
+
+  deinit { close(descriptor) }
+
+  /// The lines of the next message; nil when there is none within 30 seconds.
+  func next() -> [String]? {
+    var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    guard poll(&waiting, 1, 30_000) == 1 else { return nil }
+    let count = recv(descriptor, &buffer, buffer.count, 0)
+    return count < 0
+      ? nil : String(decoding: buffer.prefix(count), as: UTF8.self).split(separator: "\n").map(String.init)
+  }
+}
