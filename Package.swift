@@ -5,7 +5,7 @@ let package = Package(
   name: "displayfs",
   products: [
     .executable(name: "displayfs", targets: ["displayfs"]),
-    .library(name: "DisplayNames", targets: ["DisplayNames"]),
+    .library(name: "DisplayNames", targets: ["DisplayNames", "View"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),

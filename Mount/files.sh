@@ -32,7 +32,8 @@ each_file() {
 
 # Has the program write its completions, into $built.
 write_completions() {
-  "$built/displayfs" completions bash >"$built/displayfs.bash"
+  # It is sourced, and no program.
+  "$built/displayfs" completions bash | sed '1{/^#!/d}' >"$built/displayfs.bash"
   "$built/displayfs" completions zsh >"$built/_displayfs"
   "$built/displayfs" completions fish >"$built/displayfs.fish"
 }

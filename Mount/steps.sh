@@ -60,7 +60,8 @@ find_swift() {
 build_release() {
   find_swift
   step "Building displayfs (release) with $swift; the first time takes some minutes" \
-    "$swift" build --package-path "$here/.." -c release --static-swift-stdlib --product displayfs
+    "$swift" build --package-path "$here/.." -c release --static-swift-stdlib --disable-local-rpath \
+    --product displayfs
   binary=$(cd "$here/.." && pwd)/.build/release/displayfs
 }
 
