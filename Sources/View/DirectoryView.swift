@@ -40,6 +40,8 @@ public final class DirectoryView: Sendable {
     var moved: Set<Name> = []
     var written: Set<Name> = []
     var attributes: Set<Name> = []
+    /// Entries that may be the first to have Finder info.
+    var unlooked: Set<Name> = []
     var everything = false
     /// Whether somebody was told that there is news.
     var isAnnounced = false
@@ -321,6 +323,7 @@ public final class DirectoryView: Sendable {
       case .attributes(let name):
         let copy = Name(copying: name)
         if inspector.metadata.isThere { pending.names.insert(copy) }
+        if inspector.metadata.mayAppear { pending.unlooked.insert(copy) }
         pending.attributes.insert(copy)
       case .everything: pending.everything = true
       }
@@ -339,6 +342,12 @@ public final class DirectoryView: Sendable {
   private func refresh() throws(Errno) {
     if watchKey != nil { watch?.drain() }
     defer { reportChanges() }
+    let unlooked = pending.withLock { pending in
+      defer { pending.unlooked = [] }
+      return pending.unlooked
+    }
+    for name in unlooked { inspector.metadata.look(at: name, in: handle.directory) }
+    if !unlooked.isEmpty, inspector.metadata.isThere { noteEverything() }
     let (names, everything) = pending.withLock { pending in
       defer {
         pending.names = []

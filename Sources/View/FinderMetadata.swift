@@ -31,6 +31,7 @@ final class FinderMetadata: Sendable {
   }
 
   private let isFound: Atomic<Bool>
+  private let isAutomatic: Bool
   private let isNTFS = Atomic(false)
   private let directoriesToLookAt: Atomic<Int>
   private let onFound = Guarded<@Sendable () -> Void>({})
@@ -38,6 +39,7 @@ final class FinderMetadata: Sendable {
 
   init(options: ViewOptions, root: Directory, complaints: Complaints) {
     self.complaints = complaints
+    isAutomatic = options.finderInfo == .auto
     let isExpected = options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
     isFound = Atomic(options.finderInfo == .on || options.finderInfo == .auto && isExpected)
     directoriesToLookAt = Atomic(options.finderInfo == .auto && !isExpected ? 32 : 0)
@@ -75,9 +77,18 @@ final class FinderMetadata: Sendable {
     if isFound { found() }
   }
 
+  /// Whether it is worth looking at an entry whose attributes have changed.
+  var mayAppear: Bool { isAutomatic && !isThere }
+
+  /// The attributes of an entry have changed in the backing tree.
+  func look(at name: Name, in directory: Directory) {
+    guard mayAppear else { return }
+    if CName(name).withPointer({ Self.hasStore(ExtendedAttributes(of: $0, in: directory)) }) { found() }
+  }
+
   /// Somebody sets an attribute through the mount.
   func isSet(_ attribute: UnsafePointer<CChar>) {
-    if !isThere, directoriesToLookAt.load(ordering: .relaxed) > 0, Self.store(attribute) != nil { found() }
+    if mayAppear, Self.store(attribute) != nil { found() }
   }
 
   private func found() {
@@ -192,8 +203,20 @@ final class FinderMetadata: Sendable {
 
   // MARK: Stores
 
-  /// The attributes of all stores, DOS attributes included: they ride along when a file takes another's place.
-  static let attributes = FinderInfo.Store.allCases.compactMap(\.attribute) + [DOSAttributes.sambaAttribute]
+  /// The attributes of all stores that an entry has, DOS attributes included: they ride along when a file takes another's
+  /// place.
+  static func stored(of name: CName, in directory: Directory) -> [Tunnel.Attribute] {
+    name.withPointer { name in
+      let attributes = ExtendedAttributes(of: name, in: directory)
+      guard hasStore(attributes) else { return [] }
+      let stores = FinderInfo.Store.allCases.compactMap(\.attribute) + [DOSAttributes.sambaAttribute]
+      return stores.compactMap { store in
+        attributes.value(store, limit: Tunnel.attributeLimit).map {
+          Tunnel.Attribute(name: Array(store.utf8), value: $0)
+        }
+      }
+    }
+  }
 
   /// Finder info is at the beginning of every store, and all but AppleDouble files are shorter.
   private static let largestValue = 4096

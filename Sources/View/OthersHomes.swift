@@ -20,9 +20,9 @@ extension Caller {
   func mayOpen(_ name: UnsafePointer<CChar>, in directory: Directory) -> Bool {
     guard let status = try? directory.status(name) else { return false }
     let isDirectory = FileType(mode: status.st_mode) == .directory
-    if geteuid() != 0 {
-      // The daemon cannot act as somebody else. Members of the group are not known to it.
-      let bits = status.st_uid == user ? status.st_mode >> 6 : status.st_mode
+    if geteuid() != 0, user != geteuid() {
+      // The daemon cannot act as somebody else: what the mode says has to do.
+      let bits = status.st_mode >> (status.st_uid == user ? 6 : status.st_gid == group ? 3 : 0)
       return bits & (isDirectory ? 5 : 4) == (isDirectory ? 5 : 4)
     }
     let access = R_OK | (isDirectory ? X_OK : 0)

@@ -63,15 +63,16 @@ extension View {
     ownApplications.insert(FileIdentity(status))
   }
 
-  private func protection(in directory: NodeID) throws(Errno) -> ProtectionPath {
+  private func protection(in id: NodeID) throws(Errno) -> ProtectionPath {
     var path = ProtectionPath(options: options)
     var names: [Name] = []
-    for location in try locations(to: directory) {
+    for location in try locations(to: id) {
       let name = location.name.name
-      var parent: DirectoryHandle?
-      do throws(Errno) { parent = try self.directory(location.parent) } catch { parent = nil }
       path.enter(name) {
-        guard let parent, !ownApplications.contains(location.identity) else { return false }
+        guard !ownApplications.contains(location.identity), let parent = try? directory(location.parent)
+        else {
+          return false
+        }
         let site = Site(place: options.place(ofPath: names), rules: DirectoryRules(options.rules, in: names))
         return inspector.isPackage(name, in: parent.directory, at: site)
       }

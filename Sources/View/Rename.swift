@@ -55,8 +55,7 @@ extension View {
         existing.realName.withPointer { try? FileIdentity(newHandle.status($0)) }
       }
       let memory = memory(of: source, typed: typedOld, in: oldHandle, oldParent)
-      // A save that renames over a display name: what the old file says to the Finder stays with the name.
-      let riding = existing.flatMap { self.memory(of: $0, typed: typed, in: newHandle, newParent) }
+      let riding = riding(of: existing, in: newHandle)
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
         try execute(
@@ -71,8 +70,8 @@ extension View {
         if let remembered, to == remembered.realName {
           restore(remembered.attributes, to: CName(to), in: newHandle)
           forgetRemembered(typed, in: newParent, caller: caller)
-        } else if let riding, source.child.kind == .file {
-          restore(riding.attributes, to: CName(to), in: newHandle)
+        } else if source.child.kind == .file {
+          restore(riding, to: CName(to), in: newHandle)
         }
       case .moveThenRemove(let from, let to, let remove):
         // Both are there if this stops after the first step.

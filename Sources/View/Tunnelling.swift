@@ -11,16 +11,18 @@ extension View {
     guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else {
       return nil
     }
-    let attributes = resolved.realName.withPointer { name in
-      let stored = ExtendedAttributes(of: name, in: directory.directory)
-      return FinderMetadata.attributes.compactMap { store in
-        stored.value(store, limit: Tunnel.attributeLimit).map {
-          Tunnel.Attribute(name: Array(store.utf8), value: $0)
-        }
-      }
-    }
     return Memory(
-      directory: key(parent), display: typed, real: resolved.child.realName, attributes: attributes)
+      directory: key(parent), display: typed, real: resolved.child.realName,
+      attributes: FinderMetadata.stored(of: resolved.realName, in: directory.directory))
+  }
+
+  /// What a file that is about to be replaced says to the Finder: that stays with the name, which is what a save by
+  /// renaming means.
+  func riding(of replaced: Resolved?, in directory: DirectoryHandle) -> [Tunnel.Attribute] {
+    guard let replaced, replaced.child.kind == .file,
+      inspector.metadata.isThere || replaced.byDisplayName && replaced.child.stemLength != nil
+    else { return [] }
+    return FinderMetadata.stored(of: replaced.realName, in: directory.directory)
   }
 
   /// A display name and what it stood for.

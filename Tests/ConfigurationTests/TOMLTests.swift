@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import Configuration
@@ -113,7 +114,7 @@ private func read(_ document: String) -> String {
     #expect(read(String(repeating: "a.", count: 100_000) + "a = 1").contains("too many parts"))
   }
 
-  /// Random bytes, and documents with some bytes changed, are read or refused.
+  /// Random bytes, and documents with some bytes changed, are read or refused. `DISPLAYFS_FUZZ_ROUNDS` says how many.
   @Test func noBytesBringTheReaderDown() {
     var state: UInt64 = 0x2545_f491_4f6c_dd1d
     func next(_ limit: Int) -> Int {
@@ -134,7 +135,8 @@ private func read(_ document: String) -> String {
       """.utf8)
     let alphabet = Array("[]{}\"'\\=.,#\n\r\t -_0x1eTZ:u\u{0}ü".utf8)
     let settings = KnownSettings(names: ["language"]) { _, _ in }
-    for round in 0..<20_000 {
+    let rounds = getenv("DISPLAYFS_FUZZ_ROUNDS").flatMap { Int(String(cString: $0)) } ?? 20_000
+    for round in 0..<rounds {
       var document = round % 3 == 0 ? (0..<next(60)).map { _ in alphabet[next(alphabet.count)] } : seed
       for _ in 0..<next(6) where !document.isEmpty {
         switch next(4) {

@@ -53,4 +53,14 @@ import Testing
     let whole = catalog([("a", "b")])
     for length in 0..<60 { #expect(MessageCatalog(Array(whole.prefix(length))) == nil) }
   }
+
+  @Test func aDesktopEntryIsNamedByItsOwnGroupOnly() {
+    let entry = utf8(
+      "# comment\nName=before\n[Desktop Entry]\nType=Application\nName = Files\nName[de]=Dateien\\sund\\\\mehr\nNames=x\nGenericName[fr]=y\n[Desktop Action new]\nName=New\n"
+    )
+    #expect(DesktopEntry.names(entry) == ["": "Files", "de": "Dateien und\\mehr"])
+    #expect(DesktopEntry.names(utf8("Name=x\n")) == nil)
+    #expect(DesktopEntry.names(utf8("[Desktop Entry]\n")) == [:])
+    #expect(DesktopEntry.names([0xff, 0xfe]) == nil)
+  }
 }

@@ -71,6 +71,12 @@ struct SeededGenerator: RandomNumberGenerator {
     },
     Target(testDescription: "hidden list", samples: [utf8("a\nb\r\n\n")]) { HiddenList.parse($0) != nil },
     Target(
+      testDescription: "desktop entry",
+      samples: [utf8("[Desktop Entry]\nName=a\\sb\nName[de_AT] = c\n[x]\nName=d")]
+    ) {
+      DesktopEntry.names($0) != nil
+    },
+    Target(
       testDescription: "user directories",
       samples: [utf8("XDG_MUSIC_DIR=\"$HOME/a\\\"b\"\nXDG_DESKTOP_DIR=\"/x\"")]
     ) {

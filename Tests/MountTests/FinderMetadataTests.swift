@@ -107,6 +107,20 @@ import Testing
     #expect(view.listing("dir") == [])
   }
 
+  @Test func whatAServerWritesLaterIsFoundToo() throws {
+    let view = try MountedView { makeDirectory("\($0)/share") }
+    #expect(view.listing("share") == [])
+    try put("x", at: view.real("share/a.txt"))
+    #expect(view.listing("share") == ["a"])
+    let hidden = TestTree.dosAttributes(0x22, version: 5)
+    #expect(setAttribute("user.DOSATTRIB", to: hidden, of: view.real("share/a.txt")) == nil)
+    #expect(view.listing("share") == [])
+    try put("x", at: view.real("share/b.txt"))
+    _ = setAttribute(
+      "user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: view.real("share/b.txt"))
+    #expect(view.listing("share") == [])
+  }
+
   @Test func aCompanionThatIsRewrittenIsReadAgain() throws {
     let view = try MountedView { root in
       try put("x", at: "\(root)/a.txt")
@@ -181,6 +195,18 @@ import Testing
     #expect(traced.status == 0 && traced.names.count == 500, "\(traced.errorText)")
     #expect((text(log) ?? "").split(separator: "\n").count < 50)
     unlink(log)
+  }
+
+  @Test func whatIsHiddenStaysHiddenWhenItIsSavedByItsRealName() throws {
+    let view = try MountedView { root in
+      for name in ["dos.txt", "finder.txt"] { try put("old", at: "\(root)/\(name)") }
+      _ = setAttribute("user.DOSATTRIB", to: TestTree.dosAttributes(0x22, version: 5), of: "\(root)/dos.txt")
+      _ = setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: "\(root)/finder.txt")
+    }
+    #expect(view.listing() == [])
+    #expect(view.shell("for f in dos finder; do printf new > .t && mv .t $f.txt; done").status == 0)
+    #expect(view.listing() == [])
+    #expect(text(view.real("dos.txt")) == "new")
   }
 
   @Test func flagsSurviveASave() throws {
