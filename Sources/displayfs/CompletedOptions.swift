@@ -76,9 +76,11 @@ extension MountOptions {
     return result
   }
 
-  /// The options that the environment sets.
+  /// The options that the environment sets; an empty variable sets none.
   private static var environment: [(name: String, value: String)] {
-    own.compactMap { name in getenv(variable(name)).map { (name, String(cString: $0)) } }
+    own.compactMap { name in
+      getenv(variable(name)).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : (name, $0) }
+    }
   }
 
   /// The environment variable that sets an option: `DISPLAYFS_TUNNEL_TIMEOUT`.

@@ -145,7 +145,8 @@ import Testing
       try put("[[rule]]\nmatch = \"*.log\"\nhidden = true\n", at: "\(root)/home/displayfs/config.toml")
     }
     let outcome = Displayfs.run(
-      ["ls", "--source", view.source, view.source], with: ["XDG_CONFIG_HOME": view.real("home")])
+      ["ls", "--source", view.source, view.source],
+      with: ["XDG_CONFIG_HOME": view.real("home"), "DISPLAYFS_CONFIG": ""])
     #expect(outcome.status == 0)
     #expect(outcome.names.contains("a.log") == (geteuid() == 0))
   }

@@ -99,16 +99,15 @@ enum Shell {
 
   static var temporaryDirectory: String { getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp" }
 
-  /// That of the test process, but for the variables that choose a language.
+  /// That of the test process, but for the variables that choose a language and the configuration of its user.
   private static func environment(with variables: [String: String]) -> [String] {
     let inherited = (contents("/proc/self/environ") ?? []).split(separator: 0).map {
       String(decoding: $0, as: UTF8.self)
     }
-    let replaced = Set(variables.keys).union(["LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"])
+    let defaults = ["LC_ALL": "C.UTF-8", "DISPLAYFS_CONFIG": "none"]
+    let replaced = Set(variables.keys).union(defaults.keys).union(["LANGUAGE", "LC_MESSAGES", "LANG"])
     return inherited.filter { !replaced.contains(String($0.prefix { $0 != "=" })) }
-      + ["LC_ALL=C.UTF-8"].filter { _ in
-        variables["LC_ALL"] == nil
-      } + variables.map { "\($0.key)=\($0.value)" }
+      + defaults.merging(variables) { $1 }.map { "\($0.key)=\($0.value)" }
   }
 
   private static func withCStrings<R>(
