@@ -79,3 +79,25 @@ refresh_desktop() {
     as_root gtk-update-icon-cache -q -t -f "$icons"
   fi
 }
+
+# install_packages NAME...: those of Debian or Ubuntu that are missing.
+install_packages() {
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    say 'This is neither Debian nor Ubuntu, so nothing is installed. These packages, or what they are called here, are needed:'
+    say "$*"
+    return 0
+  fi
+  missing=''
+  for package; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || true
+    [ "$state" = installed ] || missing="$missing $package"
+  done
+  if [ -z "$missing" ]; then
+    say 'Everything needed is installed.'
+    return 0
+  fi
+  say "Installing$missing"
+  as_root apt-get update -qq
+  # shellcheck disable=SC2086 # a list of words
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}

@@ -77,11 +77,24 @@ public struct Directory: Sendable {
   }
 
   /// (`renameat2`)
+  ///
+  /// Many FUSE file systems (bindfs, sshfs) refuse every flag. There `noReplace` looks first: only somebody who works beside
+  /// the view can take the name in between.
   public func rename(
     _ name: UnsafePointer<CChar>, to target: Directory, _ newName: UnsafePointer<CChar>,
     _ flags: RenameFlags = []
   ) throws(Errno) {
-    try systemCall { dfs_renameat(descriptor, name, target.descriptor, newName, flags.rawValue) }
+    do throws(Errno) {
+      try systemCall { dfs_renameat(descriptor, name, target.descriptor, newName, flags.rawValue) }
+    } catch {
+      guard error == .invalidArgument, flags == .noReplace else { throw error }
+      do throws(Errno) { _ = try target.status(newName) } catch {
+        guard error == .noSuchFileOrDirectory else { throw error }
+        try systemCall { dfs_renameat(descriptor, name, target.descriptor, newName, 0) }
+        return
+      }
+      throw .fileExists
+    }
   }
 
   /// The target of a symlink. (`readlinkat`)

@@ -118,3 +118,25 @@ import Testing
     #expect(failure { mkdir(view.at(String(repeating: "n", count: 256)), 0o755) } == .fileNameTooLong)
   }
 }
+
+/// Backing file systems that refuse the flags of renameat2, as many in FUSE do.
+@Suite(
+  .mounting, .asRoot,
+  .enabled(
+    if: Shell.run(["which", "bindfs"]).status == 0, "There is no bindfs here, whose refusal is tested."))
+struct RefusedFlagsTests {
+  @Test func entriesAreRenamedAllTheSameAndNothingIsReplaced() throws {
+    let view = try MountedView { root in
+      try put("a", at: "\(root)-store/report.pdf")
+      try put("b", at: "\(root)-store/taken.csv")
+      try put("c", at: "\(root)-store/Letter.rtfd/TXT.rtf")
+      try #require(Shell.run(["bindfs", "\(root)-store", root]).status == 0)
+    }
+    #expect(rename(view.at("report"), view.at("paper")) == 0)
+    #expect(view.realListing().contains("paper.pdf"))
+    let refused = view.shell("mv -n paper taken.csv; cat taken.csv")
+    #expect(refused.text == "b", "\(refused.complaint)")
+    #expect(view.shell("rm Letter").status == 0)
+    #expect(!view.realListing().contains("Letter.rtfd"))
+  }
+}
