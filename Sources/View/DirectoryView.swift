@@ -177,6 +177,9 @@ public final class DirectoryView: Sendable {
     if !state.accompanied.isEmpty, let file = name.accompanied { state.accompanied.remove(file) }
   }
 
+  /// Whether netatalk 2 keeps metadata here, for code that runs inside `changing`.
+  var hasNetatalkDirectory: Bool { state.facts.hasNetatalkDirectory }
+
   private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
     var result: FinderMetadata.SideFiles = state.facts.hasNetatalkDirectory ? .netatalk : []
     if state.accompanied.isEmpty { return result }

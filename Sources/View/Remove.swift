@@ -48,6 +48,7 @@ extension View {
     }
     view?.reconcile(realName.name)
     if let companion { removeCompanion(companion, in: place, caller) }
+    removeNetatalkFile(of: realName.name, in: place, caller)
   }
 
   private func removable(
@@ -73,5 +74,6 @@ extension View {
     }
     view?.reconcile(realName.name)
     if let companion { removeCompanion(companion, in: place, caller) }
+    removeNetatalkFile(of: realName.name, in: place, caller)
   }
 }

@@ -189,6 +189,7 @@ extension View {
     } else {
       moveCompanion(of: from.name, in: old, to: to.name, in: new, caller)
     }
+    moveNetatalkFile(of: from.name, in: old, to: to.name, in: new, flags, caller)
   }
 
   /// Removes what a moved entry has taken the place of: a package with all that is in it, a directory if it is empty.

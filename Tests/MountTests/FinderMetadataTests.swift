@@ -48,7 +48,7 @@ import Testing
     #expect(status(view.at("plain"))?.isDirectory == true, "\(Self.stores[store].name)")
   }
 
-  @Test(arguments: 0..<4) func typingAnExtensionShowsItInTheStoreThatIsThere(store: Int) throws {
+  @Test(arguments: 0..<5) func typingAnExtensionShowsItInTheStoreThatIsThere(store: Int) throws {
     let write = Self.stores[store].write
     let view = try MountedView("extensions=flag") { root in
       for name in ["a.txt", "b.txt"] {
@@ -68,7 +68,8 @@ import Testing
       kept = attributeBytes("user.DosStream.AFP_AfpInfo:$DATA", of: view.real("d.txt")).map {
         Array($0[16..<48])
       }
-    default: kept = contents(view.real("._d.txt")).map { Array($0[50..<82]) }
+    case 3: kept = contents(view.real("._d.txt")).map { Array($0[50..<82]) }
+    default: kept = contents(view.real(".AppleDouble/d.txt")).map { Array($0[50..<82]) }
     }
     #expect(kept == TestTree.finderInfo(0x0402), "only the one flag is cleared: \(Self.stores[store].name)")
     if store != 0 { #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("d.txt")) == nil) }
@@ -207,6 +208,21 @@ import Testing
     #expect(view.shell("for f in dos finder; do printf new > .t && mv .t $f.txt; done").status == 0)
     #expect(view.listing() == [])
     #expect(text(view.real("dos.txt")) == "new")
+  }
+
+  @Test func whatNetatalkKeepsBesideAFileGoesWithIt() throws {
+    let view = try MountedView { root in
+      for name in ["a.txt", "b.txt", "c.txt"] {
+        try put("x", at: "\(root)/\(name)")
+        try put(TestTree.appleDouble(TestTree.finderInfo(0x0400)), at: "\(root)/.AppleDouble/\(name)")
+      }
+      makeDirectory("\(root)/other")
+    }
+    #expect(view.listing() == ["a", "b", "c", "other"])
+    #expect(view.shell("mv a other/moved && rm b").status == 0)
+    #expect(view.realListing(".AppleDouble") == ["c.txt"])
+    #expect(view.realListing("other/.AppleDouble") == ["moved.txt"])
+    #expect(view.listing("other") == ["moved"])
   }
 
   @Test func flagsSurviveASave() throws {

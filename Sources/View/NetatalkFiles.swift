@@ -1,0 +1,65 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// netatalk 2 keeps what Macs say of `x` in `.AppleDouble/x`, which goes where `x` goes, as a companion does.
+extension View {
+  private static let directoryName: CName = CName(copying: ".AppleDouble")
+
+  /// After a rename; with `.exchange`, after two entries have changed places.
+  func moveNetatalkFile(
+    of from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ flags: RenameFlags,
+    _ caller: Caller
+  ) {
+    guard old.view?.hasNetatalkDirectory ?? false else { return }
+    changeNetatalkFile(of: from) { () throws(Errno) in
+      let source = try netatalkDirectory(in: old, makes: false, caller)
+      // Most entries have none, and the directory they go to needs none then.
+      let isThere = CName(from).withPointer { Directory(descriptor: source.rawValue).has($0) }
+      guard isThere else { return }
+      let target = try netatalkDirectory(in: new, makes: true, caller)
+      try CName(from).withPointer { (from) throws(Errno) in
+        try CName(to).withPointer { (to) throws(Errno) in
+          try caller.act { () throws(Errno) in
+            try Directory(descriptor: source.rawValue).rename(
+              from, to: Directory(descriptor: target.rawValue), to, flags.intersection(.exchange))
+          }
+        }
+      }
+      old.view?.reconcile(from)
+      new.view?.reconcile(to)
+    }
+  }
+
+  /// After an entry was removed.
+  func removeNetatalkFile(of name: Name, in place: CompanionPlace, _ caller: Caller) {
+    guard place.view?.hasNetatalkDirectory ?? false else { return }
+    changeNetatalkFile(of: name) { () throws(Errno) in
+      let directory = try netatalkDirectory(in: place, makes: false, caller)
+      try CName(name).withPointer { (name) throws(Errno) in
+        try caller.act { () throws(Errno) in try Directory(descriptor: directory.rawValue).unlink(name) }
+      }
+    }
+  }
+
+  private func netatalkDirectory(in place: CompanionPlace, makes: Bool, _ caller: Caller) throws(Errno)
+    -> Descriptor
+  {
+    try Self.directoryName.withPointer { (name) throws(Errno) in
+      do throws(Errno) { return try place.directory.subdirectory(name) } catch {
+        guard makes, error == .noSuchFileOrDirectory else { throw error }
+      }
+      try caller.act { () throws(Errno) in try place.directory.directory.makeDirectory(name, mode: 0o777) }
+      place.view?.reconcile(Self.directoryName.name)
+      return try place.directory.subdirectory(name)
+    }
+  }
+
+  private func changeNetatalkFile(of name: Name, _ change: () throws(Errno) -> Void) {
+    do throws(Errno) { try change() } catch {
+      if error == .noSuchFileOrDirectory { return }
+      logger.warning("\(name): its metadata in .AppleDouble does not go where it went: \(error)")
+    }
+  }
+}
