@@ -1,4 +1,6 @@
+import BackingTree
 import CFuse
+import Glibc
 
 /// What a mount tells of itself: the extended attribute ``attribute`` of its root, one `name: value` on each line.
 enum Statistics {
@@ -8,9 +10,16 @@ enum Statistics {
   static func report(of server: Server) -> [UInt8] {
     let lines =
       server.passthrough.report + [
-        ("known files", "\(server.view.nodes.count)"), ("requests", requests),
+        ("known files", "\(server.view.nodes.count)"), ("memory", memory), ("requests", requests),
       ]
     return Array(lines.map { "\($0.0): \($0.1)\n" }.joined().utf8)
+  }
+
+  /// What the daemon occupies (proc(5), the second number of `statm`, in pages).
+  private static var memory: String {
+    let numbers = (Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/statm") ?? []).split(separator: 0x20)
+    let pages = numbers.count > 1 ? Int(String(decoding: numbers[1], as: UTF8.self)) ?? 0 : 0
+    return "\(pages * Int(getpagesize()) / 1024) KiB"
   }
 
   /// What the kernel asked for, the most frequent first.

@@ -80,6 +80,19 @@ import Testing
     #expect(Displayfs.run(["doctor", view.real("absent")]).status == 2)
   }
 
+  @Test func statusIsTextOrJSONAndTellsOfTheLastSecond() throws {
+    let view = try view()
+    #expect(view.listing() == ["notes"])
+    let text = Displayfs.run(["status", view.mountPoint]).text
+    for line in ["known files: ", "memory: ", "requests: "] { #expect(text.contains(line), "\(text)") }
+    let json = Displayfs.run(["status", "--json", view.mountPoint]).text
+    #expect(json.hasPrefix("{") && json.contains("\"known files\": \""), "\(json)")
+    // Its second report has what was asked between the two.
+    let watched = Shell.run(
+      "'\(Displayfs.path)' status --watch '\(view.mountPoint)' | grep -m 1 'per second'")
+    #expect(watched.text.contains("getxattr"), "\(watched.complaint)")
+  }
+
   @Test func theVersionNamesEveryPartThatMatters() {
     for option in ["--version", "-V"] {
       let version = Displayfs.run([option])
