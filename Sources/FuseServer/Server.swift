@@ -78,6 +78,10 @@ public final class Server: @unchecked Sendable {
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
+    let guardian = mountPoint.withPlatformString {
+      dfs_guardian_start($0, CommandLine.argc, CommandLine.unsafeArgv)
+    }
+    defer { dfs_guardian_end(guardian) }
     if !options.contains("ro") { view.finishStaged() }
     if !options.contains("ro") { replay = Replay(view: view, mountPoint: mountPoint) }
     announceWhenAnswering(mountPoint)

@@ -14,6 +14,7 @@ struct Mounter {
   private let options: MountOptions
 
   init(source: FilePath, mountPoint: FilePath, options: MountOptions) throws(Failure) {
+    Self.cleanUp(mountPoint)
     self.source = try Self.directory(source, called: "SOURCE")
     self.mountPoint = try Self.directory(mountPoint, called: "MOUNTPOINT")
     self.options = options
@@ -94,6 +95,17 @@ struct Mounter {
   }
 
   // MARK: Checks
+
+  /// Unmounts what a daemon that died has left at the mount point: nobody can use it any more.
+  ///
+  /// What is wrong with the mount point otherwise, or with unmounting, is told by what comes next.
+  private static func cleanUp(_ mountPoint: FilePath) {
+    var status = stat()
+    guard mountPoint.withPlatformString({ stat($0, &status) }) != 0, errno == ENOTCONN,
+      let unmount = try? Unmount.parse(["-z", "--", mountPoint.string])
+    else { return }
+    try? unmount.run()
+  }
 
   /// The absolute path of a directory that is there, without symlinks.
   private static func directory(_ path: FilePath, called role: String) throws(Failure) -> FilePath {

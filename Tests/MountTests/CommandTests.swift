@@ -117,7 +117,7 @@ import Testing
     #expect(kill(daemon, SIGKILL) == 0)
     for _ in 0..<100 where isThere(view.mountPoint) { usleep(20_000) }
     #expect(failure { open(view.at("notes"), O_RDONLY) } == .socketNotConnected)
-    let refused = Displayfs.run(["mount", view.source, view.mountPoint])
+    let refused = Displayfs.run(["mount", view.mountPoint, view.source])
     #expect(refused.status == 32)
     #expect(refused.errorText.contains("displayfs unmount \(view.mountPoint)"), "\(refused.errorText)")
     #expect(Displayfs.run(["unmount", view.mountPoint]).status == 0)

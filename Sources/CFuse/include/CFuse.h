@@ -1,5 +1,6 @@
 // Everything C that displayfs needs and Swift cannot import by itself.
 #pragma once
+#include "guardian.h"
 #include "syscalls.h"
 #include "session.h"
 #include "passthrough.h"
