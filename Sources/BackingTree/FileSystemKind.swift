@@ -6,6 +6,18 @@ public struct FileSystemKind: Equatable, Sendable {
 
   public init(of descriptor: CInt) { magic = dfs_file_system_magic(descriptor) }
 
+  /// One whose files are also changed elsewhere, of which its watchers here are not told: on other machines, or by a
+  /// program that serves it.
+  public var changesUnseen: Bool {
+    switch magic {
+    // NFS, SMB (three of them), AFS, Coda, NCP, 9P, Ceph, Lustre, VirtualBox's and VMware's shared folders, FUSE.
+    case 0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f, 0x7375_7245, 0x564c, 0x0102_1997, 0x00c3_6400,
+      0x0bd0_0bd0, 0x786f_4256, 0xbacb_acbc, 0x6573_5546:
+      true
+    default: false
+    }
+  }
+
   /// One that shows other file systems' files as its own, as in most containers.
   public var isOverlay: Bool { magic == 0x794c_7630 }
 

@@ -11,6 +11,11 @@ extension Operations {
         if id == NodeTable.root, strcmp(name!, Statistics.attribute) == 0 {
           return try Statistics.report(of: request.server).copied(into: buffer)
         }
+        if id == NodeTable.root, let setting = LiveOptions.setting(name!) {
+          // Whoever asks for the length first sets it with the value.
+          if size == 0 { return 4096 }
+          return try Array(request.server.set(setting, for: request.caller).utf8).copied(into: buffer)
+        }
         return try view.getAttribute(id, name!, into: buffer)
       }
     }

@@ -27,7 +27,7 @@ struct Request {
 
   func reply(attributes: stat) {
     var attributes = attributes
-    fuse_reply_attr(raw, &attributes, server.caching.attributeTimeout)
+    fuse_reply_attr(raw, &attributes, 0)
   }
 
   func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {
@@ -40,7 +40,8 @@ struct Request {
     out.ino = entry.id
     out.generation = entry.generation
     out.attr = entry.attributes
-    out.attr_timeout = server.caching.attributeTimeout
+    out.attr_timeout =
+      entry.attributes.st_mode & S_IFMT == S_IFDIR ? server.caching.directoryAttributeTimeout : 0
     out.entry_timeout = server.caching.entryTimeout
     return out
   }
@@ -88,5 +89,5 @@ struct Request {
 /// How long the kernel may answer from its own caches, in seconds.
 struct CachingPolicy: Sendable {
   var entryTimeout: Double
-  var attributeTimeout: Double
+  var directoryAttributeTimeout: Double
 }

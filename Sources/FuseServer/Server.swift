@@ -13,6 +13,7 @@ public final class Server: @unchecked Sendable {
   let logger: Logger
   let passthrough = Passthrough()
   private let wantsPassthrough: Bool
+  private let liveOptions: LiveOptions?
   private let onReady: @Sendable () -> Void
   private let onStopping: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
@@ -38,17 +39,21 @@ public final class Server: @unchecked Sendable {
   /// - Parameters:
   ///   - passthrough: whether the kernel shall read and write the backing files itself where it can.
   ///   - onReady: called once, when the kernel has greeted the daemon: from then on the mount answers.
+  ///   - liveOptions: gives the options anew; nil where they cannot be changed.
   ///   - onStopping: called once, when it answers no more requests.
   public init(
-    view: View, passthrough: Bool = true, onReady: @escaping @Sendable () -> Void,
-    onStopping: @escaping @Sendable () -> Void = {}
+    view: View, passthrough: Bool = true, liveOptions: LiveOptions? = nil,
+    onReady: @escaping @Sendable () -> Void, onStopping: @escaping @Sendable () -> Void = {}
   ) {
     self.onStopping = onStopping
     self.view = view
+    self.liveOptions = liveOptions
     wantsPassthrough = passthrough
     self.onReady = onReady
     logger = view.logger
-    caching = CachingPolicy(entryTimeout: 0, attributeTimeout: 0)
+    // Every name is asked for again, as what it stands for may change with a sibling. What a look-up tells of a directory
+    // holds for the next question, which the kernel asks at once to see who may pass (it makes a tick of this).
+    caching = CachingPolicy(entryTimeout: 0, directoryAttributeTimeout: 0.001)
     operations = .allocate(capacity: 1)
     operations.initialize(to: Operations.table())
   }
@@ -141,6 +146,23 @@ public final class Server: @unchecked Sendable {
   public var statistics: String { String(decoding: Statistics.report(of: self), as: UTF8.self) }
 
   private static let threads = 10
+
+  /// Reads the options anew.
+  public func reload() {
+    guard let liveOptions else { return }
+    if let problem = liveOptions.apply(nil, to: view) {
+      logger.error("the options stay as they are: \(problem)")
+    } else {
+      logger.notice("the options were read anew")
+    }
+  }
+
+  /// Changes an option of the live view. - Returns: what is wrong, as a sentence; nothing when it is done.
+  func set(_ setting: String, for caller: Caller) throws(Errno) -> String {
+    guard caller.user == 0 || caller.user == geteuid() else { throw .notPermitted }
+    guard let liveOptions else { throw Errno(rawValue: ENODATA) }
+    return liveOptions.apply(setting, to: view) ?? ""
+  }
 
   /// The thread whose requests are replayed changes, as requests name it; -1 where there is none.
   var replayingThread: pid_t { replay?.answers.thread.load(ordering: .acquiring) ?? -1 }

@@ -10,8 +10,11 @@ import SystemPackage
 public final class DirectoryView: Sendable {
   let node: NodeID
   let handle: DirectoryHandle
-  let inspector: EntryInspector
-  let site: Site
+  /// What the entries are looked at with. Read and replaced inside the lock alone.
+  nonisolated(unsafe) private(set) var inspector: EntryInspector
+  nonisolated(unsafe) private(set) var site: Site
+  /// Nanoseconds after which the times are compared although there is a watch; nil is never.
+  private let recheck: UInt64?
 
   private struct State {
     var projection = Projection()
@@ -26,8 +29,9 @@ public final class DirectoryView: Sendable {
     var inside: [Projection.Slot: [(path: [UInt8], key: ChangeWatch.Key)]] = [:]
     /// The watch on what says which of a home's directories are the user directories.
     var userDirectories: ChangeWatch.Key?
-    /// The times at the last look, where there is no watch.
+    /// The times at the last look, where they are compared, and when that was.
     var times: FileTimes?
+    var compared: UInt64 = 0
     /// How the entries were listed that have been looked at since changes were reported last; nil was not listed.
     var before: [Projection.Slot: ListedItem?] = [:]
     /// The real names that the news say were renamed, for as long as they are looked at.
@@ -40,9 +44,13 @@ public final class DirectoryView: Sendable {
     var moved: Set<Name> = []
     var written: Set<Name> = []
     var attributes: Set<Name> = []
-    /// Entries that may be the first to have Finder info.
-    var unlooked: Set<Name> = []
+    /// Those of `attributes` that nobody has looked at again for how they are shown.
+    var flagged: Set<Name> = []
+    /// The same of `written`.
+    var rewritten: Set<Name> = []
     var everything = false
+    /// What everything is to be looked at with from now on.
+    var rules: (inspector: EntryInspector, site: Site)?
     /// Whether somebody was told that there is news.
     var isAnnounced = false
   }
@@ -57,13 +65,14 @@ public final class DirectoryView: Sendable {
 
   init(
     node: NodeID, handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?,
-    changes: ViewChanges, ownChanges: OwnChanges
+    recheck: UInt64?, changes: ViewChanges, ownChanges: OwnChanges
   ) {
     self.node = node
     self.handle = handle
     self.inspector = inspector
     self.site = site
     self.watch = watch
+    self.recheck = recheck
     self.changes = changes
     self.ownChanges = ownChanges
     inspector.metadata.look(in: handle.directory)
@@ -140,8 +149,11 @@ public final class DirectoryView: Sendable {
     } else {
       remove(name, isOwn)
     }
-    if watchKey == nil { state.times = try? FileTimes(handle.directory.status()) }
+    if comparesTimes { state.times = try? FileTimes(handle.directory.status()) }
   }
+
+  /// Whether the watch, if there is one, does not tell everything.
+  private var comparesTimes: Bool { watchKey == nil || recheck != nil }
 
   /// - Parameter times: a directory's, if they were asked already.
   private func upsert(
@@ -151,7 +163,7 @@ public final class DirectoryView: Sendable {
     let isCovered = CName(name).withPointer { handle.isCovered($0) }
     // Its time first: what changes after that is seen the next time.
     let times =
-      watchKey == nil && type == .directory && !isCovered
+      comparesTimes && type == .directory && !isCovered
       ? known ?? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
     if let file = name.accompanied { state.accompanied.insert(file) }
     var sources: [[UInt8]] = []
@@ -288,7 +300,7 @@ public final class DirectoryView: Sendable {
   /// Looks at every directory in this one that has changed inside since it was looked at. Asked before a listing: one
   /// system call for each directory.
   func lookInside() throws(Errno) {
-    guard watchKey == nil else { return }
+    guard comparesTimes else { return }
     lock.lock()
     defer { unlock() }
     try refresh()
@@ -307,8 +319,16 @@ public final class DirectoryView: Sendable {
   /// Something inside the entry of that name changed that may change how the entry itself is shown.
   func noteInside(_ name: Name) { news { $0.names.insert(name) } }
 
-  /// Everything must be looked at again: the rules have changed.
+  /// Everything must be looked at again: what decides how it is shown has changed.
   func noteEverything() { news { $0.everything = true } }
+
+  /// The same, with other rules, or at another place.
+  func adopt(_ inspector: EntryInspector, _ site: Site) {
+    news { pending in
+      pending.rules = (inspector, site)
+      pending.everything = true
+    }
+  }
 
   private func note(_ change: ChangeWatch.Change) {
     news { pending in
@@ -322,12 +342,12 @@ public final class DirectoryView: Sendable {
         let copy = Name(copying: name)
         pending.written.insert(copy)
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
-        if strncmp(name, "._", 2) == 0 || inspector.mayNameItself(copy) { pending.names.insert(copy) }
+        if strncmp(name, "._", 2) == 0 { pending.names.insert(copy) }
+        pending.rewritten.insert(copy)
       case .attributes(let name):
         let copy = Name(copying: name)
-        if inspector.metadata.isThere { pending.names.insert(copy) }
-        if inspector.metadata.mayAppear { pending.unlooked.insert(copy) }
         pending.attributes.insert(copy)
+        pending.flagged.insert(copy)
       case .everything: pending.everything = true
       }
     }
@@ -345,30 +365,49 @@ public final class DirectoryView: Sendable {
   private func refresh() throws(Errno) {
     if watchKey != nil { watch?.drain() }
     defer { reportChanges() }
-    let unlooked = pending.withLock { pending in
-      defer { pending.unlooked = [] }
-      return pending.unlooked
-    }
-    for name in unlooked { inspector.metadata.look(at: name, in: handle.directory) }
-    if !unlooked.isEmpty, inspector.metadata.isThere { noteEverything() }
-    let (names, everything) = pending.withLock { pending in
+    let news = pending.withLock { pending in
       defer {
         pending.names = []
+        pending.flagged = []
+        pending.rewritten = []
         pending.moved = []
         pending.everything = false
+        pending.rules = nil
       }
-      state.moved.formUnion(pending.moved)
-      return (pending.names, pending.everything)
+      return pending
     }
-    if everything || !state.isRead { return try readAll() }
-    if watchKey == nil, FileTimes(try handle.directory.status()) != state.times { return try readAll() }
+    state.moved.formUnion(news.moved)
+    if let rules = news.rules {
+      if state.isRead, changes.isFollowed {
+        for slot in 0..<state.projection.slotLimit where state.before.index(forKey: slot) == nil {
+          state.before.updateValue(listed(slot), forKey: slot)
+        }
+      }
+      (inspector, site) = rules
+    }
+    var isOutdated = news.everything || !state.isRead
+    if inspector.metadata.mayAppear, !news.flagged.isEmpty {
+      for name in news.flagged { inspector.metadata.look(at: name, in: handle.directory) }
+      if inspector.metadata.isThere { isOutdated = true }
+    }
+    if isOutdated { return try readAll() }
+    if try haveTimesChanged() { return try readAll() }
+    var names = news.names.union(news.rewritten.filter(inspector.mayNameItself))
+    if inspector.metadata.isThere { names.formUnion(news.flagged) }
     for name in names {
       look(at: name)
       lookBeside(name)
     }
   }
 
-  /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
+  private func haveTimesChanged() throws(Errno) -> Bool {
+    guard comparesTimes else { return false }
+    let now = monotonicNanoseconds()
+    if watchKey != nil, let recheck, now - state.compared < recheck { return false }
+    state.compared = now
+    return FileTimes(try handle.directory.status()) != state.times
+  }
+
   /// Hears of a change of `user-dirs.dirs`, once the directory that it is in is there.
   private func watchUserDirectories() {
     guard state.userDirectories == nil, inspector.hasUserDirectories(at: site.place), let watch,
@@ -385,6 +424,7 @@ public final class DirectoryView: Sendable {
     }
   }
 
+  /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
   private func readAll() throws(Errno) {
     let readable = try handle.directory.openForReading()
     watchUserDirectories()

@@ -36,6 +36,10 @@ final class DirectoryViewCache: Sendable {
     }
   }
 
+  var all: [(id: NodeID, view: DirectoryView)] {
+    state.withLock { $0.views.map { (id: $0.key, view: $0.value.view) } }
+  }
+
   func remove(_ id: NodeID) { state.withLock { _ = $0.views.removeValue(forKey: id) } }
 
   func removeAll() { state.withLock { $0.views.removeAll() } }

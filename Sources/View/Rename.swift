@@ -181,7 +181,10 @@ extension View {
     let isDirectoryMoved = [moved, replaced].contains {
       $0.map { FileType(mode: $0.st_mode) == .directory } ?? false
     }
-    if isDirectoryMoved { directoryViews.removeAll() }
+    if isDirectoryMoved {
+      let identities = [moved, replaced].compactMap { $0.map(FileIdentity.init) }
+      lookAgain { id in identities.contains { nodes.isBelow(id, $0) } }
+    }
     let old = CompanionPlace(directory: oldHandle, id: oldParent, view: views.0)
     let new = CompanionPlace(directory: newHandle, id: newParent, view: views.1)
     if flags.contains(.exchange) {

@@ -38,19 +38,20 @@ extension View {
     guard let memory else { return }
     tunnel.remember(
       directory: memory.directory, display: memory.display, real: memory.real, attributes: memory.attributes,
-      process: caller.threadGroup, now: Self.now)
+      process: caller.threadGroup, now: monotonicNanoseconds())
   }
 
   /// What is remembered for a name that is about to be created.
   func recall(_ typed: Name, in parent: NodeID, caller: Caller) -> Tunnel.Remembered? {
     guard !tunnel.isEmpty else { return nil }
     return tunnel.peek(
-      directory: key(parent), display: typed, process: caller.threadGroup, now: Self.now)
+      directory: key(parent), display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
   }
 
   /// The name has come back: it is remembered once.
   func forgetRemembered(_ typed: Name, in parent: NodeID, caller: Caller) {
-    _ = tunnel.take(directory: key(parent), display: typed, process: caller.threadGroup, now: Self.now)
+    _ = tunnel.take(
+      directory: key(parent), display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
   }
 
   /// Puts attributes back on a file that has none of them. A backing file system that refuses keeps the file.
@@ -82,10 +83,11 @@ extension View {
     directory.inode ^ (directory.device &* 0x9e37_79b9_7f4a_7c15)
   }
 
-  /// Nanoseconds of the monotonic clock.
-  private static var now: UInt64 {
-    var time = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &time)
-    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
-  }
+}
+
+/// (`clock_gettime`, CLOCK_MONOTONIC)
+func monotonicNanoseconds() -> UInt64 {
+  var time = timespec()
+  clock_gettime(CLOCK_MONOTONIC, &time)
+  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }

@@ -9,10 +9,8 @@ import SystemPackage
 ///
 /// Every operation takes node ids, names and who asks, and throws the `errno` that the caller shall see.
 public final class View: Sendable {
-  public let options: ViewOptions
   public let nodes: NodeTable
   public let logger: Logger
-  let inspector: EntryInspector
   let rootHandle: DirectoryHandle
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
@@ -27,6 +25,21 @@ public final class View: Sendable {
   let changes: ViewChanges
   let ownChanges: OwnChanges
   private let covered: DirectoryHandle.Covered?
+  /// Whether the view changes nothing: then names need no projection at all.
+  let isPlainMirror: Bool
+  private let coherence: Coherence
+
+  /// The options in force, and what applies them. They are replaced together.
+  private final class Rules: Sendable {
+    let options: ViewOptions
+    let inspector: EntryInspector
+
+    init(options: ViewOptions, inspector: EntryInspector) {
+      self.options = options
+      self.inspector = inspector
+    }
+  }
+  private let rules: Guarded<Rules>
 
   /// The view of the directory `source`, which stays open until the view is gone: a mount point on top of it, or
   /// inside it, is never entered.
@@ -34,7 +47,8 @@ public final class View: Sendable {
   /// - Parameter covered: the mount point, if there will be one.
   public init(
     source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions,
-    tunnel: Tunnel = Tunnel(), importsPackages: Bool = true, logger: Logger
+    coherence: Coherence = Coherence(), tunnel: Tunnel = Tunnel(), importsPackages: Bool = true,
+    logger: Logger
   ) throws(Errno) {
     let identity = FileIdentity(try fileStatus(source.rawValue))
     let coveredDirectory = DirectoryHandle.Covered(covered)
@@ -43,25 +57,57 @@ public final class View: Sendable {
     self.logger = logger
     rootHandle = handle
     staging = Staging(in: handle)
-    let detected = options.profile == .auto ? Self.detectProfile(of: handle.directory) : options.profile
-    self.options = options.resolved(detected)
-    inspector = EntryInspector(options: self.options, root: handle.directory, logger: logger)
+    let options = options.resolved(Self.profile(options, of: handle.directory))
+    let inspector = EntryInspector(options: options, root: handle.directory, logger: logger)
+    rules = Guarded(Rules(options: options, inspector: inspector))
+    isPlainMirror = !options.profile.appliesRules
+    self.coherence = coherence.decided(for: handle.directory)
     let handles = DirectoryHandleCache(limit: 256)
     let directoryViews = DirectoryViewCache()
     self.handles = handles
     self.directoryViews = directoryViews
-    inspector.metadata.whenFound { [directoryViews] in directoryViews.removeAll() }
     nodes = NodeTable(root: identity) { id in
       handles.remove(id)
       directoryViews.remove(id)
     }
     self.tunnel = tunnel
-    self.importsPackages = importsPackages && self.options.profile.appliesRules
+    self.importsPackages = importsPackages && options.profile.appliesRules
     watch = try? ChangeWatch()
     changes = ViewChanges(watch: watch)
     ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes)
     rootDevice = identity.device
     keepsWhatWasWritten = FileSystemKind(of: handle.directory.descriptor).keepsWhatWasWritten
+    inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
+  }
+
+  // MARK: Options
+
+  public var options: ViewOptions { rules.withLock { $0 }.options }
+  var inspector: EntryInspector { rules.withLock { $0 }.inspector }
+
+  /// Shows everything by other options from now on. What is listed otherwise than before is told as changes.
+  ///
+  /// - Throws: EINVAL for options that would make a mirror of a view, or a view of a mirror.
+  public func replaceOptions(_ options: ViewOptions) throws(Errno) {
+    let options = options.resolved(Self.profile(options, of: rootHandle.directory))
+    guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
+    if options == self.options { return }
+    let inspector = EntryInspector(options: options, root: rootHandle.directory, logger: logger)
+    inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
+    let replacement = Rules(options: options, inspector: inspector)
+    rules.withLock { $0 = replacement }
+    lookAgain { _ in true }
+  }
+
+  private static func profile(_ options: ViewOptions, of source: Directory) -> Profile {
+    options.profile == .auto ? detectProfile(of: source) : options.profile
+  }
+
+  /// Has the directories in use looked at again by the rules that are in force where they are now.
+  func lookAgain(where mustBe: (NodeID) -> Bool) {
+    for (id, view) in directoryViews.all where mustBe(id) {
+      if let site = try? site(of: id) { view.adopt(inspector, site) } else { directoryViews.remove(id) }
+    }
   }
 
   let rootDevice: UInt64
@@ -75,9 +121,6 @@ public final class View: Sendable {
 
   /// Told of a name that the kernel may still have for a directory that is no longer there. Set before the first request.
   nonisolated(unsafe) public var onStaleName: (@Sendable (NodeID, Name) -> Void)?
-
-  /// Whether the view changes nothing: then names need no projection at all.
-  var isPlainMirror: Bool { !options.profile.appliesRules }
 
   // MARK: Directories by node
 
@@ -132,7 +175,7 @@ public final class View: Sendable {
     let handle = try directory(id)
     let view = DirectoryView(
       node: id, handle: handle, inspector: inspector, site: try site(of: id), watch: watch,
-      changes: changes, ownChanges: ownChanges)
+      recheck: coherence.recheck, changes: changes, ownChanges: ownChanges)
     return directoryViews.insert(view, for: id) { [nodes] in nodes.isNode(id, $0.handle.identity) }
   }
 

@@ -30,6 +30,7 @@ extension MountOptions {
       if try view.set(name, to: value) { return }
     } catch { throw Failure(.usage, "\(error)") }
     if try tunnel.set(name, to: value) { return }
+    if try coherence.set(name, to: value) { return }
     guard ["on", "off"].contains(value) else {
       throw Failure(.usage, "\(name)=\(value): not a value of this option; use one of: on, off")
     }

@@ -7,6 +7,7 @@ struct MountOptions {
   var view = ViewOptions()
   var tunnel = TunnelOptions()
   var importsPackages = true
+  var coherence = Coherence()
   /// Whether the kernel shall read and write the backing files itself.
   var passthrough = true
   /// For libfuse and the kernel.
@@ -37,7 +38,7 @@ struct MountOptions {
     "language",
     "disabled-rules", "tunnel",
     "tunnel-timeout",
-    "import", "passthrough", "config",
+    "import", "passthrough", "coherence", "timeout", "config",
   ]
   /// What can be typed for an option, for shells to complete: each choice, or the name where the values cannot be listed.
   static var completions: [String] {
@@ -48,9 +49,9 @@ struct MountOptions {
       + choices("packages", PackageMode.self) + choices("profile", Profile.self)
       + choices("finder-info", FinderInfoMode.self)
       + choices("appledouble", AppleDoubleMode.self) + choices("domains", DomainMode.self)
-      + choices("tunnel", TunnelMode.self) + [
-        "desktop-names=on", "desktop-names=off", "import=on", "import=off", "language=", "tunnel-timeout=",
-        "disabled-rules=", "config=",
+      + choices("tunnel", TunnelMode.self) + choices("coherence", Coherence.Mode.self) + [
+        "timeout=", "desktop-names=on", "desktop-names=off", "import=on", "import=off", "language=",
+        "tunnel-timeout=", "disabled-rules=", "config=",
       ]
       + passed.sorted() + passedWithValue.sorted().map { "\($0)=" }
   }
@@ -132,6 +133,26 @@ struct TunnelOptions {
     case "tunnel-timeout":
       guard let seconds = UInt64(value) else {
         throw Failure(.usage, "tunnel-timeout=\(value): not a number of seconds")
+      }
+      timeout = seconds
+    default: return false
+    }
+    return true
+  }
+}
+
+extension Coherence {
+  mutating func set(_ name: String, to value: String) throws(Failure) -> Bool {
+    switch name {
+    case "coherence":
+      guard let mode = Mode(rawValue: value) else {
+        throw Failure(
+          .usage, "coherence=\(value): not a value of this option; use one of: auto, watch, timeout")
+      }
+      self.mode = mode
+    case "timeout":
+      guard let seconds = UInt64(value), seconds <= 86_400 else {
+        throw Failure(.usage, "timeout=\(value): not a number of seconds, of which a day has 86400")
       }
       timeout = seconds
     default: return false

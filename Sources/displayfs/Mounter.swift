@@ -53,12 +53,12 @@ struct Mounter {
     let view: View
     do throws(Errno) {
       view = try View(
-        source: root, covered: covered, options: options.view,
+        source: root, covered: covered, options: options.view, coherence: options.coherence,
         tunnel: Tunnel(mode: options.tunnel.mode, timeout: options.tunnel.timeout),
         importsPackages: options.importsPackages, logger: logger)
     } catch { throw Failure(.system, "\(source): \(error)") }
     let server = Server(
-      view: view, passthrough: options.passthrough,
+      view: view, passthrough: options.passthrough, liveOptions: options.live,
       onReady: {
         ServiceManager.ready("Shows \(source) at \(mountPoint)")
         onReady()

@@ -6,8 +6,8 @@ import SystemPackage
 /// What signals ask of a mount. They are blocked in every thread and fetched by one, so that a handler may do more than
 /// handlers may.
 ///
-/// INT, TERM and HUP unmount; a second one, when requests do not end, detaches the mount and leaves at once. USR1 has the
-/// statistics logged, USR2 changes how much is logged.
+/// INT and TERM unmount; a second one, when requests do not end, detaches the mount and leaves at once. HUP has the
+/// configuration read anew, USR1 the statistics logged, USR2 changes how much is logged.
 struct Signals: Sendable {
   /// Those that the user did not have ignored, as nohup(1) does.
   private static let handled: [CInt] = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].filter { signal in
@@ -42,6 +42,7 @@ struct Signals: Sendable {
         var signal: CInt = 0
         guard sigwait(&set, &signal) == 0 else { return }
         switch signal {
+        case SIGHUP: server.reload()
         case SIGUSR1: for line in server.statistics.split(separator: "\n") { logger.notice("\(line)") }
         case SIGUSR2: LogLevel.cycle(logger)
         default: stop()

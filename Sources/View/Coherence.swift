@@ -1,0 +1,36 @@
+import BackingTree
+import Glibc
+
+/// How changes that are made directly in the backing tree are noticed.
+public struct Coherence: Sendable {
+  public enum Mode: String, CaseIterable, Sendable {
+    /// `timeout` where the backing file system does not tell of all changes, else `watch`.
+    case auto
+    /// The backing file system tells of every change. (inotify)
+    case watch
+    /// What it tells of is noticed at once, everything else after a time at the latest.
+    case timeout
+  }
+
+  public var mode: Mode
+  /// How long a listing is believed in mode `timeout`, in seconds.
+  public var timeout: UInt64
+
+  public init(mode: Mode = .auto, timeout: UInt64 = 1) {
+    self.mode = mode
+    self.timeout = timeout
+  }
+
+  /// After how many nanoseconds the times of a watched directory are compared again; nil when the watch is trusted.
+  var recheck: UInt64? { mode == .timeout ? timeout * 1_000_000_000 : nil }
+
+  /// With `auto` decided for a tree.
+  func decided(for source: Directory) -> Coherence {
+    guard mode == .auto else { return self }
+    // A displayfs tells its watchers of everything.
+    let isView =
+      ExtendedAttributes(of: source.descriptor).value("user.displayfs.status", limit: 65_536) != nil
+    let isTold = isView || !FileSystemKind(of: source.descriptor).changesUnseen
+    return Coherence(mode: isTold ? .watch : .timeout, timeout: timeout)
+  }
+}

@@ -1,0 +1,83 @@
+import ArgumentParser
+import BackingTree
+import CFuse
+import DisplayNames
+import FuseServer
+import Glibc
+import SystemPackage
+import View
+
+extension MountOptions {
+  /// The options that can be set on a live view.
+  static let live = ["language", "extensions", "hidden", "packages", "disabled-rules"]
+
+  /// Reads everything anew, with what is set meanwhile added to what the mount was made with.
+  var live: LiveOptions {
+    let given = Guarded(self.given)
+    return LiveOptions { setting throws(LiveOptions.Problem) in
+      var fresh = MountOptions()
+      fresh.given = given.withLock { $0 }
+      do throws(Failure) {
+        if let setting {
+          let (name, value) = try Self.parseLive(setting)
+          try fresh.give(name, value)
+        }
+        let options = try fresh.completed().view
+        let accepted = fresh.given
+        given.withLock { $0 = accepted }
+        return options
+      } catch { throw LiveOptions.Problem(error.description) }
+    }
+  }
+
+  /// `name=value` of an option that can be set on a live view.
+  static func parseLive(_ setting: String) throws(Failure) -> (name: String, value: String) {
+    let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    guard parts.count == 2, live.contains(parts[0]) else {
+      throw Failure(
+        .usage,
+        "\(setting): not something that can be set on a live view; use one of: "
+          + live.map { "\($0)=..." }.joined(separator: ", "))
+    }
+    return (parts[0], parts[1])
+  }
+}
+
+struct SetOption: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "set",
+    abstract: "Change an option of a mounted view.",
+    discussion:
+      "Everything is shown by it at once, and programs that watch the mount are told. What is open stays open."
+  )
+
+  @Argument(help: "The mount point.", completion: .directory)
+  var mountpoint: FilePath
+
+  @Argument(
+    help: ArgumentHelp(
+      "One of \(MountOptions.live.joined(separator: ", ")), with its value.", valueName: "name=value"))
+  var settings: [String]
+
+  func run() throws {
+    for setting in settings {
+      let (name, value) = try MountOptions.parseLive(setting)
+      var scratch = MountOptions()
+      try scratch.give(name, value)
+    }
+    for setting in settings {
+      var answer = [UInt8](repeating: 0, count: 4096)
+      let count = mountpoint.withPlatformString {
+        lgetxattr($0, LiveOptions.attribute + setting, &answer, answer.count)
+      }
+      guard count >= 0 else {
+        let error = Errno(rawValue: errno)
+        if error == .notPermitted {
+          throw Failure(.usage, "\(mountpoint): only root and whoever mounted it may change its options")
+        }
+        throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or it does not answer (\(error))")
+      }
+      if count > 0 { throw Failure(.usage, Text.lossy(Array(answer.prefix(count)))) }
+    }
+  }
+}

@@ -1,0 +1,114 @@
+import Glibc
+import SystemPackage
+import Testing
+
+/// Options that are changed on a mounted view.
+@Suite(.mounting) struct LiveOptionTests {
+  private func view(_ options: String = "") throws -> MountedView {
+    let view = try MountedView(options) { root in
+      try put("x", at: "\(root)/notes.txt")
+      try put("x", at: "\(root)/.secret")
+      makeDirectory("\(root)/Music")
+      try put("", at: "\(root)/Music/.localized")
+      try TestTree.application("\(root)/Tool.app", named: "Tool")
+    }
+    for name in view.listing() { _ = view.listing("\(name)") }
+    return view
+  }
+
+  private func set(_ view: MountedView, _ settings: String...) -> Outcome {
+    Displayfs.run(["set", view.mountPoint] + settings)
+  }
+
+  @Test func everythingIsRenamedAtOnceAndWhatIsOpenStaysOpen() throws {
+    let view = try view("language=en,profile=macos")
+    #expect(view.listing() == ["notes", "Music", "Tool"])
+    let open = try OpenFile(view.at("notes"))
+    #expect(set(view, "language=fr", "extensions=show").status == 0)
+    #expect(view.listing() == ["notes.txt", "Musique", "Tool.app"])
+    #expect(open.text() == "x")
+    #expect(set(view, "extensions=hide", "language=de", "hidden=show").status == 0)
+    #expect(view.listing().isSuperset(of: ["notes", "Musik", "Tool", ".secret"]))
+    #expect(set(view, "hidden=reach", "packages=directory").status == 0)
+    #expect(view.listing() == ["notes", "Musik", "Tool"])
+    #expect(status(view.at("Tool"))?.isDirectory == true)
+    #expect(set(view, "packages=file").status == 0)
+    #expect(status(view.at("Tool"))?.isRegular == true)
+  }
+
+  @Test func aReadOnlyViewCanBeShownOtherwise() throws {
+    let view = try view("ro")
+    #expect(set(view, "extensions=show").status == 0)
+    #expect(view.listing().contains("notes.txt"))
+  }
+
+  @Test func whatCannotBeSetIsNamed() throws {
+    let view = try view()
+    let cases: [(setting: String, says: String)] = [
+      ("extensions=hyde", "hide"), ("tunnel=off", "live view"), ("colour=red", "language"),
+    ]
+    for (setting, says) in cases {
+      let outcome = set(view, setting)
+      #expect(outcome.status == 1)
+      #expect(outcome.errorText.contains(setting))
+      #expect(outcome.errorText.contains(says))
+    }
+    #expect(Displayfs.run(["set", "/", "extensions=show"]).errorText.contains("no displayfs"))
+    #expect(view.listing().contains("notes"))
+  }
+
+  @Test(.asRoot) func onlyWhoMountedMayChangeOptions() throws {
+    let view = try view("allow_other")
+    let outcome = Shell.run(
+      [
+        "setpriv", "--reuid=12345", "--clear-groups", Displayfs.path, "set", view.mountPoint,
+        "extensions=show",
+      ])
+    // Programs of some machines cannot be run by everybody.
+    guard outcome.status == 1, !outcome.errorText.contains("setpriv") else { return }
+    #expect(outcome.errorText.contains("may change"))
+    #expect(view.listing().contains("notes"))
+  }
+
+  @Test func hangupReadsTheConfigurationAnew() throws {
+    let view = try MountedView { root in
+      try put("x", at: "\(root)/notes.txt")
+      try put("extensions = \"hide\"\n", at: "\(root)/../config.toml")
+    }
+    view.unmount()
+    let configuration = "\(view.source)/../config.toml"
+    try view.mount("config=\(configuration)")
+    #expect(view.listing() == ["notes"])
+    try put("extensions = \"show\"\n", at: configuration)
+    let process = try #require(daemon(of: view))
+    #expect(kill(process, SIGHUP) == 0)
+    #expect(becomes(["notes.txt"], view))
+    // What is wrong changes nothing.
+    try put("extensions = \"hyde\"\n", at: configuration)
+    #expect(kill(process, SIGHUP) == 0)
+    try put("extensions = \"hide\"\n", at: configuration)
+    #expect(kill(process, SIGHUP) == 0)
+    #expect(becomes(["notes"], view))
+  }
+
+  private func becomes(_ names: Set<FileName>, _ view: MountedView) -> Bool {
+    let deadline = ContinuousClock.now + .seconds(30)
+    while ContinuousClock.now < deadline {
+      if view.listing() == names { return true }
+      usleep(20_000)
+    }
+    return false
+  }
+
+  /// The process that was started with the mount point as an argument and goes on.
+  private func daemon(of view: MountedView) -> pid_t? {
+    for name in namesAsListed("/proc") ?? [] {
+      guard let process = pid_t(name.description), process != getpid(),
+        let line = text("/proc/\(process)/cmdline"), line.contains("displayfs\0mount\0"),
+        line.split(separator: "\0").last.map(String.init) == view.mountPoint
+      else { continue }
+      return process
+    }
+    return nil
+  }
+}
