@@ -4,19 +4,15 @@
 #include "receiving.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-// struct fuse_in_header of the protocol (linux/fuse.h).
-struct in_header {
-  uint32_t length, opcode;
-  uint64_t unique, node;
-  uint32_t user, group, process, extensions;
-};
-
-enum { OPCODE_CREATE = 35, OPCODE_TMPFILE = 51 };
+// In linux/fuse.h since 6.1.
+enum { OPCODE_TMPFILE = 51 };
 
 static atomic_uint_fast64_t counts[DFS_OPCODES];
 
@@ -27,14 +23,14 @@ uint64_t dfs_request_count(unsigned opcode) {
 static ssize_t read_request(int fd, void *buffer, size_t size, void *userdata) {
   (void)userdata;
   ssize_t count = dfs_receive(fd, buffer, size);
-  struct in_header *header = buffer;
+  struct fuse_in_header *header = buffer;
   if (count < (ssize_t)sizeof *header) return count;
   if (header->opcode < DFS_OPCODES) {
     atomic_fetch_add_explicit(&counts[header->opcode], 1, memory_order_relaxed);
   }
   dfs_passthrough_read(buffer, (size_t)count);
   // Both requests are laid out alike and answered alike.
-  if (header->opcode == OPCODE_TMPFILE) header->opcode = OPCODE_CREATE;
+  if (header->opcode == OPCODE_TMPFILE) header->opcode = FUSE_CREATE;
   return count;
 }
 
@@ -59,6 +55,17 @@ int dfs_session_mount(struct fuse_session *session, const char *mount_point) {
   }
   dfs_passthrough_use(fuse_session_fd(session));
   return 0;
+}
+
+size_t dfs_add_entry(void *buffer, size_t size, uint64_t inode, uint32_t type, int64_t next, const uint8_t *name,
+                     uint32_t length) {
+  struct fuse_dirent *entry = buffer;
+  size_t end = FUSE_NAME_OFFSET + length, padded = FUSE_DIRENT_ALIGN(end);
+  if (padded > size) return 0;
+  *entry = (struct fuse_dirent){.ino = inode, .off = (uint64_t)next, .namelen = length, .type = type};
+  memcpy(entry->name, name, length);
+  memset((char *)buffer + end, 0, padded - end);
+  return padded;
 }
 
 struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lowlevel_ops *operations, size_t size,

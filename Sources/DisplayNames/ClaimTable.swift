@@ -2,35 +2,76 @@
 ///
 /// Only the number of claimants matters, and who the only one is; their sum tells that without a list. Names whose
 /// hashes collide would count as one contested name and be shown in full, which loses nothing.
+///
+/// Open-addressed, 16 bytes a cell; a cell whose last claim is taken back keeps its hash until the table grows.
 struct ClaimTable: Sendable {
-  private struct Claims {
-    var count: UInt32
-    var sumOfSlots: Int
+  private struct Cell {
+    /// 0 is empty.
+    var hash: UInt64 = 0
+    var count: UInt32 = 0
+    /// Wraps around: only the sum of one is asked for.
+    var sumOfSlots: UInt32 = 0
   }
 
-  private var table: [Int: Claims] = [:]
+  private var cells: [Cell] = []
+  private var used = 0
 
-  func count(hash: Int) -> Int { Int(table[hash]?.count ?? 0) }
+  func count(hash: Int) -> Int { find(hash).map { Int(cells[$0].count) } ?? 0 }
 
   func onlyClaimant(hash: Int) -> Int? {
-    guard let claims = table[hash], claims.count == 1 else { return nil }
-    return claims.sumOfSlots
+    guard let position = find(hash), cells[position].count == 1 else { return nil }
+    return Int(cells[position].sumOfSlots)
   }
 
   /// The one claimant besides `slot`, which is one itself or is not.
   func onlyOther(than slot: Int?, isClaimant: Bool, hash: Int) -> Int? {
-    guard let claims = table[hash], claims.count == (isClaimant ? 2 : 1) else { return nil }
-    return isClaimant ? claims.sumOfSlots - slot! : claims.sumOfSlots
+    guard let position = find(hash), cells[position].count == (isClaimant ? 2 : 1) else { return nil }
+    let sum = cells[position].sumOfSlots
+    return Int(isClaimant ? sum &- UInt32(slot!) : sum)
   }
 
   mutating func add(_ slot: Int, hash: Int) {
-    table[hash, default: Claims(count: 0, sumOfSlots: 0)].count += 1
-    table[hash]!.sumOfSlots += slot
+    if (used + 1) * 3 > cells.count * 2 { grow() }
+    let position = place(of: hash)
+    if cells[position].hash == 0 {
+      used += 1
+      cells[position].hash = Self.key(hash)
+    }
+    cells[position].count += 1
+    cells[position].sumOfSlots &+= UInt32(slot)
   }
 
   mutating func remove(_ slot: Int, hash: Int) {
-    guard let claims = table[hash] else { return }
-    table[hash] =
-      claims.count == 1 ? nil : Claims(count: claims.count - 1, sumOfSlots: claims.sumOfSlots - slot)
+    guard let position = find(hash), cells[position].count > 0 else { return }
+    cells[position].count -= 1
+    cells[position].sumOfSlots &-= UInt32(slot)
+  }
+
+  private static func key(_ hash: Int) -> UInt64 { hash == 0 ? 1 : UInt64(bitPattern: Int64(hash)) }
+
+  private func find(_ hash: Int) -> Int? {
+    guard !cells.isEmpty else { return nil }
+    let position = place(of: hash)
+    return cells[position].hash == 0 ? nil : position
+  }
+
+  /// Where the hash is, or would be.
+  private func place(of hash: Int) -> Int {
+    let key = Self.key(hash)
+    let mask = cells.count - 1
+    var position = Int(truncatingIfNeeded: key) & mask
+    while cells[position].hash != 0, cells[position].hash != key { position = (position + 1) & mask }
+    return position
+  }
+
+  private mutating func grow() {
+    let live = cells.filter { $0.count > 0 }
+    var capacity = 16
+    while capacity < live.count * 2 { capacity *= 2 }
+    // At least a third stays empty, also when all that was there is still claimed.
+    if (live.count + 1) * 3 > capacity * 2 { capacity *= 2 }
+    cells = [Cell](repeating: Cell(), count: capacity)
+    used = live.count
+    for cell in live { cells[place(of: Int(truncatingIfNeeded: cell.hash))] = cell }
   }
 }

@@ -83,6 +83,9 @@ public struct Projection: Sendable {
 
   public init() {}
 
+  /// Grows with each change, so that whoever has listed the children can tell whether the same would be listed again.
+  public private(set) var version: UInt64 = 0
+
   /// The number of children, hidden ones included.
   public var count: Int { records.count - free.count }
 
@@ -94,8 +97,12 @@ public struct Projection: Sendable {
   /// Adds a child, or replaces what is known of the child with that real name, which keeps its slot.
   @discardableResult
   public mutating func upsert(_ child: Child) -> Slot {
-    if let slot = slot(realName: child.realName.bytes.span) {
+    let nameHash = hash(of: child.realName.bytes.span)
+    if let slot = realNames.find(
+      hash: nameHash, where: { realNameEquals($0, child.realName.bytes.span) })
+    {
       if self.child(at: slot) == child { return slot }
+      version += 1
       retract(slot)
       records[slot].kind = child.kind
       records[slot].entryType = child.entryType
@@ -105,6 +112,7 @@ public struct Projection: Sendable {
       claim(slot, localizedName: child.localized)
       return slot
     }
+    version += 1
     let length = child.realName.bytes.count
     // VFAT's 255 UTF-16 units are up to 765 bytes.
     precondition(length <= UInt16.max, "no file system has longer names than directory entries can be")
@@ -121,8 +129,8 @@ public struct Projection: Sendable {
       slot = records.count
       records.append(record)
     }
-    realNames.insert(slot, hash: hash(of: child.realName.bytes.span))
-    if !localizedRungs.isEmpty, localizedRungs[hash(of: child.realName.bytes.span)] != nil {
+    realNames.insert(slot, hash: nameHash)
+    if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil {
       settleLocalized()
     }
     claim(slot, localizedName: child.localized)
@@ -132,6 +140,7 @@ public struct Projection: Sendable {
   /// Removes the child with that real name; nothing happens when there is none.
   public mutating func remove(realName: Name) {
     guard let slot = slot(realName: realName.bytes.span) else { return }
+    version += 1
     retract(slot)
     let nameHash = hash(of: realName.bytes.span)
     realNames.remove(slot, hash: nameHash)
@@ -212,10 +221,11 @@ public struct Projection: Sendable {
   /// Lends the display name's bytes without copying them.
   public func withDisplayName<R>(at slot: Slot, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
     let record = records[slot]
-    switch rung(of: slot) {
+    let rung = rung(of: slot)
+    switch rung {
     case .localized: return localized[slot]!.name.bytes.withUnsafeBufferPointer(body)
     case .extensionHidden, .realName:
-      let length = rung(of: slot) == .realName ? Int(record.nameLength) : Int(record.stemLength)
+      let length = rung == .realName ? Int(record.nameLength) : Int(record.stemLength)
       return bytes.withUnsafeBufferPointer {
         body(UnsafeBufferPointer(rebasing: $0[Int(record.nameOffset)..<Int(record.nameOffset) + length]))
       }
@@ -261,7 +271,7 @@ public struct Projection: Sendable {
   public func rung(of slot: Slot) -> Rung {
     let record = records[slot]
     if record.hidden != nil { return .realName }
-    if let claimed = localized[slot], !claimed.demoted { return .localized }
+    if !localized.isEmpty, let claimed = localized[slot], !claimed.demoted { return .localized }
     if record.stemLength > 0 {
       let stem = bytes.span.extracting(stemRange(slot))
       if !isContested(stem, hash: hash(of: stem), for: slot) { return .extensionHidden }
@@ -370,11 +380,7 @@ public struct Projection: Sendable {
     return a.withUnsafeBytes { left in b.withUnsafeBytes { right in left.elementsEqual(right) } }
   }
 
-  private func hash(of name: Span<UInt8>) -> Int {
-    var hasher = Hasher()
-    name.withUnsafeBytes { hasher.combine(bytes: $0) }
-    return hasher.finalize()
-  }
+  private func hash(of name: Span<UInt8>) -> Int { NameHash.hash(of: name) }
 
   private mutating func compact() {
     var packed: [UInt8] = []

@@ -11,6 +11,10 @@ extension Operations {
       do throws(Errno) {
         let directory = try request.view.openDirectory(id, caller: request.caller)
         info!.pointee.fh = Handle.own(directory)
+        if let holds = directory.keptListingHolds {
+          info!.pointee.cache_readdir = 1
+          info!.pointee.keep_cache = holds ? 1 : 0
+        }
         if fuse_reply_open(raw, info) == -ENOENT { Handle.disown(info) }
       } catch { request.fail(error) }
     }
@@ -28,20 +32,11 @@ extension Operations {
       var used = 0
       do throws(Errno) {
         try request.view.list(directory, from: Int64(offset)) { entry in
-          var attributes = stat()
-          attributes.st_ino = entry.inode
-          attributes.st_mode = entry.type
-          return withUnsafeTemporaryAllocation(of: CChar.self, capacity: entry.name.count + 1) { name in
-            for index in entry.name.indices { name[index] = CChar(bitPattern: entry.name[index]) }
-            name[entry.name.count] = 0
-            let need = fuse_add_direntry(
-              raw, (buffer + used).assumingMemoryBound(to: CChar.self), size - used, name.baseAddress!,
-              &attributes,
-              off_t(entry.next))
-            guard used + need <= size else { return false }
-            used += need
-            return true
-          }
+          let need = dfs_add_entry(
+            buffer + used, size - used, UInt64(entry.inode), UInt32(entry.type) >> 12, entry.next,
+            entry.name.baseAddress!, UInt32(entry.name.count))
+          used += need
+          return need > 0
         }
         fuse_reply_buf(raw, buffer.assumingMemoryBound(to: CChar.self), used)
       } catch { request.fail(error) }

@@ -49,6 +49,8 @@ public final class DirectoryHandle: Sendable {
 
   public var directory: Directory { Directory(descriptor: descriptor.rawValue) }
 
+  var holdsMountPoint: Bool { covered != nil }
+
   /// Whether an entry is the mount point, of which only the directory beneath may be touched.
   func isCovered(_ name: UnsafePointer<CChar>) -> Bool {
     guard let covered else { return false }

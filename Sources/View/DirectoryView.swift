@@ -34,6 +34,8 @@ public final class DirectoryView: Sendable {
     var compared: UInt64 = 0
     /// How the entries were listed that have been looked at since changes were reported last; nil was not listed.
     var before: [Projection.Slot: ListedItem?] = [:]
+    /// The version of the projection that was listed to somebody who kept the listing.
+    var listedVersion: UInt64?
     /// The real names that the news say were renamed, for as long as they are looked at.
     var moved: Set<Name> = []
   }
@@ -160,7 +162,7 @@ public final class DirectoryView: Sendable {
     _ name: Name, _ type: FileType, inode: UInt64, times known: FileTimes? = nil, _ isOwn: Bool = false
   ) {
     // The mount point must not be entered, not even to see how it would be shown.
-    let isCovered = CName(name).withPointer { handle.isCovered($0) }
+    let isCovered = handle.holdsMountPoint && CName(name).withPointer { handle.isCovered($0) }
     // Its time first: what changes after that is seen the next time.
     let times =
       comparesTimes && type == .directory && !isCovered
@@ -179,7 +181,7 @@ public final class DirectoryView: Sendable {
       // It is new: it was not listed before.
       state.before.updateValue(nil, forKey: slot)
     }
-    state.insideChanged[slot] = times
+    if watchKey == nil { state.insideChanged[slot] = times }
     watchInside(name, slot, sources)
   }
 
@@ -280,7 +282,7 @@ public final class DirectoryView: Sendable {
 
   /// Hears of changes of the tables that an entry's localized name comes from. Few entries have any.
   private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
-    guard let watch, !sources.isEmpty || state.inside[slot] != nil else { return }
+    guard let watch, !sources.isEmpty || !state.inside.isEmpty && state.inside[slot] != nil else { return }
     let old = state.inside.removeValue(forKey: slot) ?? []
     var new: [(path: [UInt8], key: ChangeWatch.Key)] = []
     for path in sources {
@@ -314,6 +316,18 @@ public final class DirectoryView: Sendable {
         look(at: name)
       }
     }
+  }
+
+  /// The directory is about to be listed to somebody who keeps the listing.
+  ///
+  /// - Returns: whether it still is what was listed to them before.
+  func beginKeptListing() throws(Errno) -> Bool {
+    lock.lock()
+    defer { unlock() }
+    try refresh()
+    let version = state.projection.version
+    defer { state.listedVersion = version }
+    return state.listedVersion == version
   }
 
   /// Something inside the entry of that name changed that may change how the entry itself is shown.

@@ -10,6 +10,8 @@ public final class OpenDirectory: Sendable {
   let content: Content
   /// Whom it is listed for, where not everybody gets the same.
   let visitor: Caller?
+  /// Whether what the kernel kept of an earlier listing holds; nil where it must not keep any.
+  public let keptListingHolds: Bool?
 
   enum Content: Sendable {
     case view(DirectoryView)
@@ -17,10 +19,11 @@ public final class OpenDirectory: Sendable {
     case mirror(DirectoryStream)
   }
 
-  init(node: NodeID, content: Content, visitor: Caller? = nil) {
+  init(node: NodeID, content: Content, visitor: Caller? = nil, keptListingHolds: Bool? = nil) {
     self.node = node
     self.content = content
     self.visitor = visitor
+    self.keptListingHolds = keptListingHolds
   }
 }
 
@@ -45,7 +48,10 @@ extension View {
     }
     let view = try directoryView(id)
     try view.lookInside()
-    return OpenDirectory(node: id, content: .view(view), visitor: try visitor(of: view, caller: caller))
+    let visitor = try visitor(of: view, caller: caller)
+    return OpenDirectory(
+      node: id, content: .view(view), visitor: visitor,
+      keptListingHolds: visitor == nil ? try view.beginKeptListing() : nil)
   }
 
   /// Lists from a position on (0 is the start) until `body` returns false. `.` and `..` come first.

@@ -16,3 +16,6 @@ int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clo
 // How many requests of a kind (enum fuse_opcode of linux/fuse.h) have come since the session began.
 enum { DFS_OPCODES = 64 };
 uint64_t dfs_request_count(unsigned opcode);
+// As fuse_add_direntry, for a name without a NUL after it. How many bytes were added, 0 when there is no room.
+size_t dfs_add_entry(void *buffer, size_t size, uint64_t inode, uint32_t type, int64_t next, const uint8_t *name,
+                     uint32_t length);
