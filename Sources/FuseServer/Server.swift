@@ -2,7 +2,6 @@ import BackingTree
 import CFuse
 import Glibc
 import Logging
-import Synchronization
 import SystemPackage
 import View
 
@@ -22,7 +21,7 @@ public final class Server: @unchecked Sendable {
   private(set) var replay: Replay?
   /// Set once by `run`, before any request can come.
   private var session: OpaquePointer?
-  private let loop = Mutex(Loop())
+  private let loop = Guarded(Loop())
 
   /// The thread that waits for the session to end.
   private struct Loop: @unchecked Sendable {
