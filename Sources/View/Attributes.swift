@@ -37,7 +37,7 @@ extension View {
       do throws(Errno) {
         let parent = try directory(location.parent)
         let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
-        if FileIdentity(status) == location.identity { return (status, location) }
+        if location.isOf(status) { return (status, location) }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error
@@ -116,7 +116,7 @@ extension View {
       do throws(Errno) {
         let parent = try directory(location.parent)
         let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
-        if FileIdentity(try fileStatus(found.rawValue)) == location.identity { return found }
+        if location.isOf(try fileStatus(found.rawValue)) { return found }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error

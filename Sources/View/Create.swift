@@ -13,7 +13,8 @@ public struct CreatedFile {
 extension View {
   /// Opens a regular file by name, creating it if there is none. (open with O_CREAT)
   ///
-  /// - Throws: EEXIST when the name resolves and O_EXCL is asked for; EISDIR for a directory.
+  /// - Throws: EEXIST when the name resolves and O_EXCL is asked for; EISDIR for a directory; ESTALE, upon which the kernel
+  ///   looks the name up again, when something else has got it meanwhile.
   public func create(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
@@ -52,8 +53,11 @@ extension View {
       } catch {
         // Somebody created it in the backing tree meanwhile.
         if error == .fileExists { view?.reconcile(real) }
-        throw error
+        // A symlink, which it is the kernel's to follow.
+        throw error == .tooManySymbolicLinkLevels ? .staleNFSFileHandle : error
       }
+      let status = try fileStatus(descriptor.rawValue)
+      guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
       if let remembered, real == remembered.realName {
         forgetRemembered(typed, in: parent, caller: caller)
         restore(remembered.attributes, to: descriptor)
@@ -61,7 +65,7 @@ extension View {
       view?.reconcile(real)
       noteMarker(real, in: parent)
       let found = Found(
-        directory: directory, realName: realName, status: try fileStatus(descriptor.rawValue), facet: .plain)
+        directory: directory, realName: realName, status: status, facet: .plain)
       let entry = entry(found, in: parent)
       let file = OpenFile(
         descriptor: descriptor, node: entry.id, flags: flags, mode: found.status.st_mode,
@@ -77,6 +81,7 @@ extension View {
     // Only a race between two programs gets here: the kernel looks a name up before it creates it.
     guard resolved.facet == .plain else { throw .permissionDenied }
     let status = try resolved.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
+    guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
     let found = Found(directory: directory, realName: resolved.realName, status: status, facet: .plain)
     let entry = entry(found, in: parent)
     do throws(Errno) {
@@ -91,7 +96,7 @@ extension View {
   public func makeDirectory(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, caller: Caller
   ) throws(Errno) -> Entry {
-    try make(parent, name, caller: caller, mode: mode) { (directory) throws(Errno) in
+    try make(parent, name, .directory, caller: caller, mode: mode) { (directory) throws(Errno) in
       try directory.makeDirectory(name, mode: mode & 0o7777)
     }
   }
@@ -105,7 +110,8 @@ extension View {
       close(created.file)
       return created.entry
     }
-    return try make(parent, name, caller: caller, mode: mode) { (directory) throws(Errno) in
+    return try make(parent, name, FileType(mode: mode), caller: caller, mode: mode) {
+      (directory) throws(Errno) in
       try directory.makeNode(name, mode: mode, device: device)
     }
   }
@@ -114,7 +120,7 @@ extension View {
   public func makeSymlink(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, to target: UnsafePointer<CChar>, caller: Caller
   ) throws(Errno) -> Entry {
-    try make(parent, name, caller: caller, mode: 0) { (directory) throws(Errno) in
+    try make(parent, name, .symlink, caller: caller, mode: 0) { (directory) throws(Errno) in
       try directory.makeSymlink(name, to: target)
     }
   }
@@ -168,7 +174,7 @@ extension View {
   }
 
   private func make(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller, mode: mode_t,
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
     _ act: (Directory) throws(Errno) -> Void
   ) throws(Errno) -> Entry {
     let real = Name(copying: name)
@@ -185,6 +191,8 @@ extension View {
       view?.reconcile(real)
       noteMarker(real, in: parent)
       let status = try directory.status(name)
+      // Somebody has put something else in its place: the kernel takes nothing else for what it asked for (EIO).
+      guard FileType(mode: status.st_mode) == type else { throw .staleNFSFileHandle }
       noteApplication(real, status)
       // What was made may be a package at once (`mkdir Letter.rtfd`). The kernel demands a directory from mkdir; it
       // learns of the package when it asks again.

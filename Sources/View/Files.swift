@@ -23,7 +23,7 @@ extension View {
       try caller.act { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
     }
     let status = try fileStatus(package.rawValue)
-    guard FileIdentity(status) == location.identity else { throw .staleNFSFileHandle }
+    guard location.isOf(status) else { throw .staleNFSFileHandle }
     let type = inspector.typeIdentifier(of: location.name.name)
     return .package(try openPackage(package, location.name.name, status, type: type, id, caller))
   }
@@ -93,13 +93,16 @@ extension View {
           return try caller.act { () throws(Errno) in try parent.open(name, backing) }
         }
         let status = try fileStatus(found.rawValue)
-        if FileIdentity(status) == location.identity {
+        if location.isOf(status) {
           let isHeardOf = location.name.withPointer { isHeardOfWhenClosed($0, status) }
           return OpenFile(
             descriptor: found, node: id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: isHeardOf)
         }
       } catch {
-        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
+        // A symlink (ELOOP) has taken its place: the kernel opens none.
+        if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory,
+          error != .tooManySymbolicLinkLevels
+        {
           throw error
         }
       }
@@ -123,7 +126,7 @@ extension View {
       try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
     }
     let status = try fileStatus(descriptor.rawValue)
-    let node = nodes.remember(FileIdentity(status), facet: .plain, parent: parent, name: "")
+    let node = nodes.remember(FileIdentity(status), .regular, facet: .plain, parent: parent, name: "")
     let file = OpenFile(
       descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: true)
     openNodes.opened(file)

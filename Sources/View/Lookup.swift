@@ -36,7 +36,7 @@ extension View {
     attributes.st_ino = inodeNumber(item.identity, item.facet)
     let identity = isGone(item) ? item.identity : Self.nothing
     let node = CName(item.realName).withPointer {
-      nodes.remember(identity, facet: item.facet, parent: item.directory, name: $0)
+      nodes.remember(identity, item.backingType, facet: item.facet, parent: item.directory, name: $0)
     }
     return Entry(id: node.id, generation: node.generation, attributes: attributes)
   }
@@ -44,19 +44,26 @@ extension View {
   /// Whether the kernel knows a file by that name alone which is no longer there. What is only hidden now, or is somewhere
   /// else, is not gone.
   private func isGone(_ item: ListedItem) -> Bool {
-    guard let node = nodes.node(of: item.identity, facet: item.facet),
-      let location = nodes.location(of: node), location.parent == item.directory,
+    guard let location = location(of: item), location.parent == item.directory,
       location.name.name == item.realName
     else { return false }
     guard let parent = try? directory(location.parent),
       let status = location.name.withPointer({ try? parent.status($0) })
     else { return true }
-    return FileIdentity(status) != item.identity
+    return !location.isOf(status)
+  }
+
+  /// Where the file that was listed is, unless its inode number is another file's by now.
+  private func location(of item: ListedItem) -> NodeTable.Location? {
+    guard let node = nodes.node(of: item.identity, facet: item.facet),
+      let location = nodes.location(of: node), location.type == item.backingType
+    else { return nil }
+    return location
   }
 
   /// What is gone from the view is gone for the kernel too: a new file with its inode number is another node.
   public func forgetVanished(_ item: ListedItem) {
-    for identity in [item.identity, Self.nothing] {
+    for identity in location(of: item) == nil ? [Self.nothing] : [item.identity, Self.nothing] {
       CName(item.realName).withPointer {
         nodes.removed(identity, facet: item.facet, from: item.directory, name: $0, isLast: true)
       }
@@ -102,8 +109,8 @@ extension View {
   func entry(_ found: Found, in parent: NodeID, byRealName: Bool = true) -> Entry {
     let node = found.realName.withPointer {
       nodes.remember(
-        FileIdentity(found.status), facet: found.facet, parent: parent, name: $0, byRealName: byRealName,
-        isDirectory: found.facet == .plain && FileType(mode: found.status.st_mode) == .directory)
+        FileIdentity(found.status), FileType(mode: found.status.st_mode), facet: found.facet, parent: parent,
+        name: $0, byRealName: byRealName)
     }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)

@@ -9,6 +9,9 @@ public enum Facet: UInt8, Sendable { case plain, packageFile }
 
 /// The files that the kernel knows, one node for each (device, inode, facet).
 ///
+/// File systems use inode numbers again, and the kernel gives a file up (EIO for whoever holds it) that it is told to be of
+/// another type than before: a node is of one type for as long as it lives.
+///
 /// A node holds no descriptor: it is reached as (parent, real name) and checked against its identity. What the kernel
 /// has forgotten is gone. About 110 bytes for each node with a name of ordinary length.
 public final class NodeTable: Sendable {
@@ -19,9 +22,17 @@ public final class NodeTable: Sendable {
     public let parent: NodeID
     public let name: CName
     public let identity: FileIdentity
+    /// That of the backing file, whichever face of it the node is.
+    public let type: BackingTree.FileType
     public let facet: Facet
     /// Whether the last one who looked it up gave its real name.
     public let wasGivenByRealName: Bool
+
+    /// Whether a file of that status is the node's, as far as one can see: not one of another type that has got its inode
+    /// number.
+    func isOf(_ status: stat) -> Bool {
+      FileIdentity(status) == identity && FileType(mode: status.st_mode) == type
+    }
   }
 
   fileprivate struct Node {
@@ -29,6 +40,7 @@ public final class NodeTable: Sendable {
     var lookups: UInt64
     var generation: UInt64
     var parent: UInt32
+    let type: FileType
     var name: UnsafeMutablePointer<CChar>?
     var facet: Facet
     /// The file's last name is gone: its inode number may be another file's by now.
@@ -58,9 +70,8 @@ public final class NodeTable: Sendable {
   public init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
     var initial = State(onRelease: onRelease)
     let none = Node(
-      identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0, name: nil,
-      facet: .plain,
-      children: 0)
+      identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0,
+      type: .directory, name: nil, facet: .plain, children: 0)
     var root = none
     root.identity = identity
     root.lookups = 1
@@ -83,26 +94,28 @@ public final class NodeTable: Sendable {
   /// The node of a file found under `name` in `parent`, one more time known to the kernel.
   ///
   /// - Parameters:
+  ///   - type: that of the backing file.
   ///   - name: its real name.
   ///   - byRealName: whether that is the name it was looked up by.
-  ///   - isDirectory: whether the kernel is told of a directory.
   public func remember(
-    _ identity: FileIdentity, facet: Facet, parent: NodeID, name: UnsafePointer<CChar>,
-    byRealName: Bool = true, isDirectory: Bool = false
+    _ identity: FileIdentity, _ type: BackingTree.FileType, facet: Facet, parent: NodeID,
+    name: UnsafePointer<CChar>, byRealName: Bool = true
   ) -> (id: NodeID, generation: UInt64) {
     locked { state in
       let hash = IdentityIndex.hash(identity, facet)
       if let found = state.find(identity, facet, hash: hash) {
-        if isDirectory, state.hasMovedUnseen(found, to: UInt32(parent)) {
+        if state.nodes[Int(found)].type != type {
+          state.detach(found, hash: hash)
+        } else if type == .directory, facet == .plain, state.hasMovedUnseen(found, to: UInt32(parent)) {
           state.supersede(found, hash: hash)
-          return state.add(identity, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
+        } else {
+          state.nodes[Int(found)].lookups += 1
+          state.nodes[Int(found)].wasGivenByRealName = byRealName
+          if found != 1 { state.place(found, parent: UInt32(parent), name: name) }
+          return (NodeID(found), state.nodes[Int(found)].generation)
         }
-        state.nodes[Int(found)].lookups += 1
-        state.nodes[Int(found)].wasGivenByRealName = byRealName
-        if found != 1 { state.place(found, parent: UInt32(parent), name: name) }
-        return (NodeID(found), state.nodes[Int(found)].generation)
       }
-      return state.add(identity, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
+      return state.add(identity, type, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
     }
   }
 
@@ -123,7 +136,8 @@ public final class NodeTable: Sendable {
       guard id == 1 || node.name != nil && !node.isDetached else { return nil }
       return Location(
         parent: NodeID(node.parent), name: node.name.map { CName(copying: $0) } ?? CName(copying: ""),
-        identity: node.identity, facet: node.facet, wasGivenByRealName: node.wasGivenByRealName)
+        identity: node.identity, type: node.type, facet: node.facet,
+        wasGivenByRealName: node.wasGivenByRealName)
     }
   }
 
@@ -192,9 +206,7 @@ public final class NodeTable: Sendable {
       let hash = IdentityIndex.hash(identity, facet)
       guard let found = state.find(identity, facet, hash: hash), found != 1 else { return }
       if isLast {
-        state.supersede(found, hash: hash)
-        state.nodes[Int(found)].isDetached = true
-        state.dropOtherPlaces(found)
+        state.detach(found, hash: hash)
         return
       }
       state.dropOtherPlace(found, parent: UInt32(parent), name: name)
@@ -217,13 +229,14 @@ extension NodeTable.State {
   }
 
   mutating func add(
-    _ identity: FileIdentity, _ facet: Facet, _ parent: UInt32, _ name: UnsafePointer<CChar>,
+    _ identity: FileIdentity, _ type: FileType, _ facet: Facet, _ parent: UInt32,
+    _ name: UnsafePointer<CChar>,
     byRealName: Bool, hash: Int
   ) -> (id: NodeID, generation: UInt64) {
     generation += 1
     let node = NodeTable.Node(
-      identity: identity, lookups: 1, generation: generation, parent: parent, name: strdup(name),
-      facet: facet, wasGivenByRealName: byRealName, children: 0)
+      identity: identity, lookups: 1, generation: generation, parent: parent, type: type,
+      name: strdup(name), facet: facet, wasGivenByRealName: byRealName, children: 0)
     let slot: UInt32
     if let reused = free.popLast() {
       slot = reused
@@ -241,6 +254,13 @@ extension NodeTable.State {
   mutating func supersede(_ slot: UInt32, hash: Int) {
     index.remove(slot, hash: hash)
     nodes[Int(slot)].isIndexed = false
+  }
+
+  /// The file is gone, with all its names. Who has the node keeps it.
+  mutating func detach(_ slot: UInt32, hash: Int) {
+    supersede(slot, hash: hash)
+    nodes[Int(slot)].isDetached = true
+    dropOtherPlaces(slot)
   }
 
   /// Whether a directory is looked up somewhere else than it was, and the one that it was in has been superseded.

@@ -151,7 +151,7 @@ public final class View: Sendable {
         throw error == .noSuchFileOrDirectory || error == .notDirectory || error == .tooManySymbolicLinkLevels
           ? .staleNFSFileHandle : error
       }
-      guard FileIdentity(try fileStatus(descriptor.rawValue)) == location.identity else {
+      guard location.isOf(try fileStatus(descriptor.rawValue)) else {
         throw .staleNFSFileHandle
       }
       let opened = DirectoryHandle(adopting: descriptor, identity: location.identity, covered: covered)

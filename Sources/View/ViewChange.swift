@@ -13,6 +13,9 @@ public struct ListedItem: Sendable, Equatable {
   public let type: BackingTree.FileType
   /// Whether the backing tree told that it was renamed to or from here.
   var wasMoved = false
+
+  /// The type of the backing file: a package is listed as a regular file.
+  var backingType: FileType { facet == .packageFile ? .directory : type }
 }
 
 /// What became different in the view by something that was not done through it under that name.

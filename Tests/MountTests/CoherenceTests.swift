@@ -186,6 +186,33 @@ import Testing
     #expect(view.listing("notes.txt") == ["inside"])
   }
 
+  /// The kernel gives a file up that is told to be of another type: whoever holds it would get EIO.
+  @Test(arguments: ["", "profile=none"])
+  func whatIsGoneIsNotTakenForWhatGetsItsInodeNumber(_ options: String) throws {
+    let view = try MountedView(options) { root in try put("x", at: "\(root)/Folder/file") }
+    let held = try OpenFile(view.at("Folder/file"), dfs_O_PATH)
+    let number = held.status.st_ino
+    #expect(unlink(view.real("Folder/file")) == 0)
+    // Those that get another number are kept, so that the free ones become fewer. Not every file system uses them again.
+    let heir = (0..<256).lazy.map { "Folder/link\($0)" }.first { name in
+      symlink("nowhere", view.real(name)) == 0 && status(view.real(name))?.st_ino == number
+    }
+    guard let heir else { return }
+    var gone = stat()
+    #expect(failure { fstat(held.descriptor, &gone) } == Errno(rawValue: ESTALE))
+    let link = try OpenFile(view.at(heir), dfs_O_PATH | O_NOFOLLOW)
+    #expect(link.status.st_mode & S_IFMT == S_IFLNK)
+    #expect(failure { fstat(held.descriptor, &gone) } == Errno(rawValue: ESTALE))
+    // And the other way round, through the mount.
+    #expect(unlink(view.real(heir)) == 0)
+    let directory = (0..<256).lazy.map { "Folder/directory\($0)" }.first { name in
+      mkdir(view.at(name), 0o755) == 0 && status(view.real(name))?.st_ino == number
+    }
+    guard let directory else { return }
+    #expect(failure { fstat(link.descriptor, &gone) } == Errno(rawValue: ESTALE))
+    #expect(status(view.at(directory))?.isDirectory == true)
+  }
+
   @Test func clashesAreResolvedAnewWhenSiblingsComeAndGo() throws {
     let view = try view()
     try put("md", at: view.real("notes.pdf"))
