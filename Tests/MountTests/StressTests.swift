@@ -90,8 +90,11 @@ private enum Worker {
     GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO}
 
     def rename(old, new, flags=0):
-        if libc.renameat2(-100, os.fsencode(old), -100, os.fsencode(new), flags) != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), old, None, new)
+        # The kernel refuses to look up a directory that another program is just moving, and asks to be asked again.
+        for _ in range(10):
+            if libc.renameat2(-100, os.fsencode(old), -100, os.fsencode(new), flags) == 0: return
+            if ctypes.get_errno() != errno.ESTALE: break
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), old, None, new)
 
     def tags_below(path):
         """The tags in a file or below a directory of the backing tree."""
