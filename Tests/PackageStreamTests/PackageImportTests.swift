@@ -241,29 +241,55 @@ import Testing
     #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: longer.rawValue) }
   }
 
-  @Test func aFlippedBitInAFileIsNoticed() throws {
-    let temporary = try TemporaryTree()
-    let package = try temporary.subdirectory("package")
-    try makeOddPackage(in: Directory(descriptor: package.rawValue))
-    let reader = try reader(Directory(descriptor: package.rawValue))
-    let stream = try Self.file(try reader.allBytes(), in: temporary.directory)
-    let layout = reader.layout
-    #expect(throws: Never.self) { try PackageImport(checking: stream.rawValue).checkData() }
-    for index in 0..<layout.memberCount where layout.dataLength(index) > 0 {
-      let offset =
-        layout.entries[index].offset + Int64(layout.entries[index].headLength)
-        + Int64.random(in: 0..<layout.dataLength(index))
+  /// The stream of a package that has one of everything, of which bits can be flipped.
+  private struct OddStream: ~Copyable {
+    let temporary: TemporaryTree
+    private let package: Descriptor
+    private let reader: PackageReader
+    let stream: Descriptor
+
+    init() throws {
+      let temporary = try TemporaryTree()
+      let package = try temporary.subdirectory("package")
+      let directory = Directory(descriptor: package.rawValue)
+      try makeOddPackage(in: directory)
+      let reader = try PackageStreamTests.reader(directory)
+      let stream = try PackageImportTests.file(try reader.allBytes(), in: temporary.directory)
+      self.temporary = temporary
+      self.package = package
+      self.reader = reader
+      self.stream = stream
+    }
+
+    var layout: PackageLayout { reader.layout }
+
+    /// Runs `body` while one bit of a byte is another.
+    func flipping(_ offset: Int64, _ body: () throws -> Void) throws {
       let original = try reader.bytes(offset..<(offset + 1))
       try [original[0] ^ 1 << UInt8.random(in: 0..<8)].withUnsafeBytes {
         try writeFully(stream.rawValue, $0, at: offset)
       }
-      let checked = try PackageImport(checking: stream.rawValue)
-      #expect(throws: PackageImportError.self) { try checked.checkData() }
-      let restored = try temporary.subdirectory("restored \(index)")
-      #expect(throws: PackageImportError.self) {
-        try checked.unpack(into: Directory(descriptor: restored.rawValue))
-      }
+      try body()
       try original.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: offset) }
+    }
+  }
+
+  @Test func aFlippedBitInAFileIsNoticed() throws {
+    let odd = try OddStream()
+    let layout = odd.layout
+    #expect(throws: Never.self) { try PackageImport(checking: odd.stream.rawValue).checkData() }
+    for index in 0..<layout.memberCount where layout.dataLength(index) > 0 {
+      let offset =
+        layout.entries[index].offset + Int64(layout.entries[index].headLength)
+        + Int64.random(in: 0..<layout.dataLength(index))
+      try odd.flipping(offset) {
+        let checked = try PackageImport(checking: odd.stream.rawValue)
+        #expect(throws: PackageImportError.self) { try checked.checkData() }
+        let restored = try odd.temporary.subdirectory("restored \(index)")
+        #expect(throws: PackageImportError.self) {
+          try checked.unpack(into: Directory(descriptor: restored.rawValue))
+        }
+      }
     }
   }
 
@@ -281,25 +307,19 @@ import Testing
 
   /// Every bit of every header counts.
   @Test func aFlippedBitInAHeaderIsNoticed() throws {
-    let temporary = try TemporaryTree()
-    let package = try temporary.subdirectory("package")
-    try makeOddPackage(in: Directory(descriptor: package.rawValue))
-    let reader = try reader(Directory(descriptor: package.rawValue))
-    let stream = try Self.file(try reader.allBytes(), in: temporary.directory)
-    let layout = reader.layout
+    let odd = try OddStream()
+    let layout = odd.layout
     for _ in 0..<1000 {
       let index = Int.random(in: 0..<layout.memberCount)
       let offset =
         layout.entries[index].offset + Int64.random(in: 0..<Int64(layout.entries[index].headLength))
-      let original = try reader.bytes(offset..<(offset + 1))
-      let flipped = [original[0] ^ 1 << UInt8.random(in: 0..<8)]
-      try flipped.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: offset) }
-      #expect(throws: PackageImportError.self, "byte \(offset)") {
-        _ = try PackageImport(checking: stream.rawValue)
+      try odd.flipping(offset) {
+        #expect(throws: PackageImportError.self, "byte \(offset)") {
+          _ = try PackageImport(checking: odd.stream.rawValue)
+        }
       }
-      try original.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: offset) }
     }
-    #expect(throws: Never.self) { _ = try PackageImport(checking: stream.rawValue) }
+    #expect(throws: Never.self) { _ = try PackageImport(checking: odd.stream.rawValue) }
   }
 
   @Test func aFileThatIsNoStreamIsNotTakenForOne() throws {
