@@ -41,6 +41,8 @@ extension Directory {
       status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit
     else { return nil }
     let size = Int(status.st_size)
+    // All empty arrays are one, which two threads may not write to, not even nothing.
+    if size == 0 { return [] }
     let bytes = try? [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
       count = try readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
     }
