@@ -86,8 +86,10 @@ public final class Server: @unchecked Sendable {
       dfs_guardian_start($0, CommandLine.argc, CommandLine.unsafeArgv)
     }
     defer { dfs_guardian_end(guardian) }
-    if !options.contains("ro") { view.finishStaged() }
-    if !options.contains("ro") { replay = Replay(view: view, mountPoint: mountPoint) }
+    if !options.contains("ro") {
+      view.finishStaged()
+      replay = Replay(view: view, mountPoint: mountPoint)
+    }
     announceWhenAnswering(mountPoint)
     let forgetting = Thread { [self] in staleNames.run(self.session!) }
     view.onStaleName = { [staleNames] parent, name in staleNames.add(parent, name) }
@@ -178,7 +180,7 @@ public final class Server: @unchecked Sendable {
     want(FUSE_CAP_PARALLEL_DIROPS)
     // A spliced request cannot be looked at before libfuse does.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
-    passthrough.negotiate(&connection, isWanted: wantsPassthrough, isStacked: view.isOnOverlay)
+    passthrough.negotiate(&connection, isWanted: wantsPassthrough, isStacked: view.fileSystem.isOverlay)
     connection.max_background = 64
     connection.congestion_threshold = 48
   }

@@ -25,12 +25,12 @@ public struct Coherence: Sendable {
   var recheck: UInt64? { mode == .timeout ? timeout * 1_000_000_000 : nil }
 
   /// With `auto` decided for a tree.
-  func decided(for source: Directory) -> Coherence {
+  func decided(for source: Directory, on fileSystem: FileSystemKind) -> Coherence {
     guard mode == .auto else { return self }
     // A displayfs tells its watchers of everything.
     let isView =
       ExtendedAttributes(of: source.descriptor).value("user.displayfs.status", limit: 65_536) != nil
-    let isTold = isView || !FileSystemKind(of: source.descriptor).changesUnseen
+    let isTold = isView || !fileSystem.changesUnseen
     return Coherence(mode: isTold ? .watch : .timeout, timeout: timeout)
   }
 }

@@ -137,7 +137,7 @@ extension View {
   /// Whether a file of that name must be looked at, or written out, when somebody who may have written it closes it. A
   /// request for each close is saved where not.
   func isHeardOfWhenClosed(_ name: UnsafePointer<CChar>, _ status: stat) -> Bool {
-    if UInt64(status.st_dev) != rootDevice || !keepsWhatWasWritten { return true }
+    if UInt64(status.st_dev) != rootDevice || !fileSystem.keepsWhatWasWritten { return true }
     return !isPlainMirror
       && (strcmp(name, ".hidden") == 0 || importsPackages && inspector.mayBecomePackage(name))
   }

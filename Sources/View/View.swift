@@ -28,6 +28,8 @@ public final class View: Sendable {
   /// Whether the view changes nothing: then names need no projection at all.
   let isPlainMirror: Bool
   private let coherence: Coherence
+  /// What SOURCE lies on.
+  public let fileSystem: FileSystemKind
 
   /// The options in force, and what applies them. They are replaced together.
   private final class Rules: Sendable {
@@ -61,7 +63,8 @@ public final class View: Sendable {
     let inspector = EntryInspector(options: options, root: handle.directory, logger: logger)
     rules = Guarded(Rules(options: options, inspector: inspector))
     isPlainMirror = !options.profile.appliesRules
-    self.coherence = coherence.decided(for: handle.directory)
+    fileSystem = FileSystemKind(of: handle.directory.descriptor)
+    self.coherence = coherence.decided(for: handle.directory, on: fileSystem)
     let handles = DirectoryHandleCache(limit: 256)
     let directoryViews = DirectoryViewCache()
     self.handles = handles
@@ -75,8 +78,6 @@ public final class View: Sendable {
     watch = try? ChangeWatch()
     changes = ViewChanges(watch: watch)
     ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes)
-    rootDevice = identity.device
-    keepsWhatWasWritten = FileSystemKind(of: handle.directory.descriptor).keepsWhatWasWritten
     inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
   }
 
@@ -110,11 +111,7 @@ public final class View: Sendable {
     }
   }
 
-  let rootDevice: UInt64
-  let keepsWhatWasWritten: Bool
-
-  /// Whether SOURCE lies on overlayfs, as in most containers.
-  public var isOnOverlay: Bool { FileSystemKind(of: rootHandle.directory.descriptor).isOverlay }
+  var rootDevice: UInt64 { rootHandle.identity.device }
 
   /// The inode number of the view's root.
   public var rootInode: UInt { UInt(rootHandle.identity.inode) }
