@@ -99,7 +99,8 @@ public struct ViewOptions: Sendable, Equatable {
     places.reduce(profile.place(ofPath: path)) { $1.matches(path) ? $0.union($1.place) : $0 }
   }
 
-  private static func isOn(_ name: String, _ value: String) throws(OptionError) -> Bool {
+  /// The value of a switch.
+  public static func isOn(_ name: String, _ value: String) throws(OptionError) -> Bool {
     guard ["on", "off"].contains(value) else {
       throw OptionError(description: "\(name)=\(value): not a value of this option; use one of: on, off")
     }

@@ -14,7 +14,7 @@ extension Operations {
     table.setattr = { raw, id, attributes, which, info in
       let request = Request(raw: raw!)
       do throws(Errno) {
-        if request.isReplayed { return request.reply(attributes: try request.view.attributes(id)) }
+        if request.replayed != nil { return request.reply(attributes: try request.view.attributes(id)) }
         let change = AttributeChange(attributes!.pointee, which: which)
         let file = Handle.file(info)
         request.reply(

@@ -8,7 +8,7 @@ extension Operations {
   static func addFiles(to table: inout fuse_lowlevel_ops) {
     table.open = { raw, id, info in
       let request = Request(raw: raw!)
-      if request.isReplayed {
+      if request.replayed != nil {
         info!.pointee.fh = Handle.own(ReplayedOpen())
         // Whatever else is open of the file stays as it is.
         info!.pointee.direct_io = 1

@@ -29,7 +29,7 @@ final class Replay: @unchecked Sendable {
   private let view: View
   private let mountPoint: FilePath
   private let queue = Guarded(Queue())
-  private let wake: UnsafeMutablePointer<sem_t>
+  private let wake = Semaphore()
   /// The file system that the mount is, once it has been seen.
   private var device: UInt64?
 
@@ -37,13 +37,6 @@ final class Replay: @unchecked Sendable {
     self.view = view
     self.mountPoint = mountPoint
     answers = ReplayAnswers(view: view)
-    wake = .allocate(capacity: 1)
-    sem_init(wake, 0, 0)
-  }
-
-  deinit {
-    sem_destroy(wake)
-    wake.deallocate()
   }
 
   /// Has changes told, soon.
@@ -57,19 +50,19 @@ final class Replay: @unchecked Sendable {
         }
       }
     }
-    sem_post(wake)
+    wake.post()
   }
 
   func end() {
     queue.withLock { $0.hasEnded = true }
-    sem_post(wake)
+    wake.post()
   }
 
   /// Works until `end`. What is under way when the mount goes away fails, and that ends it too.
   func run() {
     answers.thread.store(Thread.current, ordering: .releasing)
     while true {
-      while sem_wait(wake) != 0 {}
+      wake.wait()
       let (changes, crowded, hasEnded) = queue.withLock { queue in
         defer {
           queue.changes = []

@@ -46,8 +46,13 @@ struct Request {
     return out
   }
 
-  /// Whether the thread that replays changes made this request: then it must change nothing.
-  var isReplayed: Bool { fuse_req_ctx(raw)!.pointee.pid == server.replayingThread }
+  /// What answers this request if the thread that replays changes made it: then it must change nothing.
+  var replayed: ReplayAnswers? {
+    guard let answers = server.replay?.answers,
+      fuse_req_ctx(raw)!.pointee.pid == answers.thread.load(ordering: .acquiring)
+    else { return nil }
+    return answers
+  }
 
   /// Runs an operation whose success is answered with 0.
   func perform(_ body: (View) throws(Errno) -> Void) {
@@ -62,7 +67,7 @@ struct Request {
     _ body: (View) throws(Errno) -> Void, replaying answer: (ReplayAnswers) throws(Errno) -> Void
   ) {
     do throws(Errno) {
-      if isReplayed, let answers = server.replay?.answers { try answer(answers) } else { try body(view) }
+      if let replayed { try answer(replayed) } else { try body(view) }
       succeed()
     } catch { fail(error) }
   }
@@ -77,11 +82,7 @@ struct Request {
     _ body: (View) throws(Errno) -> Entry, replaying answer: (ReplayAnswers) throws(Errno) -> Entry
   ) {
     do throws(Errno) {
-      if isReplayed, let answers = server.replay?.answers {
-        reply(try answer(answers))
-      } else {
-        reply(try body(view))
-      }
+      if let replayed { reply(try answer(replayed)) } else { reply(try body(view)) }
     } catch { fail(error) }
   }
 }

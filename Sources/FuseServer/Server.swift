@@ -165,9 +165,6 @@ public final class Server: @unchecked Sendable {
     return liveOptions.apply(setting, to: view) ?? ""
   }
 
-  /// The thread whose requests are replayed changes, as requests name it; -1 where there is none.
-  var replayingThread: pid_t { replay?.answers.thread.load(ordering: .acquiring) ?? -1 }
-
   /// The kernel's INIT: what both sides can do. Called before any other request.
   func negotiate(_ connection: inout fuse_conn_info) {
     func want(_ capability: CInt) {

@@ -15,32 +15,22 @@ final class StaleNames: @unchecked Sendable {
   }
 
   private let state = Guarded(State())
-  private let wake: UnsafeMutablePointer<sem_t>
-
-  init() {
-    wake = .allocate(capacity: 1)
-    sem_init(wake, 0, 0)
-  }
-
-  deinit {
-    sem_destroy(wake)
-    wake.deallocate()
-  }
+  private let wake = Semaphore()
 
   func add(_ parent: NodeID, _ name: Name) {
     state.withLock { $0.names.append((parent, name)) }
-    sem_post(wake)
+    wake.post()
   }
 
   func end() {
     state.withLock { $0.hasEnded = true }
-    sem_post(wake)
+    wake.post()
   }
 
   /// Works until `end`.
   func run(_ session: OpaquePointer) {
     while true {
-      sem_wait(wake)
+      wake.wait()
       let (names, hasEnded) = state.withLock { state in
         defer { state.names = [] }
         return (state.names, state.hasEnded)

@@ -13,9 +13,9 @@ struct CheckConfig: ParsableCommand {
   func run() throws {
     let paths = files.isEmpty ? ConfigurationFiles.standard : files
     let (_, problems) = try ConfigurationFiles.check(paths)
-    for problem in problems { Output.line(Array(problem.description.utf8)) }
+    for problem in problems { Output.line(problem.description) }
     if !problems.isEmpty { throw Failure(.usage, "mistakes in the configuration: \(problems.count)") }
-    for path in paths { Output.line(Array("\(path): no mistakes".utf8)) }
-    if paths.isEmpty { Output.line(Array("there is no configuration file".utf8)) }
+    for path in paths { Output.line("\(path): no mistakes") }
+    if paths.isEmpty { Output.line("there is no configuration file") }
   }
 }

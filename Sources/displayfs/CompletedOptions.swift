@@ -26,19 +26,25 @@ extension MountOptions {
 
   /// Sets one option of displayfs itself.
   private mutating func apply(_ name: String, _ value: String) throws(Failure) {
-    do {
-      if try view.set(name, to: value) { return }
-    } catch { throw Failure(.usage, "\(error)") }
     if try tunnel.set(name, to: value) { return }
     if try coherence.set(name, to: value) { return }
-    guard ["on", "off"].contains(value) else {
-      throw Failure(.usage, "\(name)=\(value): not a value of this option; use one of: on, off")
-    }
-    switch name {
-    case "import": importsPackages = value == "on"
-    case "passthrough": passthrough = value == "on"
-    default: break
-    }
+    do throws(OptionError) {
+      if try view.set(name, to: value) { return }
+      switch name {
+      case "import": importsPackages = try ViewOptions.isOn(name, value)
+      case "passthrough": passthrough = try ViewOptions.isOn(name, value)
+      default: break
+      }
+    } catch { throw Failure(.usage, "\(error)") }
+  }
+
+  /// The options of each `-o`, completed.
+  ///
+  /// - Parameter sloppy: whether options that nobody knows are passed over.
+  static func completed(_ lists: [String], sloppy: Bool = false) throws(Failure) -> MountOptions {
+    var options = MountOptions()
+    for list in lists { try options.add(list, sloppy: sloppy) }
+    return try options.completed()
   }
 
   /// These options with what configuration files and the environment add. Everything is read anew.

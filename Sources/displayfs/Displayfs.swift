@@ -54,4 +54,4 @@ private func separated(_ arguments: [String]) -> [String] {
     + arguments[end...]
 }
 
-func printError(_ text: String) { Output.line(Array(text.utf8), to: STDERR_FILENO) }
+func printError(_ text: String) { Output.line(text, to: STDERR_FILENO) }

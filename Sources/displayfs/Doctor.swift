@@ -22,9 +22,9 @@ struct Doctor: ParsableCommand {
             .map { ($0, Array($1.utf8)) }
             + (finding.remedy.map { [("remedy", Array($0.utf8))] } ?? []))
       }
-      Output.line(Array(("[" + objects.joined(separator: ",\n ") + "]").utf8))
+      Output.line(JSON.array(objects))
     } else {
-      for finding in findings { Output.line(Array(finding.lines.utf8)) }
+      for finding in findings { Output.line(finding.lines) }
     }
     if findings.contains(where: { $0.grade == .problem }) { throw ExitCode(ExitStatus.system.rawValue) }
   }

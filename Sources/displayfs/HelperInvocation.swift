@@ -47,11 +47,9 @@ struct HelperInvocation {
   }
 
   func run() throws(Failure) {
-    var options = MountOptions()
-    for list in lists { try options.add(list, sloppy: isSloppy) }
     let mounter = try Mounter(
       source: FilePath(argument: positional[0]), mountPoint: FilePath(argument: positional[1]),
-      options: options.completed())
+      options: .completed(lists, sloppy: isSloppy))
     if !isRehearsal { try mounter.mount(foreground: false, debug: false) }
   }
 }

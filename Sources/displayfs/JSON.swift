@@ -21,6 +21,9 @@ enum JSON {
     return "{" + pairs.joined(separator: ", ") + "}"
   }
 
+  /// One object on each line.
+  static func array(_ objects: [String]) -> String { "[" + objects.joined(separator: ",\n ") + "]" }
+
   private static func string(_ text: String) -> String {
     var out = "\""
     for scalar in text.unicodeScalars {

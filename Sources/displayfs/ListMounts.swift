@@ -21,7 +21,7 @@ struct ListMounts: ParsableCommand {
           ("state", Array(mount.state.rawValue.utf8)),
         ])
       }
-      return Output.line(Array(("[" + objects.joined(separator: ",\n ") + "]").utf8))
+      return Output.line(JSON.array(objects))
     }
     for (line, state) in mounts {
       Output.line(

@@ -30,9 +30,7 @@ struct Mount: ParsableCommand {
   var open = false
 
   func run() throws {
-    var parsed = MountOptions()
-    for list in options { try parsed.add(list) }
-    try Mounter(source: source, mountPoint: mountpoint, options: parsed.completed()).mount(
+    try Mounter(source: source, mountPoint: mountpoint, options: .completed(options)).mount(
       foreground: foreground || debug, debug: debug, opens: open)
   }
 }

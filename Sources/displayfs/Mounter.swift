@@ -101,10 +101,8 @@ struct Mounter {
   /// What is wrong with the mount point otherwise, or with unmounting, is told by what comes next.
   private static func cleanUp(_ mountPoint: FilePath) {
     var status = stat()
-    guard mountPoint.withPlatformString({ stat($0, &status) }) != 0, errno == ENOTCONN,
-      let unmount = try? Unmount.parse(["-z", "--", mountPoint.string])
-    else { return }
-    try? unmount.run()
+    guard mountPoint.withPlatformString({ stat($0, &status) }) != 0, errno == ENOTCONN else { return }
+    try? Unmount.unmount(mountPoint, lazy: true)
   }
 
   /// The absolute path of a directory that is there, without symlinks.

@@ -9,6 +9,10 @@ enum Output {
     Self.bytes(bytes + [0x0a], to: descriptor)
   }
 
+  static func line(_ text: String, to descriptor: CInt = STDOUT_FILENO) {
+    line(Array(text.utf8), to: descriptor)
+  }
+
   static func bytes(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
     var rest = bytes[...]
     while !rest.isEmpty {

@@ -34,9 +34,7 @@ extension QueryOptions {
 
   /// The path in the view of the tree around it.
   func place(of path: FilePath) throws(Failure) -> ViewedPath {
-    var parsed = MountOptions()
-    for list in options { try parsed.add(list) }
-    parsed = try parsed.completed()
+    let parsed = try MountOptions.completed(options)
     do throws(ViewedPath.Failure) { return try ViewedPath(path, source: source, options: parsed.view) } catch
     {
       if case .outside = error { throw Failure(.usage, "\(error)") }

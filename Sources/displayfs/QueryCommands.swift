@@ -14,7 +14,7 @@ struct Explain: ParsableCommand {
 
   func run() throws {
     let explanation = try options.explanation(of: path)
-    if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
+    if options.json { return Output.line(JSON.object(explanation)) }
     let text = """
       display name: \(explanation.displayName)
       real name:    \(explanation.realName)
@@ -22,7 +22,7 @@ struct Explain: ParsableCommand {
       kind:         \(explanation.kind)
       reason:       \(explanation.reason)
       """
-    Output.line(Array(text.utf8))
+    Output.line(text)
   }
 }
 
@@ -38,7 +38,7 @@ struct RealPath: ParsableCommand {
 
   func run() throws {
     let explanation = try options.explanation(of: path)
-    if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
+    if options.json { return Output.line(JSON.object(explanation)) }
     Output.line(explanation.realPath)
   }
 }
@@ -54,7 +54,7 @@ struct DisplayNameOf: ParsableCommand {
 
   func run() throws {
     let explanation = try options.explanation(of: path)
-    if options.json { return Output.line(Array(JSON.object(explanation).utf8)) }
+    if options.json { return Output.line(JSON.object(explanation)) }
     Output.line(explanation.displayName.bytes)
   }
 }

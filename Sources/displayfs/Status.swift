@@ -21,9 +21,9 @@ struct Status: ParsableCommand {
       let report = try report()
       let shown = before.map { report.since($0) } ?? report
       if json {
-        Output.line(Array(JSON.object(shown.lines.map { ($0.name, Array($0.value.utf8)) }).utf8))
+        Output.line(JSON.object(shown.lines.map { ($0.name, Array($0.value.utf8)) }))
       } else {
-        Output.line(Array(shown.lines.map { "\($0.name): \($0.value)" }.joined(separator: "\n").utf8))
+        Output.line(shown.lines.map { "\($0.name): \($0.value)" }.joined(separator: "\n"))
       }
       guard watch else { return }
       before = report

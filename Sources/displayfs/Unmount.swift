@@ -20,7 +20,10 @@ struct Unmount: ParsableCommand {
   @Flag(help: "Succeed when nothing is mounted there.")
   var ifMounted = false
 
-  func run() throws {
+  func run() throws { try Self.unmount(mountpoint, lazy: lazy, ifMounted: ifMounted) }
+
+  /// - Parameter ifMounted: whether it is well when nothing is mounted there.
+  static func unmount(_ mountpoint: FilePath, lazy: Bool, ifMounted: Bool = false) throws(Failure) {
     let path = absolutePath(mountpoint)
     guard let mount = MountTable.current.last(where: { $0.mountPoint == path }) else {
       if ifMounted { return }
@@ -29,7 +32,7 @@ struct Unmount: ParsableCommand {
     guard mount.type == "fuse.displayfs" else {
       throw Failure(.usage, "\(mountpoint): what is mounted here is no displayfs (\(mount.type)); use umount")
     }
-    try Self.perform(path, lazy: lazy)
+    try perform(path, lazy: lazy)
   }
 
   /// - Parameter path: exactly as the table of mounts has it.
@@ -57,7 +60,7 @@ struct Unmount: ParsableCommand {
   }
 
   /// Without asking the mount itself, which may be dead: only what comes before the last component is resolved.
-  private func absolutePath(_ path: FilePath) -> FilePath {
+  private static func absolutePath(_ path: FilePath) -> FilePath {
     if let leaf = path.lastComponent, leaf.kind == .regular {
       let parent = path.removingLastComponent()
       let literal = try? (parent.isEmpty ? "." : parent).resolvingSymlinks().appending(leaf)

@@ -80,35 +80,14 @@ import Testing
     try view.mount("config=\(configuration)")
     #expect(view.listing() == ["notes"])
     try put("extensions = \"show\"\n", at: configuration)
-    let process = try #require(daemon(of: view))
+    let process = try #require(view.daemon)
     #expect(kill(process, SIGHUP) == 0)
-    #expect(becomes(["notes.txt"], view))
+    #expect(eventually { view.listing() == ["notes.txt"] })
     // What is wrong changes nothing.
     try put("extensions = \"hyde\"\n", at: configuration)
     #expect(kill(process, SIGHUP) == 0)
     try put("extensions = \"hide\"\n", at: configuration)
     #expect(kill(process, SIGHUP) == 0)
-    #expect(becomes(["notes"], view))
-  }
-
-  private func becomes(_ names: Set<FileName>, _ view: MountedView) -> Bool {
-    let deadline = ContinuousClock.now + .seconds(30)
-    while ContinuousClock.now < deadline {
-      if view.listing() == names { return true }
-      usleep(20_000)
-    }
-    return false
-  }
-
-  /// The process that was started with the mount point as an argument and goes on.
-  private func daemon(of view: MountedView) -> pid_t? {
-    for name in namesAsListed("/proc") ?? [] {
-      guard let process = pid_t(name.description), process != getpid(),
-        let line = text("/proc/\(process)/cmdline"), line.contains("displayfs\0mount\0"),
-        line.split(separator: "\0").last.map(String.init) == view.mountPoint
-      else { continue }
-      return process
-    }
-    return nil
+    #expect(eventually { view.listing() == ["notes"] })
   }
 }

@@ -186,9 +186,7 @@ import Testing
     let view = try view(options)
     let file = try OpenFile(view.at("saved.bin"), O_RDWR | O_CREAT)
     #expect(file.write("written") == 7)
-    let daemon = Shell.run("pgrep -f -- '\(view.mountPoint)$'").text
-    try #require(!daemon.isEmpty)
-    #expect(Shell.run("kill -9 \(daemon)").status == 0)
+    #expect(kill(try #require(view.daemon), SIGKILL) == 0)
     #expect(text(view.real("saved.bin")) == "written")
     // Whoever has it open may go on, or is told that it is gone; nobody hangs.
     _ = file.write("more", at: 7)

@@ -20,11 +20,17 @@ final class TemporaryDirectory {
   func path(_ relative: String) -> String { "\(root)/\(relative)" }
 }
 
+/// Waits half a minute at most until something is so.
+func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
+  for _ in 0..<3000 {
+    if try condition() { return true }
+    usleep(10_000)
+  }
+  return try condition()
+}
+
 /// Waits for what will become true, for as long as a machine with much to do may need.
 func waitUntil(_ location: SourceLocation = #_sourceLocation, _ condition: () throws -> Bool) throws {
-  for _ in 0..<600 {
-    if try condition() { return }
-    usleep(50_000)
-  }
+  if try eventually(condition) { return }
   Issue.record("what was waited for did not happen within 30 seconds", sourceLocation: location)
 }

@@ -62,15 +62,6 @@ final class Tracer {
   }
 }
 
-/// Waits half a minute at most until something is so.
-func eventually(_ condition: () -> Bool) -> Bool {
-  for _ in 0..<3000 {
-    if condition() { return true }
-    usleep(10_000)
-  }
-  return condition()
-}
-
 extension Trait where Self == ConditionTrait {
   /// For tests that stop a daemon between two system calls.
   static var tracing: Self {
