@@ -65,6 +65,20 @@ build_release() {
   binary=$(cd "$here/.." && pwd)/.build/release/displayfs
 }
 
+# Sets $binary: the program that DISPLAYFS_BINARY names, or a fresh build.
+choose_binary() {
+  if [ -n "${DISPLAYFS_BINARY:-}" ]; then binary=$DISPLAYFS_BINARY; else build_release; fi
+}
+
+# let_go DIRECTORY: unmounts what is there, at last whoever uses it.
+let_go() {
+  for attempt in 1 2 3 4 5 6 7 8 9 10; do
+    findmnt -n "$1" >/dev/null || return 0
+    umount "$1" 2>/dev/null || sleep 0.5
+  done
+  if findmnt -n "$1" >/dev/null; then umount -l "$1"; fi
+}
+
 # Has desktops notice that file types or icons below $prefix came or went.
 refresh_desktop() {
   if [ -d "$prefix/share/mime/packages" ] && command -v update-mime-database >/dev/null; then
