@@ -62,7 +62,7 @@ extension View {
           try caller.act { () throws(Errno) in try old.directory.link(from, to: new.directory.directory, to) }
         }
       }
-      noteCompanion(target, in: new)
+      noteChange([target], in: new.id, new.view)
     }
   }
 
@@ -85,7 +85,7 @@ extension View {
         nodes.removed(
           FileIdentity(status), facet: .plain, from: place.id, name: name, isLast: status.st_nlink <= 1)
       }
-      noteCompanion(companion, in: place)
+      noteChange([companion], in: place.id, place.view)
     }
   }
 
@@ -112,15 +112,9 @@ extension View {
           nodes.moved(FileIdentity(moved), facet: .plain, to: new.id, name: to)
         }
       }
-      noteCompanion(from, in: old)
-      noteCompanion(to, in: new)
+      noteChange([from], in: old.id, old.view)
+      noteChange([to], in: new.id, new.view)
     }
-  }
-
-  /// Neither the view nor the kernel, which was not asked for this change, may go on with what was there before.
-  private func noteCompanion(_ name: Name, in place: CompanionPlace) {
-    place.view?.reconcile(name)
-    onStaleName?(place.id, name)
   }
 
   private func follow(_ companion: Name, _ body: () throws(Errno) -> Void) {

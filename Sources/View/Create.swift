@@ -193,7 +193,7 @@ extension View {
       let status = try directory.status(name)
       // Somebody has put something else in its place: the kernel takes nothing else for what it asked for (EIO).
       guard FileType(mode: status.st_mode) == type else { throw .staleNFSFileHandle }
-      noteApplication(real, status)
+      noteApplication(real, FileIdentity(status))
       // What was made may be a package at once (`mkdir Letter.rtfd`). The kernel demands a directory from mkdir; it
       // learns of the package when it asks again.
       return entry(

@@ -177,7 +177,7 @@ public final class DirectoryView: Sendable {
         sideFiles: sideFiles(of: name), sources: &sources)
     remember(name, becoming: child, isOwn)
     let slot = state.projection.upsert(child)
-    if state.isRead, changes.isFollowed, !isOwn, state.before.index(forKey: slot) == nil {
+    if !isOwn, state.isRead, changes.isFollowed, state.before.index(forKey: slot) == nil {
       // It is new: it was not listed before.
       state.before.updateValue(nil, forKey: slot)
     }
@@ -209,16 +209,14 @@ public final class DirectoryView: Sendable {
   /// Keeps how an entry, and those whose names depend on it, are listed before it changes.
   private func remember(_ name: Name, becoming child: Projection.Child?, _ isOwn: Bool) {
     guard state.isRead, changes.isFollowed else { return }
-    for rival in state.projection.rivals(of: name, becoming: child)
-    where state.before.index(forKey: rival) == nil {
-      state.before.updateValue(listed(rival), forKey: rival)
-    }
+    for rival in state.projection.rivals(of: name, becoming: child) { keep(rival) }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
-    if isOwn {
-      state.before[slot] = nil
-    } else if state.before.index(forKey: slot) == nil {
-      state.before.updateValue(listed(slot), forKey: slot)
-    }
+    if isOwn { state.before[slot] = nil } else { keep(slot) }
+  }
+
+  /// Keeps how an entry is listed, unless that was done since changes were reported last.
+  private func keep(_ slot: Projection.Slot) {
+    if state.before.index(forKey: slot) == nil { state.before.updateValue(listed(slot), forKey: slot) }
   }
 
   /// How an entry is listed now, nil when it is not.
@@ -347,9 +345,9 @@ public final class DirectoryView: Sendable {
   private func note(_ change: ChangeWatch.Change) {
     news { pending in
       switch change {
-      case .entry(let name, let movement):
+      case .entry(let name, let wasMoved):
         let copy = Name(copying: name)
-        if movement != .none { pending.moved.insert(copy) }
+        if wasMoved { pending.moved.insert(copy) }
         pending.names.insert(copy)
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
       case .content(let name):
@@ -393,9 +391,7 @@ public final class DirectoryView: Sendable {
     state.moved.formUnion(news.moved)
     if let rules = news.rules {
       if state.isRead, changes.isFollowed {
-        for slot in 0..<state.projection.slotLimit where state.before.index(forKey: slot) == nil {
-          state.before.updateValue(listed(slot), forKey: slot)
-        }
+        for slot in 0..<state.projection.slotLimit { keep(slot) }
       }
       (inspector, site) = rules
     }
@@ -406,7 +402,8 @@ public final class DirectoryView: Sendable {
     }
     if isOutdated { return try readAll() }
     if try haveTimesChanged() { return try readAll() }
-    var names = news.names.union(news.rewritten.filter(inspector.mayNameItself))
+    var names = news.names
+    if !news.rewritten.isEmpty { names.formUnion(news.rewritten.filter(inspector.mayNameItself)) }
     if inspector.metadata.isThere { names.formUnion(news.flagged) }
     for name in names {
       look(at: name)

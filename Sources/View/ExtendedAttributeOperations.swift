@@ -31,10 +31,8 @@ extension View {
     guard options.appleDouble == .merge else {
       return try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.list(into: buffer) }
     }
-    let names = try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.names() }
-    let own = Array(names.map { $0 + [0] }.joined())
-    let all = own + own.withUnsafeBytes { mergedNames(of: id, besides: $0) }
-    return try all.copied(into: buffer)
+    let own = try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.names() }
+    return try (own + mergedNames(of: id, besides: own)).flatMap { $0 + [0] }.copied(into: buffer)
   }
 
   /// (`setxattr`)
@@ -67,22 +65,29 @@ extension View {
     of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
   ) throws(Errno) -> R {
     let located = try locate(id)
-    let status = try fileStatus(located.rawValue)
-    if FileType(mode: status.st_mode) == .symlink, let location = nodes.location(of: id) {
+    return try withAttributes(of: id, at: located.rawValue, body)
+  }
+
+  private func withAttributes<R>(
+    of id: NodeID, at located: CInt, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
+  ) throws(Errno) -> R {
+    if let location = nodes.location(of: id), location.type == .symlink {
       // The magic link of a symlink's descriptor cannot be told from the symlink: go by its name.
       let parent = try directory(location.parent).directory
       return try location.name.withPointer { (name) throws(Errno) in
         try body(ExtendedAttributes(of: name, in: parent))
       }
     }
-    return try body(ExtendedAttributes(of: located.rawValue))
+    return try body(ExtendedAttributes(of: located))
   }
 
   private func changeAttributes(
     of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> Void
   ) throws(Errno) {
     let located = try locate(id)
-    try ownChanges.make(on: located.rawValue) { () throws(Errno) in try withAttributes(of: id, body) }
+    try ownChanges.make(on: located.rawValue) { () throws(Errno) in
+      try withAttributes(of: id, at: located.rawValue, body)
+    }
   }
 
   /// Finder info may have changed, and with it how the entry is listed.

@@ -153,7 +153,7 @@ extension View {
   /// The kernel has released a file.
   public func close(_ file: OpenFile) {
     // Before it is closed: from then on only its time tells that it was written here.
-    if file.mayWrite, let status = try? fileStatus(file.descriptor.rawValue) { ownChanges.note(status) }
+    if file.mayWrite { ownChanges.note(file.descriptor.rawValue) }
     openNodes.closed(file)
     if file.mayWrite { settle(file.node) }
   }

@@ -29,8 +29,7 @@ extension View {
   ///
   /// - Throws: ENODATA when the companion does not have it either, E2BIG for a fork larger than an attribute can be.
   func mergedAttribute(_ name: UnsafePointer<CChar>, of id: NodeID) throws(Errno) -> [UInt8] {
-    guard options.appleDouble == .merge,
-      let wanted = Merged.allCases.first(where: { strcmp(name, $0.name) == 0 }),
+    guard let wanted = Merged.allCases.first(where: { strcmp(name, $0.name) == 0 }),
       let companion = companionFile(of: id), let range = wanted.range(in: companion.header)
     else { throw Errno(rawValue: ENODATA) }
     guard range.count <= Self.largestAttribute else { throw Errno(rawValue: E2BIG) }
@@ -41,16 +40,15 @@ extension View {
     return Array(value.prefix(count))
   }
 
-  /// The names of the attributes that a file has by its companion, each with a NUL, but for those it has itself.
-  func mergedNames(of id: NodeID, besides own: UnsafeRawBufferPointer) -> [UInt8] {
-    guard options.appleDouble == .merge, let companion = companionFile(of: id) else { return [] }
-    let listed = own.split(separator: 0)
+  /// The names of the attributes that a file has by its companion, but for those it has itself.
+  func mergedNames(of id: NodeID, besides own: [[UInt8]]) -> [[UInt8]] {
+    guard let companion = companionFile(of: id) else { return [] }
     return Merged.allCases.filter { merged in
       guard let range = merged.range(in: companion.header), range.count <= Self.largestAttribute else {
         return false
       }
-      return !listed.contains { $0.elementsEqual(merged.name.utf8) }
-    }.flatMap { Array($0.name.utf8) + [0] }
+      return !own.contains { $0.elementsEqual(merged.name.utf8) }
+    }.map { Array($0.name.utf8) }
   }
 
   private struct CompanionFile: ~Copyable {

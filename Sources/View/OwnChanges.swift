@@ -20,18 +20,22 @@ final class OwnChanges: Sendable {
   private let state = Guarded(State())
   private let nodes: NodeTable
   private let openNodes: OpenNodes
+  private let isAsked: Bool
 
-  init(nodes: NodeTable, openNodes: OpenNodes) {
+  /// - Parameter isAsked: whether anybody will ask. Nobody tells of changes in a mirror.
+  init(nodes: NodeTable, openNodes: OpenNodes, isAsked: Bool) {
+    self.isAsked = isAsked
     self.nodes = nodes
     self.openNodes = openNodes
   }
 
   /// Runs a change of a file's attributes through the mount.
   func make<R: ~Copyable>(on descriptor: CInt, _ body: () throws(Errno) -> R) throws(Errno) -> R {
+    guard isAsked else { return try body() }
     let identity = FileIdentity(try fileStatus(descriptor))
     state.withLock { $0.underWay[identity, default: 0] += 1 }
     defer {
-      if let status = try? fileStatus(descriptor) { note(status) }
+      note(descriptor)
       state.withLock { state in
         let rest = state.underWay[identity]! - 1
         state.underWay[identity] = rest == 0 ? nil : rest
@@ -40,8 +44,9 @@ final class OwnChanges: Sendable {
     return try body()
   }
 
-  /// The mount is done with a file that it may have changed, whose status is now this.
-  func note(_ status: stat) {
+  /// The mount is done with an open file that it may have changed.
+  func note(_ descriptor: CInt) {
+    guard isAsked, let status = try? fileStatus(descriptor) else { return }
     state.withLock { state in
       let identity = FileIdentity(status)
       if state.times.updateValue(status.st_ctim, forKey: identity) == nil { state.order.append(identity) }

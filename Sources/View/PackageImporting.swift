@@ -117,7 +117,7 @@ extension View {
   ) throws(Errno) -> Descriptor {
     _ = try caller.act { () throws(Errno) in
       try systemCall {
-        faccessat(target.directory.descriptor, ".", W_OK | X_OK, 0x200 /* AT_EACCESS */)
+        faccessat(target.directory.descriptor, ".", W_OK | X_OK, AT_EACCESS)
       }
     }
     return try CName(place.name).withPointer { (name) throws(Errno) in
@@ -239,10 +239,10 @@ extension View {
     return (try? PackageStamp(of: Directory(descriptor: package.rawValue))) == stamp
   }
 
-  /// Neither the view nor the kernel may go on with what was there before.
-  private func noteChange(_ names: [Name], in parent: NodeID, _ view: DirectoryView) {
+  /// Neither the view nor the kernel, which was not asked for this change, may go on with what was there before.
+  func noteChange(_ names: [Name], in parent: NodeID, _ view: DirectoryView?) {
     for name in names {
-      view.reconcile(name)
+      view?.reconcile(name)
       onStaleName?(parent, name)
     }
   }

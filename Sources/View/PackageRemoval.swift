@@ -22,7 +22,7 @@ extension View {
       }
       _ = try caller.act { () throws(Errno) in
         try systemCall {
-          faccessat(directory.directory.descriptor, ".", W_OK | X_OK, 0x200 /* AT_EACCESS */)
+          faccessat(directory.directory.descriptor, ".", W_OK | X_OK, AT_EACCESS)
         }
       }
       let staged = try stage(name, of: directory)
@@ -49,7 +49,7 @@ extension View {
         }
       }
       if !isEmpty {
-        try systemCall { faccessat(current.rawValue, ".", W_OK | X_OK, 0x200 /* AT_EACCESS */) }
+        try systemCall { faccessat(current.rawValue, ".", W_OK | X_OK, AT_EACCESS) }
       }
       pending.append(contentsOf: subdirectories)
     }

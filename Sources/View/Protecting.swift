@@ -58,9 +58,9 @@ extension View {
   }
 
   /// A directory was made, or moved, to that name.
-  func noteApplication(_ name: Name, _ status: stat) {
+  func noteApplication(_ name: Name, _ identity: FileIdentity) {
     guard options.protectsAnything, name.bytes.suffix(4).elementsEqual(".app".utf8) else { return }
-    ownApplications.insert(FileIdentity(status))
+    ownApplications.insert(identity)
   }
 
   private func protection(in id: NodeID) throws(Errno) -> ProtectionPath {

@@ -98,10 +98,8 @@ extension View {
       if source.byDisplayName, typedOld != source.child.realName, let name = plan.newName, name == typed {
         showExtension(of: name, in: newHandle, newView, caller)
       }
-      if source.child.isDirectory, let name = plan.newName,
-        let status = CName(name).withPointer({ try? newHandle.status($0) })
-      {
-        noteApplication(name, status)
+      if source.child.isDirectory, let name = plan.newName, let movedIdentity {
+        noteApplication(name, movedIdentity)
       }
       // The kernel may know a package's directory by its real name, which it does not know to be gone.
       if source.facet == .packageFile {

@@ -31,17 +31,8 @@ public final class View: Sendable {
   /// What SOURCE lies on.
   public let fileSystem: FileSystemKind
 
-  /// The options in force, and what applies them. They are replaced together.
-  private final class Rules: Sendable {
-    let options: ViewOptions
-    let inspector: EntryInspector
-
-    init(options: ViewOptions, inspector: EntryInspector) {
-      self.options = options
-      self.inspector = inspector
-    }
-  }
-  private let rules: Guarded<Rules>
+  /// What applies the options in force.
+  private let inspectorInForce: Guarded<EntryInspector>
 
   /// The view of the directory `source`, which stays open until the view is gone: a mount point on top of it, or
   /// inside it, is never entered.
@@ -61,7 +52,7 @@ public final class View: Sendable {
     staging = Staging(in: handle)
     let options = options.resolved(Self.profile(options, of: handle.directory))
     let inspector = EntryInspector(options: options, root: handle.directory, logger: logger)
-    rules = Guarded(Rules(options: options, inspector: inspector))
+    inspectorInForce = Guarded(inspector)
     isPlainMirror = !options.profile.appliesRules
     fileSystem = FileSystemKind(of: handle.directory.descriptor)
     self.coherence = coherence.decided(for: handle.directory, on: fileSystem)
@@ -77,14 +68,14 @@ public final class View: Sendable {
     self.importsPackages = importsPackages && options.profile.appliesRules
     watch = try? ChangeWatch()
     changes = ViewChanges(watch: watch)
-    ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes)
+    ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes, isAsked: !isPlainMirror)
     inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
   }
 
   // MARK: Options
 
-  public var options: ViewOptions { rules.withLock { $0 }.options }
-  var inspector: EntryInspector { rules.withLock { $0 }.inspector }
+  public var options: ViewOptions { inspectorInForce.withLock { $0.options } }
+  var inspector: EntryInspector { inspectorInForce.withLock { $0 } }
 
   /// Shows everything by other options from now on. What is listed otherwise than before is told as changes.
   ///
@@ -95,8 +86,7 @@ public final class View: Sendable {
     if options == self.options { return }
     let inspector = EntryInspector(options: options, root: rootHandle.directory, logger: logger)
     inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
-    let replacement = Rules(options: options, inspector: inspector)
-    rules.withLock { $0 = replacement }
+    inspectorInForce.withLock { $0 = inspector }
     lookAgain { _ in true }
   }
 
@@ -191,6 +181,8 @@ public final class View: Sendable {
 
   /// Which part of the tree a directory is. What lies in a package is shown as it is.
   private func site(of id: NodeID) throws(Errno) -> Site {
+    let inspector = inspector
+    let options = inspector.options
     var names: [Name] = []
     var rules = DirectoryRules(options.rules, in: names)
     for location in try locations(to: id) {

@@ -1,5 +1,4 @@
 import BackingTree
-import CFuse
 import DisplayNames
 import Glibc
 import Logging
