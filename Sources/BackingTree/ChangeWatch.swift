@@ -13,18 +13,10 @@ public final class ChangeWatch: Sendable {
     fileprivate let serial: UInt64
   }
 
-  /// How an entry came or went.
-  public enum Movement: Sendable {
-    /// It was made or deleted.
-    case none
-    /// It was renamed to where it is, or away.
-    case here, away
-  }
-
   /// What a watched directory's owner is told.
   public enum Change {
-    /// The entry of that name came, went or was replaced.
-    case entry(UnsafePointer<CChar>, Movement)
+    /// The entry of that name came, went or was replaced; whether by a rename.
+    case entry(UnsafePointer<CChar>, wasMoved: Bool)
     /// The content of the entry of that name was written and closed.
     case content(UnsafePointer<CChar>)
     /// The attributes of the entry of that name changed, its extended ones included.
@@ -152,8 +144,7 @@ public final class ChangeWatch: Sendable {
   private static func change(_ mask: UInt32, _ name: UnsafePointer<CChar>) -> Change {
     if mask & UInt32(IN_CLOSE_WRITE) != 0 { return .content(name) }
     if mask & UInt32(IN_ATTRIB) != 0 { return .attributes(name) }
-    if mask & UInt32(IN_MOVED_TO) != 0 { return .entry(name, .here) }
-    return .entry(name, mask & UInt32(IN_MOVED_FROM) != 0 ? .away : .none)
+    return .entry(name, wasMoved: mask & UInt32(IN_MOVED_FROM | IN_MOVED_TO) != 0)
   }
 
   /// The handlers of one directory, or of all.

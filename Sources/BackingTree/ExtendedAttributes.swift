@@ -85,7 +85,7 @@ public struct ExtendedAttributes: ~Copyable {
     }
     do { _ = try listed.get() } catch {
       guard error == .outOfRange else { throw error }
-      for name in try names() { name.withCString(body) }
+      for name in try names() { name.withCName(body) }
     }
   }
 
@@ -126,10 +126,6 @@ public struct ExtendedAttributes: ~Copyable {
 }
 
 extension Array where Element == UInt8 {
-  fileprivate func withCString(_ body: (UnsafePointer<CChar>) -> Void) {
-    (self + [0]).withUnsafeBytes { body($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }
-  }
-
   /// `withUnsafeBytes` that keeps the error's type.
   package func withUnsafeBytesTyped<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E)
     -> R

@@ -29,9 +29,10 @@ extension FilePath {
 
   /// Opens a directory to work relative to it. (`open`, O_PATH | O_DIRECTORY | O_CLOEXEC)
   public func openDirectory() throws(Errno) -> Descriptor {
-    let descriptor = withPlatformString { open($0, dfs_O_PATH | dfs_O_DIRECTORY | O_CLOEXEC) }
-    if descriptor < 0 { throw Errno(rawValue: errno) }
-    return Descriptor(adopting: descriptor)
+    Descriptor(
+      adopting: try systemCall {
+        withPlatformString { open($0, dfs_O_PATH | dfs_O_DIRECTORY | O_CLOEXEC) }
+      })
   }
 }
 

@@ -109,11 +109,12 @@ public final class PackageLayout: Sendable {
     var entries = walk.entries
     var newest = FileTime.distantPast
     var end = Int64(start.count)
+    var followsData = false
     for index in entries.indices {
       entries[index].offset = end
       var member = Self.member(index, entries, names, extras)
       // Its value makes no difference to the length.
-      if index > 0, Self.dataLength(index - 1, entries, extras) > 0 { member.precedingSum = 0 }
+      if followsData { member.precedingSum = 0 }
       guard let head = member.headLength() else { throw Errno.overflow }
       entries[index].headLength = UInt32(head)
       let (data, overflow) = member.dataLength.addingReportingOverflow(padding(member.dataLength) + head)
@@ -122,6 +123,7 @@ public final class PackageLayout: Sendable {
       guard !overflow, !carry, next <= Int64.max - 4096 else { throw Errno.overflow }
       end = next
       newest = max(newest, entries[index].modified)
+      followsData = member.dataLength > 0
     }
     self.entries = entries
     newestModification = newest.timespec
@@ -151,14 +153,9 @@ public final class PackageLayout: Sendable {
   }
 
   /// Bytes of data that the stream has of a member, without filling.
-  func dataLength(_ index: Int) -> Int64 { Self.dataLength(index, entries, extras) }
-
-  private static func dataLength(
-    _ index: Int, _ entries: ContiguousArray<Entry>, _ extras: ContiguousArray<Extra>
-  ) -> Int64 {
+  func dataLength(_ index: Int) -> Int64 {
     let entry = entries[index]
-    if entry.link >= 0 { return 0 }
-    return entry.extra >= 0 ? extras[Int(entry.extra)].sparse?.dataLength ?? entry.size : entry.size
+    return entry.link >= 0 ? 0 : sparse(index)?.dataLength ?? entry.size
   }
 
   /// Whether a member's head tells the checksum of the data before it.
