@@ -48,15 +48,22 @@ let package = Package(
     .executableTarget(
       name: "bench",
       dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")]),
+    // What the tests with random inputs share.
+    .target(name: "Fuzzing", path: "Tests/Fuzzing"),
     .testTarget(name: "DisplayNamesTests", dependencies: ["DisplayNames"]),
-    .testTarget(name: "MacMetadataTests", dependencies: ["MacMetadata"]),
-    .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "DisplayNames"]),
+    .testTarget(name: "MacMetadataTests", dependencies: ["Fuzzing", "MacMetadata"]),
+    .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "DisplayNames", "Fuzzing"]),
     .testTarget(name: "BackingTreeTests", dependencies: ["BackingTree"]),
-    .testTarget(name: "PackageStreamTests", dependencies: ["PackageStream", "BackingTree"]),
+    .testTarget(
+      name: "PackageStreamTests",
+      dependencies: [
+        "BackingTree", "Fuzzing", "PackageStream", .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(
       name: "ViewTests",
       dependencies: [
-        "View", "DisplayNames", "BackingTree", .product(name: "SystemPackage", package: "swift-system"),
+        "View", "DisplayNames", "BackingTree", .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
       name: "MountTests",

@@ -19,10 +19,22 @@ public final class ChangeWatch: Sendable {
     case entry(UnsafePointer<CChar>, wasMoved: Bool)
     /// The content of the entry of that name was written and closed.
     case content(UnsafePointer<CChar>)
+    /// The content of the entry of that name was changed by somebody who still has it open.
+    case modification(UnsafePointer<CChar>)
     /// The attributes of the entry of that name changed, its extended ones included.
     case attributes(UnsafePointer<CChar>)
+    /// The attributes of the directory itself changed.
+    case itself
     /// Events were lost, or the directory itself is gone: nothing remembered of it holds.
     case everything
+
+    /// Whether this is neither about a file that is still being changed, nor about the directory itself alone.
+    public var isComplete: Bool {
+      switch self {
+      case .modification, .itself: false
+      default: true
+      }
+    }
   }
 
   private typealias Handler = @Sendable (Change) -> Void
@@ -70,7 +82,8 @@ public final class ChangeWatch: Sendable {
     _ directory: Directory, _ handler: @escaping @Sendable (Change) -> Void
   ) throws(Errno) -> Key {
     let mask = UInt32(
-      IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_ATTRIB | IN_ONLYDIR)
+      IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB
+        | IN_ONLYDIR)
     // The lock is held over the call: an event for the new key must find its handler.
     let result: Result<Key, Errno> = watches.withLock { watches in
       do throws(Errno) {
@@ -137,6 +150,8 @@ public final class ChangeWatch: Sendable {
         let name = (event + 16).assumingMemoryBound(to: CChar.self)
         let change = Self.change(mask, name)
         for handler in handlers(of: number) { handler(change) }
+      } else if mask & UInt32(IN_ATTRIB) != 0 {
+        for handler in handlers(of: number) { handler(.itself) }
       }
     }
   }
@@ -144,6 +159,7 @@ public final class ChangeWatch: Sendable {
   private static func change(_ mask: UInt32, _ name: UnsafePointer<CChar>) -> Change {
     if mask & UInt32(IN_CLOSE_WRITE) != 0 { return .content(name) }
     if mask & UInt32(IN_ATTRIB) != 0 { return .attributes(name) }
+    if mask & UInt32(IN_MODIFY) != 0 { return .modification(name) }
     return .entry(name, wasMoved: mask & UInt32(IN_MOVED_FROM | IN_MOVED_TO) != 0)
   }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 // In linux/fuse.h since 6.1.
@@ -55,6 +56,24 @@ int dfs_session_mount(struct fuse_session *session, const char *mount_point) {
   }
   dfs_passthrough_use(fuse_session_fd(session));
   return 0;
+}
+
+int dfs_notify_epoch(struct fuse_session *session) {
+  enum { NOTIFY_INC_EPOCH = 8 };
+  struct fuse_out_header notice = {.len = sizeof notice, .error = NOTIFY_INC_EPOCH};
+  return write(fuse_session_fd(session), &notice, sizeof notice) == sizeof notice ? 0 : errno;
+}
+
+int dfs_notify_expired(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length) {
+  enum { EXPIRE_ONLY = 1 };
+  struct {
+    struct fuse_out_header header;
+    uint64_t directory;
+    uint32_t length, flags;
+  } notice = {{.error = FUSE_NOTIFY_INVAL_ENTRY}, directory, length, EXPIRE_ONLY};
+  struct iovec pieces[] = {{&notice, sizeof notice}, {(void *)name, length + 1}};
+  notice.header.len = (uint32_t)(sizeof notice + length + 1);
+  return writev(fuse_session_fd(session), pieces, 2) == (ssize_t)notice.header.len ? 0 : errno;
 }
 
 size_t dfs_add_entry(void *buffer, size_t size, uint64_t inode, uint32_t type, int64_t next, const uint8_t *name,

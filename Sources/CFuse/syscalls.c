@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
@@ -91,5 +92,13 @@ void dfs_set_thread_umask(mode_t mask) {
   umask(mask);
 }
 
+void dfs_obey_quotas(void) {
+  struct __user_cap_header_struct process = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
+  if (syscall(SYS_capget, &process, own)) return;
+  own[0].effective &= ~(1u << CAP_SYS_RESOURCE);
+  own[0].permitted &= ~(1u << CAP_SYS_RESOURCE);
+  syscall(SYS_capset, &process, own);
+}
 
 pid_t dfs_fork(void) { return fork(); }

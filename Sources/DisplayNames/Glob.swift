@@ -30,7 +30,7 @@ struct Glob: Sendable, Hashable {
       case "[": tokens.append(try Self.set(&rest))
       case "\\":
         guard let next = rest.popFirst() else {
-          throw OptionError(description: "nothing follows the backslash at its end")
+          throw OptionError("nothing follows the backslash at its end")
         }
         tokens.append(.character(next.value))
       default: tokens.append(.character(scalar.value))
@@ -51,14 +51,14 @@ struct Glob: Sendable, Hashable {
       if rest.first == "-", let end = rest.dropFirst().first, end != "]" {
         rest.removeFirst(2)
         guard scalar.value <= end.value else {
-          throw OptionError(description: "the range \(scalar)-\(end) is the wrong way round")
+          throw OptionError("the range \(scalar)-\(end) is the wrong way round")
         }
         ranges.append(scalar.value...end.value)
       } else {
         ranges.append(scalar.value...scalar.value)
       }
     }
-    throw OptionError(description: "a ] is missing; write \\[ for the character itself")
+    throw OptionError("a ] is missing; write \\[ for the character itself")
   }
 
   /// Takes time in proportion to the product of both lengths at most.

@@ -42,7 +42,7 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
       guard let reason = allCases.first(where: { $0.ruleName.map { $0 == word } ?? false }) else {
         let names = allCases.compactMap(\.ruleName).joined(separator: ", ")
         throw OptionError(
-          description: "disabled-rules=\(value): \"\(word)\" is no rule; use some of: \(names)")
+          "disabled-rules=\(value): \"\(word)\" is no rule; use some of: \(names)")
       }
       reasons.insert(reason)
     }

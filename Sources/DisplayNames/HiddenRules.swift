@@ -66,8 +66,7 @@ public struct HiddenRules: Sendable {
     {
       return .containerSupport
     }
-    // A container shows its documents and, as one entry each, its other directories.
-    if place.contains(.cloudContainer), kind != .directory, kind != .package, applies(.containerSupport) {
+    if place.contains(.cloudContainer), applies(.containerSupport), !name.equals("Documents") {
       return .containerSupport
     }
     if place.contains(.macVolumeRoot) {

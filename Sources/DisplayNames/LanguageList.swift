@@ -9,7 +9,7 @@ public enum LanguageList {
     for text in value.split(separator: ":", omittingEmptySubsequences: false) {
       guard let tag = LanguageTag(text), tags.count < maximumCount else {
         throw OptionError(
-          description: "language=\(value): \"\(text)\" is not a language; use tags such as de, de-AT or "
+          "language=\(value): \"\(text)\" is not a language; use tags such as de, de-AT or "
             + "zh-Hant, at most \(maximumCount), separated by colons")
       }
       if !tags.contains(tag) { tags.append(tag) }

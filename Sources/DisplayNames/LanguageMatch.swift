@@ -15,11 +15,26 @@ public enum LanguageMatch {
   ) -> String? {
     let tables = Tables(available)
     let development = developmentRegion.flatMap(Self.tag(named:)) ?? LanguageTag(language: "en")
-    for tag in preferred {
-      if let found = tables.first(of: fallbacks(of: tag)) { return found }
-      if tag.language == "en" || tag.language == development.language { return nil }
+    if let found = asked(for: preferred, in: tables, stoppingAt: development) { return found.table }
+    if preferred.contains(where: { $0.language == "en" || $0.language == development.language }) {
+      return nil
     }
     return tables.first(of: fallbacks(of: development)) ?? tables.first(of: [LanguageTag(language: "en")])
+  }
+
+  /// The same without the languages that nobody has asked for, and how many are preferred to the one that is found.
+  public static func asked(for preferred: [LanguageTag], available: [String]) -> (rank: Int, table: String)? {
+    asked(for: preferred, in: Tables(available), stoppingAt: LanguageTag(language: "en"))
+  }
+
+  private static func asked(
+    for preferred: [LanguageTag], in tables: Tables, stoppingAt development: LanguageTag
+  ) -> (rank: Int, table: String)? {
+    for (rank, tag) in preferred.enumerated() {
+      if let found = tables.first(of: fallbacks(of: tag)) { return (rank, found) }
+      if tag.language == "en" || tag.language == development.language { return nil }
+    }
+    return nil
   }
 
   /// The tags whose tables somebody who prefers `tag` can read, best first.

@@ -25,14 +25,13 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
     for component in body.split(separator: "/", omittingEmptySubsequences: false) {
       if component.isEmpty || component == "." || component == ".." {
         throw OptionError(
-          description:
-            "the pattern \"\(text)\" names no entry: \"\(component)\" is not a name; paths begin at SOURCE")
+          "the pattern \"\(text)\" names no entry: \"\(component)\" is not a name; paths begin at SOURCE")
       }
       if component == "**" {
         if parts.last != .anyDirectories { parts.append(.anyDirectories) }
       } else {
         do throws(OptionError) { parts.append(.name(try Glob(component))) } catch {
-          throw OptionError(description: "the pattern \"\(text)\" cannot be used: \(error)")
+          throw OptionError("the pattern \"\(text)\" cannot be used: \(error)")
         }
       }
     }

@@ -16,11 +16,6 @@ public struct Place: OptionSet, Sendable, Hashable {
   public static let container = Place(rawValue: 1 << 4)
   /// The top of an application's iCloud container, of which only `Documents` is the user's.
   public static let cloudContainer = Place(rawValue: 1 << 5)
-  /// Whether a directory of that name in this place is one entry to the user, whatever it holds: all but the documents of
-  /// an iCloud container are "treated as data" ("File System Basics", iCloud File Storage Containers).
-  public func showsAsOne(_ name: Span<UInt8>) -> Bool {
-    contains(.cloudContainer) && !name.equals("Documents")
-  }
 
   /// Somewhere inside a package: nothing there is renamed, and packages within are plain directories.
   public static let insidePackage = Place(rawValue: 1 << 6)

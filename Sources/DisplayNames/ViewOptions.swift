@@ -30,11 +30,6 @@ public enum FinderInfoMode: String, CaseIterable, Sendable {
   case off
 }
 
-/// An option value that cannot be used. Its description says what can.
-public struct OptionError: Error, Sendable, Equatable, CustomStringConvertible {
-  public let description: String
-}
-
 /// The options that decide what the view looks like.
 public struct ViewOptions: Sendable, Equatable {
   public var extensions = ExtensionMode.hide
@@ -57,22 +52,29 @@ public struct ViewOptions: Sendable, Equatable {
 
   public init() {}
 
+  /// All of them that have a name, in the order of the manual page. `rules` and `places` have configuration files.
+  public static let named: [TextOption<ViewOptions>] = [
+    TextOption("language") { (options, value) throws(OptionError) in
+      options.languages = try LanguageList.parse(option: value)
+    },
+    .choice("extensions", \.extensions),
+    .choice("hidden", \.hidden),
+    .choice("packages", \.packages),
+    .choice("profile", \.profile),
+    .choice("finder-info", \.finderInfo),
+    .choice("appledouble", \.appleDouble),
+    .choice("domains", \.domains),
+    .toggle("desktop-names", \.readsDesktopNames),
+    TextOption("disabled-rules") { (options, value) throws(OptionError) in
+      options.disabledRules = try HiddenReason.parse(option: value)
+    },
+  ]
+
   /// Sets the option `name` from the text of `-o name=value`. False when this is no option of the view;
   /// throws when it is one and the value is not among those it allows.
   public mutating func set(_ name: String, to value: String) throws(OptionError) -> Bool {
-    switch name {
-    case "extensions": extensions = try Self.choice(name, value)
-    case "hidden": hidden = try Self.choice(name, value)
-    case "packages": packages = try Self.choice(name, value)
-    case "profile": profile = try Self.choice(name, value)
-    case "finder-info": finderInfo = try Self.choice(name, value)
-    case "appledouble": appleDouble = try Self.choice(name, value)
-    case "domains": domains = try Self.choice(name, value)
-    case "desktop-names": readsDesktopNames = try Self.isOn(name, value)
-    case "language": languages = try LanguageList.parse(option: value)
-    case "disabled-rules": disabledRules = try HiddenReason.parse(option: value)
-    default: return false
-    }
+    guard let option = Self.named.first(where: { $0.name == name }) else { return false }
+    try option.set(&self, value)
     return true
   }
 
@@ -97,20 +99,5 @@ public struct ViewOptions: Sendable, Equatable {
   /// What the directory at `path`, names from SOURCE on, is.
   public func place(ofPath path: [Name]) -> Place {
     places.reduce(profile.place(ofPath: path)) { $1.matches(path) ? $0.union($1.place) : $0 }
-  }
-
-  /// The value of a switch.
-  public static func isOn(_ name: String, _ value: String) throws(OptionError) -> Bool {
-    guard ["on", "off"].contains(value) else {
-      throw OptionError(description: "\(name)=\(value): not a value of this option; use one of: on, off")
-    }
-    return value == "on"
-  }
-
-  private static func choice<Value>(_ name: String, _ value: String) throws(OptionError) -> Value
-  where Value: RawRepresentable<String> & CaseIterable {
-    if let value = Value(rawValue: value) { return value }
-    let allowed = Value.allCases.map(\.rawValue).joined(separator: ", ")
-    throw OptionError(description: "\(name)=\(value): not a value of this option; use one of: \(allowed)")
   }
 }

@@ -26,9 +26,13 @@ enum Handle {
 
   /// The kernel has released what it had open.
   static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
-    if let file = file(info) {
-      request.server.passthrough.closed(file, for: request)
+    switch object(info) {
+    case let file as OpenFile:
+      request.server.passthrough.closed(file.node, for: request)
       request.view.close(file)
+    case let replayed as ReplayedOpen where replayed.isPassedThrough:
+      request.server.passthrough.closed(replayed.node, for: request)
+    default: break
     }
     disown(info)
   }

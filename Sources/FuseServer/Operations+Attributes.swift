@@ -7,18 +7,16 @@ extension Operations {
   static func addAttributes(to table: inout fuse_lowlevel_ops) {
     table.getattr = { raw, id, _ in
       let request = Request(raw: raw!)
-      do throws(Errno) { request.reply(attributes: try request.view.attributes(id)) } catch {
-        request.fail(error)
-      }
+      do throws(Errno) { try request.replyAttributes(of: id) } catch { request.fail(error) }
     }
     table.setattr = { raw, id, attributes, which, info in
       let request = Request(raw: raw!)
       do throws(Errno) {
-        if request.replayed != nil { return request.reply(attributes: try request.view.attributes(id)) }
-        let change = AttributeChange(attributes!.pointee, which: which)
-        let file = Handle.file(info)
-        request.reply(
-          attributes: try request.view.setAttributes(id, change, open: file, caller: request.caller))
+        if request.replayed == nil {
+          let change = AttributeChange(attributes!.pointee, which: which)
+          try request.view.setAttributes(id, change, open: Handle.file(info), caller: request.caller)
+        }
+        try request.replyAttributes(of: id)
       } catch { request.fail(error) }
     }
     table.statfs = { raw, id in

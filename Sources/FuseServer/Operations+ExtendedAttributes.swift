@@ -25,12 +25,17 @@ extension Operations {
       }
     }
     table.setxattr = { raw, id, name, value, size, flags in
-      Request(raw: raw!).perform { (view) throws(Errno) in
-        try view.setAttribute(id, name!, UnsafeRawBufferPointer(start: value, count: size), flags: flags)
+      let request = Request(raw: raw!)
+      request.perform { (view) throws(Errno) in
+        try view.setAttribute(
+          id, name!, UnsafeRawBufferPointer(start: value, count: size), flags: flags, caller: request.caller)
       }
     }
     table.removexattr = { raw, id, name in
-      Request(raw: raw!).perform { (view) throws(Errno) in try view.removeAttribute(id, name!) }
+      let request = Request(raw: raw!)
+      request.perform { (view) throws(Errno) in
+        try view.removeAttribute(id, name!, caller: request.caller)
+      }
     }
   }
 }

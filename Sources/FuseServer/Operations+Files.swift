@@ -9,10 +9,13 @@ extension Operations {
     table.open = { raw, id, info in
       let request = Request(raw: raw!)
       if request.replayed != nil {
-        info!.pointee.fh = Handle.own(ReplayedOpen())
         // Whatever else is open of the file stays as it is.
-        info!.pointee.direct_io = 1
-        if fuse_reply_open(raw, info) == -ENOENT { Handle.disown(info) }
+        let backing = request.server.passthrough.joined(id)
+        info!.pointee.direct_io = backing == 0 ? 1 : 0
+        info!.pointee.fh = Handle.own(ReplayedOpen(id, isPassedThrough: backing != 0))
+        // The kernel closes the backing file, too.
+        if backing != 0 { request.view.noteTold(id) }
+        if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
         return
       }
       do throws(Errno) {
@@ -34,6 +37,7 @@ extension Operations {
     table.create = { raw, parent, name, mode, info in
       let request = Request(raw: raw!)
       do throws(Errno) {
+        let view = request.view
         let flags = info!.pointee.flags
         let created =
           flags & dfs_O_TMPFILE == dfs_O_TMPFILE
@@ -46,6 +50,7 @@ extension Operations {
           request.view.forget(created.entry.id, count: 1)
           Handle.close(info, for: request)
         }
+        view.settle(created.entry, parent, name!)
       } catch { request.fail(error) }
     }
     table.release = { raw, _, info in

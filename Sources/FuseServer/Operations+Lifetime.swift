@@ -9,12 +9,15 @@ extension Operations {
       server.negotiate(&connection!.pointee)
     }
     table.forget = { raw, id, count in
-      Request(raw: raw!).view.forget(id, count: count)
+      let request = Request(raw: raw!)
+      request.view.forget(id, count: count)
+      request.server.memoryReturn.add(1)
       fuse_reply_none(raw)
     }
     table.forget_multi = { raw, count, forgets in
-      let view = Request(raw: raw!).view
-      for index in 0..<count { view.forget(forgets![index].ino, count: forgets![index].nlookup) }
+      let request = Request(raw: raw!)
+      for index in 0..<count { request.view.forget(forgets![index].ino, count: forgets![index].nlookup) }
+      request.server.memoryReturn.add(count)
       fuse_reply_none(raw)
     }
   }

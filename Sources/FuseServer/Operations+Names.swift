@@ -8,16 +8,21 @@ extension Operations {
   static func addNames(to table: inout fuse_lowlevel_ops) {
     table.lookup = { raw, parent, name in
       let request = Request(raw: raw!)
-      request.performEntry { (view) throws(Errno) in
-        try view.lookup(parent, name!)
-      } replaying: {
-        (answers) throws(Errno) in
-        try answers.lookup(parent, name!)
-      }
+      do throws(Errno) {
+        if let replayed = request.replayed {
+          return request.reply(try replayed.lookup(parent, name!).unkept, parent, name!)
+        }
+        var absence: CacheLease?
+        if let entry = try request.view.lookup(parent, name!, orAbsence: &absence) {
+          request.reply(entry, parent, name!)
+        } else {
+          request.replyAbsence(absence!, parent, name!)
+        }
+      } catch { request.fail(error) }
     }
     table.mknod = { raw, parent, name, mode, device in
       let request = Request(raw: raw!)
-      request.performEntry { (view) throws(Errno) in
+      request.performEntry(parent, name!) { (view) throws(Errno) in
         try view.makeNode(parent, name!, mode: mode, device: device, caller: request.caller)
       } replaying: { (answers) throws(Errno) in
         try answers.make(parent, name!)
@@ -25,7 +30,7 @@ extension Operations {
     }
     table.mkdir = { raw, parent, name, mode in
       let request = Request(raw: raw!)
-      request.performEntry { (view) throws(Errno) in
+      request.performEntry(parent, name!) { (view) throws(Errno) in
         try view.makeDirectory(parent, name!, mode: mode, caller: request.caller)
       } replaying: { (answers) throws(Errno) in
         try answers.make(parent, name!)
@@ -33,7 +38,7 @@ extension Operations {
     }
     table.symlink = { raw, target, parent, name in
       let request = Request(raw: raw!)
-      request.performEntry { (view) throws(Errno) in
+      request.performEntry(parent, name!) { (view) throws(Errno) in
         try view.makeSymlink(parent, name!, to: target!, caller: request.caller)
       } replaying: { (answers) throws(Errno) in
         try answers.make(parent, name!)
@@ -41,7 +46,7 @@ extension Operations {
     }
     table.link = { raw, id, parent, name in
       let request = Request(raw: raw!)
-      request.performEntry { (view) throws(Errno) in
+      request.performEntry(parent, name!) { (view) throws(Errno) in
         try view.link(id, to: parent, name!, caller: request.caller)
       }
     }

@@ -49,6 +49,11 @@ final class Passthrough: Sendable {
   func opened(_ file: OpenFile, for request: Request) -> CInt {
     let id = state.withLock { state -> CInt in
       let known = state.backings[file.node]
+      if known == nil, state.obstacle != nil {
+        // All opens are alike without that anybody remembers.
+        state.served += 1
+        return 0
+      }
       let id =
         known?.id ?? (state.obstacle == nil && !file.isSetID ? register(file, for: request, &state) : 0)
       state.backings[file.node] = Backing(id: id, opens: (known?.opens ?? 0) + 1)
@@ -59,15 +64,25 @@ final class Passthrough: Sendable {
     return id
   }
 
-  /// The file was closed by whom it was opened for.
-  func closed(_ file: OpenFile, for request: Request) {
+  /// A file is opened only for the kernel to tell of it. - Returns: the backing id of the node's other opens, with which
+  /// this one is counted; 0 when it is alone or those are not passed through.
+  func joined(_ node: NodeID) -> CInt {
     state.withLock { state in
-      guard let backing = state.backings[file.node] else { return }
+      guard let backing = state.backings[node], backing.id != 0 else { return 0 }
+      state.backings[node] = Backing(id: backing.id, opens: backing.opens + 1)
+      return backing.id
+    }
+  }
+
+  /// A file of the node was closed by whom it was opened for.
+  func closed(_ node: NodeID, for request: Request) {
+    state.withLock { state in
+      guard let backing = state.backings[node] else { return }
       guard backing.opens == 1 else {
-        state.backings[file.node] = Backing(id: backing.id, opens: backing.opens - 1)
+        state.backings[node] = Backing(id: backing.id, opens: backing.opens - 1)
         return
       }
-      state.backings[file.node] = nil
+      state.backings[node] = nil
       if backing.id != 0 { dfs_backing_close(request.raw, backing.id) }
     }
   }

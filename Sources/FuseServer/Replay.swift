@@ -28,12 +28,14 @@ final class Replay: @unchecked Sendable {
   let answers: ReplayAnswers
   private let view: View
   private let mountPoint: FilePath
+  private let notices: Notices
   private let queue = Guarded(Queue())
   private let wake = Semaphore()
   /// The file system that the mount is, once it has been seen.
   private var device: UInt64?
 
-  init(view: View, mountPoint: FilePath) {
+  init(view: View, mountPoint: FilePath, notices: Notices) {
+    self.notices = notices
     self.view = view
     self.mountPoint = mountPoint
     answers = ReplayAnswers(view: view)
@@ -124,6 +126,8 @@ final class Replay: @unchecked Sendable {
     let directory = try open(item.directory, below: root)
     answers.step = step
     defer { answers.step = .nothing }
+    // What the kernel answers by itself would be taken for what is done.
+    notices.expireNow(item.name, in: item.directory)
     try item.name.bytes.withCName { (name) throws(Errno) in
       try body(Directory(descriptor: directory.rawValue), name)
     }
@@ -150,6 +154,7 @@ final class Replay: @unchecked Sendable {
     do throws(Errno) {
       let target = try open(new.directory, below: root)
       try act(old, .renaming(from: old, to: new), below: root) { (directory, name) throws(Errno) in
+        notices.expireNow(new.name, in: new.directory)
         try new.name.bytes.withCName { (newName) throws(Errno) in
           try directory.rename(name, to: Directory(descriptor: target.rawValue), newName)
         }
@@ -162,14 +167,13 @@ final class Replay: @unchecked Sendable {
   }
 
   private func write(_ item: ListedItem, below root: Directory) {
-    guard item.type == .regular, item.facet == .plain else { return touch(item, below: root) }
-    do throws(Errno) {
-      try act(item, .touching, below: root) { (directory, name) throws(Errno) in
+    if item.type == .regular, item.facet == .plain {
+      try? act(item, .touching, below: root) { (directory, name) throws(Errno) in
         _ = try directory.open(name, O_WRONLY | O_NONBLOCK)
       }
-    } catch {
-      touch(item, below: root)
     }
+    // glib believes in no change of content that was not announced by one before the file was closed.
+    touch(item, below: root)
   }
 
   private func touch(_ item: ListedItem, below root: Directory) {

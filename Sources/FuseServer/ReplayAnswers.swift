@@ -72,7 +72,16 @@ final class ReplayAnswers: Sendable {
 }
 
 /// What the replaying thread has open: nothing.
-final class ReplayedOpen {}
+final class ReplayedOpen {
+  let node: NodeID
+  /// Whether it counts among the opens that the kernel serves.
+  let isPassedThrough: Bool
+
+  init(_ node: NodeID, isPassedThrough: Bool) {
+    self.node = node
+    self.isPassedThrough = isPassedThrough
+  }
+}
 
 extension ListedItem {
   fileprivate func isAt(_ parent: NodeID, _ name: UnsafePointer<CChar>) -> Bool {

@@ -4,7 +4,7 @@ import Glibc
 import SystemPackage
 import View
 
-/// A request of the kernel, to be answered exactly once.
+/// A request of the kernel, to be answered exactly once. It is gone when it is answered.
 struct Request {
   let raw: fuse_req_t
 
@@ -19,15 +19,33 @@ struct Request {
   func succeed() { fuse_reply_err(raw, 0) }
   func fail(_ error: Errno) { fuse_reply_err(raw, error.rawValue) }
 
-  func reply(_ entry: Entry) {
+  /// Answers with what a name in a directory stands for.
+  func reply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+    let view = view
     var out = parameters(entry)
-    // The kernel did not hear of it, so it will not forget it either.
-    if fuse_reply_entry(raw, &out) == -ENOENT { view.forget(entry.id, count: 1) }
+    if fuse_reply_entry(raw, &out) == -ENOENT {
+      // The kernel did not hear of it, so it will not forget it either.
+      view.forget(entry.id, count: 1)
+    }
+    view.settle(entry, parent, name)
   }
 
-  func reply(attributes: stat) {
-    var attributes = attributes
-    fuse_reply_attr(raw, &attributes, 0)
+  /// Answers that a name stands for nothing, which the kernel may keep.
+  func replyAbsence(_ lease: CacheLease, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+    let view = view
+    var out = fuse_entry_param()
+    out.entry_timeout = view.keptFor
+    fuse_reply_entry(raw, &out)
+    view.settle(lease, parent, name)
+  }
+
+  func replyAttributes(of id: NodeID) throws(Errno) {
+    let view = view
+    var (attributes, lease) = try view.leasedAttributes(id)
+    // Whoever looks at the mount point wants to know whether the mount answers.
+    let longest = id == NodeTable.root ? min(1, view.keptFor) : view.keptFor
+    fuse_reply_attr(raw, &attributes, lease == nil ? 0 : longest)
+    if let lease { view.settle(lease, of: id) }
   }
 
   func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {
@@ -35,14 +53,16 @@ struct Request {
     return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
   }
 
-  func parameters(_ entry: Entry) -> fuse_entry_param {
+  private func parameters(_ entry: Entry) -> fuse_entry_param {
     var out = fuse_entry_param()
     out.ino = entry.id
     out.generation = entry.generation
     out.attr = entry.attributes
-    out.attr_timeout =
-      entry.attributes.st_mode & S_IFMT == S_IFDIR ? server.caching.directoryAttributeTimeout : 0
-    out.entry_timeout = server.caching.entryTimeout
+    // What is told of a directory holds for the next question at least, which the kernel asks at once to see who may pass
+    // (it makes a tick of this).
+    let atOnce = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
+    out.attr_timeout = entry.attributesLease == nil ? atOnce : view.keptFor
+    out.entry_timeout = entry.nameLease == nil ? 0 : view.keptFor
     return out
   }
 
@@ -72,23 +92,20 @@ struct Request {
     } catch { fail(error) }
   }
 
-  /// Runs an operation that is answered with an entry.
-  func performEntry(_ body: (View) throws(Errno) -> Entry) {
-    do throws(Errno) { reply(try body(view)) } catch { fail(error) }
-  }
-
-  /// The same for an operation that may be a replayed one.
+  /// Runs an operation that is answered with what a name stands for afterwards.
   func performEntry(
-    _ body: (View) throws(Errno) -> Entry, replaying answer: (ReplayAnswers) throws(Errno) -> Entry
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ body: (View) throws(Errno) -> Entry
   ) {
-    do throws(Errno) {
-      if let replayed { reply(try answer(replayed)) } else { reply(try body(view)) }
-    } catch { fail(error) }
+    do throws(Errno) { reply(try body(view), parent, name) } catch { fail(error) }
   }
-}
 
-/// How long the kernel may answer from its own caches, in seconds.
-struct CachingPolicy: Sendable {
-  var entryTimeout: Double
-  var directoryAttributeTimeout: Double
+  /// The same for an operation that may be a replayed one. What is replayed the kernel must not keep: it is so for the
+  /// replaying thread alone.
+  func performEntry(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ body: (View) throws(Errno) -> Entry,
+    replaying answer: (ReplayAnswers) throws(Errno) -> Entry
+  ) {
+    guard let replayed else { return performEntry(parent, name, body) }
+    do throws(Errno) { reply(try answer(replayed).unkept, parent, name) } catch { fail(error) }
+  }
 }

@@ -13,4 +13,14 @@ final class Semaphore: @unchecked Sendable {
 
   func post() { sem_post(raw) }
   func wait() { while sem_wait(raw) != 0 {} }
+
+  /// Waits, but no longer than that.
+  func wait(milliseconds: Int) {
+    var end = timespec()
+    clock_gettime(CLOCK_REALTIME, &end)
+    let nanoseconds = end.tv_nsec + milliseconds * 1_000_000
+    end.tv_sec += nanoseconds / 1_000_000_000
+    end.tv_nsec = nanoseconds % 1_000_000_000
+    while sem_timedwait(raw, &end) != 0, errno == EINTR {}
+  }
 }

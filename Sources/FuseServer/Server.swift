@@ -8,7 +8,6 @@ import View
 /// A mounted view: the session with the kernel.
 public final class Server: @unchecked Sendable {
   public let view: View
-  let caching: CachingPolicy
   let logger: Logger
   let passthrough = Passthrough()
   private let wantsPassthrough: Bool
@@ -16,7 +15,7 @@ public final class Server: @unchecked Sendable {
   private let onReady: @Sendable () -> Void
   private let onStopping: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
-  private let staleNames = StaleNames()
+  let memoryReturn = MemoryReturn()
   /// Nil where nothing can be replayed. Set once by `run`, before any request can come.
   private(set) var replay: Replay?
   /// Set once by `run`, before any request can come.
@@ -50,9 +49,6 @@ public final class Server: @unchecked Sendable {
     wantsPassthrough = passthrough
     self.onReady = onReady
     logger = view.logger
-    // Every name is asked for again, as what it stands for may change with a sibling. What a look-up tells of a directory
-    // holds for the next question, which the kernel asks at once to see who may pass (it makes a tick of this).
-    caching = CachingPolicy(entryTimeout: 0, directoryAttributeTimeout: 0.001)
     operations = .allocate(capacity: 1)
     operations.initialize(to: Operations.table())
   }
@@ -62,13 +58,13 @@ public final class Server: @unchecked Sendable {
   /// Mounts, serves until the view is unmounted or the process is told to stop, and unmounts.
   ///
   /// - Parameters:
-  ///   - options: for libfuse and the kernel, each as `name` or `name=value`.
+  ///   - options: for libfuse and the kernel, each the bytes of `name` or `name=value`.
   ///   - debug: libfuse prints every request to standard error.
-  public func run(at mountPoint: FilePath, options: [String], debug: Bool) throws(MountError) {
-    var arguments = ["displayfs"]
-    if debug { arguments.append("-d") }
-    for option in options { arguments += ["-o", option] }
-    var cArguments: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+  public func run(at mountPoint: FilePath, options: [[UInt8]], debug: Bool) throws(MountError) {
+    let arguments =
+      (debug ? ["displayfs", "-d"] : ["displayfs"]).map { Array($0.utf8) }
+      + options.flatMap { [Array("-o".utf8), $0] }
+    var cArguments: [UnsafeMutablePointer<CChar>?] = arguments.map { $0.withCName { strdup($0) } } + [nil]
     defer { for argument in cArguments { free(argument) } }
     let userdata = Unmanaged.passUnretained(self).toOpaque()
     session = cArguments.withUnsafeMutableBufferPointer {
@@ -76,7 +72,8 @@ public final class Server: @unchecked Sendable {
         CInt(arguments.count), $0.baseAddress!, operations, MemoryLayout<fuse_lowlevel_ops>.size, userdata)
     }
     guard let session else {
-      throw MountError(description: "libfuse refused the options \(options.joined(separator: ","))")
+      let given = String(decoding: Array(options.joined(separator: ",".utf8)), as: UTF8.self)
+      throw MountError(description: "libfuse refused the options \(given)")
     }
     defer { fuse_session_destroy(session) }
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
@@ -86,13 +83,15 @@ public final class Server: @unchecked Sendable {
       dfs_guardian_start($0, CommandLine.argc, CommandLine.unsafeArgv)
     }
     defer { dfs_guardian_end(guardian) }
-    if !options.contains("ro") {
+    let notices = Notices(session: session, mountPoint: mountPoint)
+    if !options.contains(Array("ro".utf8)) {
       view.finishStaged()
-      replay = Replay(view: view, mountPoint: mountPoint)
+      replay = Replay(view: view, mountPoint: mountPoint, notices: notices)
     }
-    announceWhenAnswering(mountPoint)
-    let forgetting = Thread { [self] in staleNames.run(self.session!) }
-    view.onStaleName = { [staleNames] parent, name in staleNames.add(parent, name) }
+    let canAnnounce = announceWhenAnswering(mountPoint)
+    let returning = Thread { [memoryReturn, view] in memoryReturn.run(view) }
+    let forgetting = Thread { notices.run() }
+    view.startCaching(notices)
     view.startFollowing()
     let following = Thread { [view, replay] in view.follow { replay?.add($0) } }
     let replaying = replay.flatMap { replay in Thread { replay.run() } }
@@ -102,18 +101,27 @@ public final class Server: @unchecked Sendable {
       $0.thread = pthread_self()
       return !$0.isStopping
     }
-    let result = isWanted ? dfs_session_loop(session, UInt32(Self.threads), 0) : 0
+    let result =
+      !canAnnounce ? -EAGAIN : isWanted ? dfs_session_loop(session, UInt32(Self.threads), 0) : 0
     loop.withLock { $0.session = nil }
     onStopping()
     view.stopFollowing()
     following?.join()
     fuse_session_unmount(session)
     // What these wait for fails at the latest now that nobody answers any more.
-    staleNames.end()
+    notices.end()
     forgetting?.join()
+    memoryReturn.end()
+    returning?.join()
     replay?.end()
     replaying?.join()
     view.settleImports()
+    // libfuse says no more when it cannot make the first of its threads.
+    if result == -EAGAIN || result == -1 {
+      throw MountError(
+        description: "no thread can be made to serve the mount: raise the limit of processes (ulimit -u) of this user, or "
+          + "pids.max of this control group")
+    }
     if result < 0 {
       throw MountError(description: "the session with the kernel broke: \(Errno(rawValue: -result))")
     }
@@ -184,7 +192,9 @@ public final class Server: @unchecked Sendable {
 
   /// Asks the mount from a thread of its own: the kernel lets that wait until the session is complete, so the answer
   /// is what the first user will get.
-  private func announceWhenAnswering(_ mountPoint: FilePath) {
+  ///
+  /// - Returns: whether there was a thread left for it.
+  private func announceWhenAnswering(_ mountPoint: FilePath) -> Bool {
     let asking = Thread { [onReady] in
       do throws(Errno) { _ = try mountPoint.stat() } catch {
         guard error == .permissionDenied else { return }
@@ -192,5 +202,6 @@ public final class Server: @unchecked Sendable {
       onReady()
     }
     asking?.detach()
+    return asking != nil
   }
 }

@@ -1,18 +1,37 @@
 import BackingTree
 import CFuse
 import Glibc
+import View
 
 /// What a mount tells of itself: the extended attribute ``attribute`` of its root, one `name: value` on each line.
-enum Statistics {
+public enum Statistics {
   /// Reserved by the mount; `displayfs status` asks for it.
-  static let attribute = "user.displayfs.status"
+  static let attribute = ViewStatus.attribute
+
+  /// The names of lines that count since the mount was made: what they grow by says what happens now. `requests` counts
+  /// each kind.
+  public static let counters: Set = [
+    "opens passed through", "opens served by the daemon", "listings asked for", "listings read",
+    "packages asked for", "packages walked", "requests",
+  ]
 
   static func report(of server: Server) -> [UInt8] {
+    let view = server.view
     let lines =
       server.passthrough.report + [
-        ("known files", "\(server.view.nodes.count)"), ("memory", memory), ("requests", requests),
+        ("changes told", changesTold(by: server)),
+        ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.listingsKept)"),
+        ("listings asked for", "\(view.listings.asked)"), ("listings read", "\(view.listings.fetched)"),
+        ("packages asked for", "\(view.packageMeasures.asked)"),
+        ("packages walked", "\(view.packageMeasures.fetched)"), ("memory", memory), ("requests", requests),
       ]
     return Array(lines.map { "\($0.0): \($0.1)\n" }.joined().utf8)
+  }
+
+  /// Whether programs that watch the mount are told of changes made beneath it.
+  private static func changesTold(by server: Server) -> String {
+    if !server.view.options.profile.appliesRules { return "no: a mirror has nothing to compare" }
+    return server.replay == nil ? "no: the mount is read-only" : "yes"
   }
 
   /// What the daemon occupies (proc(5), the second number of `statm`, in pages).

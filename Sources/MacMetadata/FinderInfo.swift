@@ -50,10 +50,12 @@ extension FinderInfo {
     case netatalk
     /// Samba with `fruit:metadata=stream` and streams_xattr.
     case sambaStream
+    /// The same with streams_depot: a file of ``SambaDepot``.
+    case sambaDepot
     /// The contents of `._name`, or of netatalk 2's `.AppleDouble/name`.
     case appleDouble
 
-    /// The extended attribute, nil for the one store that is a file.
+    /// The extended attribute, nil for the stores that are files.
     public var attribute: String? {
       switch self {
       case .plain: "user.com.apple.FinderInfo"
@@ -61,7 +63,7 @@ extension FinderInfo {
       case .bare: "com.apple.FinderInfo"
       case .netatalk: "user.org.netatalk.Metadata"
       case .sambaStream: "user.DosStream.AFP_AfpInfo:$DATA"
-      case .appleDouble: nil
+      case .sambaDepot, .appleDouble: nil
       }
     }
 
@@ -74,7 +76,7 @@ extension FinderInfo {
         range = bytes.count == FinderInfo.size ? 0..<FinderInfo.size : nil
       case .netatalk:
         range = bytes.count == 402 ? AppleDouble(bytes)?.finderInfo : nil
-      case .sambaStream:
+      case .sambaStream, .sambaDepot:
         // 60 bytes as AFP defines them, and the NUL that streams_xattr appends.
         let signed = bytes.starts(with: Array("AFP\0".utf8) + [0, 0, 1, 0])
         range = signed && (bytes.count == 60 || bytes.count == 61) ? 16..<16 + FinderInfo.size : nil

@@ -92,11 +92,14 @@ public final class PackageLayout: Sendable {
   /// - Parameters:
   ///   - package: the package's directory; the caller needs to be able to read it and everything in it.
   ///   - type: the uniform type identifier that the stream's header names.
+  ///   - omitted: entries of the package's own directory that are left out.
   /// - Throws: EINVAL when `type` is none; EIO when the package changes meanwhile; EOVERFLOW when a part has more than
   ///   1 MiB of attributes and names or the stream is longer than a file can be; and the errno of the calls.
-  public convenience init(of package: Directory, type: String) throws(Errno) {
+  public convenience init(
+    of package: Directory, type: String, omitting omitted: Set<[UInt8]> = []
+  ) throws(Errno) {
     guard let start = GlobalHeader.bytes(type: type) else { throw Errno.invalidArgument }
-    var walk = PackageWalk(package: package)
+    var walk = PackageWalk(package: package, omitting: omitted)
     try walk.run()
     try self.init(walk, start: start)
   }

@@ -23,8 +23,9 @@ public struct PackageStamp: Hashable, Sendable {
 
   /// Looks at every part of a package.
   ///
+  /// - Parameter omitted: as for ``PackageLayout``.
   /// - Throws: the errno of the calls; EIO when the package changes meanwhile.
-  public init(of package: Directory) throws(Errno) {
+  public init(of package: Directory, omitting omitted: Set<[UInt8]> = []) throws(Errno) {
     self.init()
     add(try package.status())
     var directories: [[UInt8]] = [[]]
@@ -38,6 +39,7 @@ public struct PackageStamp: Hashable, Sendable {
       }
       let directory = Directory(descriptor: opened.rawValue)
       try forEachEntry(of: opened.rawValue) { (entry) throws(Errno) in
+        if path.isEmpty, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
         let status: stat
         do throws(Errno) { status = try directory.status(entry.cName) } catch { throw error.afterLooking }
         add(status)

@@ -10,6 +10,8 @@ struct PackageWalk {
   private(set) var stamp = PackageStamp()
 
   private let package: Directory
+  /// The entries of the package's own directory that are none of its parts.
+  private let omitted: Set<[UInt8]>
   /// The first member of each file that has several names, by identity.
   private var firstNames: [FileIdentity: Int32] = [:]
 
@@ -20,7 +22,10 @@ struct PackageWalk {
     let hasMoreNames: Bool
   }
 
-  init(package: Directory) { self.package = package }
+  init(package: Directory, omitting omitted: Set<[UInt8]>) {
+    self.package = package
+    self.omitted = omitted
+  }
 
   /// Depth first with a stack of its own: neither the call stack nor the number of descriptors grows with the depth.
   mutating func run() throws(Errno) {
@@ -45,6 +50,7 @@ struct PackageWalk {
     let opened = try open(path, entry)
     var ranges: [Range<Int>] = []
     try forEachEntry(of: opened.rawValue) { (entry) throws(Errno) in
+      if path.isEmpty, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
       let start = names.count
       names.append(contentsOf: entry.name)
       ranges.append(start..<names.count)

@@ -23,21 +23,49 @@ public struct AttributeChange: Sendable {
 extension View {
   /// The status of a node as the view shows it.
   public func attributes(_ id: NodeID) throws(Errno) -> stat {
-    let (status, location) = try status(of: id)
-    guard let location, location.facet == .packageFile else { return present(status) }
-    let parent = try directory(location.parent).directory
-    return location.name.withPointer { present(status, facet: .packageFile, name: $0, in: parent) }
+    try attributesInPlace(id).attributes
   }
 
-  /// The backing status of a node, checked to be the file that the node stands for.
-  func status(of id: NodeID) throws(Errno) -> (stat, NodeTable.Location?) {
-    if id == NodeTable.root { return (try rootHandle.directory.status(), nil) }
+  private func attributesInPlace(_ id: NodeID) throws(Errno) -> (attributes: stat, isInPlace: Bool) {
+    let (status, location, isInPlace) = try status(of: id)
+    guard let location, location.facet == .packageFile else {
+      return (present(status), isInPlace)
+    }
+    let parent = try directory(location.parent).directory
+    return (location.name.withPointer { present(status, facet: .packageFile, name: $0, in: parent) }, isInPlace)
+  }
+
+  /// The same, with a lease where the kernel may keep them.
+  public func leasedAttributes(_ id: NodeID) throws(Errno) -> (stat, CacheLease?) {
+    guard let location = nodes.location(of: id), location.facet == .plain else {
+      // The root has no location's type; it is a directory.
+      return (try attributes(id), nil)
+    }
+    // A directory's attributes change with what is in it; those of other files are told of where they are.
+    let watched = id == NodeTable.root || location.type == .directory ? id : location.parent
+    let handle = try? directory(watched)
+    let lease: CacheLease? = if let handle { cached.lease(watched, handle) } else { nil }
+    let (attributes, isInPlace) = try attributesInPlace(id)
+    guard let handle, isInPlace,
+      watched == id || mayKeepAttributes(of: attributes, facet: .plain, in: handle)
+    else {
+      return (attributes, nil)
+    }
+    return (attributes, lease)
+  }
+
+  /// The backing status of a node, checked to be the file that the node stands for, and whether that is where it was seen
+  /// last.
+  private func status(
+    of id: NodeID
+  ) throws(Errno) -> (status: stat, location: NodeTable.Location?, isInPlace: Bool) {
+    if id == NodeTable.root { return (try rootHandle.directory.status(), nil, true) }
     let location = nodes.location(of: id)
     if let location {
       do throws(Errno) {
         let parent = try directory(location.parent)
         let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
-        if location.isOf(status) { return (status, location) }
+        if location.isOf(status) { return (status, location, true) }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error
@@ -45,15 +73,15 @@ extension View {
       }
     }
     // Its name is gone or stands for another file now. What is open still answers.
-    if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), location) }
-    if let handle = handles.handle(of: id) { return (try handle.directory.status(), location) }
+    if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), location, false) }
+    if let handle = handles.handle(of: id) { return (try handle.directory.status(), location, false) }
     throw .staleNFSFileHandle
   }
 
-  /// Changes a node's attributes. - Returns: the attributes afterwards.
+  /// Changes a node's attributes.
   public func setAttributes(
     _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, caller: Caller
-  ) throws(Errno) -> stat {
+  ) throws(Errno) {
     try refuseAltering(id)
     let isPackage = nodes.location(of: id)?.facet == .packageFile
     // A package has no content of its own to cut: it is replaced as a whole or changed inside its directory.
@@ -61,19 +89,31 @@ extension View {
     let change = isPackage ? try news(of: change, to: id) : change
     let located = try locate(id)
     let path = "/proc/self/fd/\(located.rawValue)"
+    // By the caller, although the kernel has looked whether they may: it believes what it last heard of an open file, and
+    // that may be somebody else's since.
     try ownChanges.make(on: located.rawValue) { () throws(Errno) in
       if change.user != nil || change.group != nil {
-        try systemCall {
-          fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
+        _ = try caller.act { () throws(Errno) in
+          try systemCall {
+            fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
+          }
         }
       }
       if let mode = change.mode {
         // Search permission follows read permission, or the package could not be read any more.
         let effective = isPackage ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
-        try systemCall { chmod(path, effective & 0o7777) }
+        let lost = try fileStatus(located.rawValue).st_mode & 0o7777 ^ effective & 0o7777
+        if lost & ~effective & (S_ISUID | S_ISGID) == lost {
+          // Whoever writes to a file takes these bits from it, whosever it is.
+          try systemCall { chmod(path, effective & 0o7777) }
+        } else {
+          _ = try caller.actForMode(mode) { () throws(Errno) in
+            try systemCall { chmod(path, effective & 0o7777) }
+          }
+        }
       }
       if let size = change.size {
-        // By the caller: whether set-user-ID bits stay depends on who cuts.
+        // Whether set-user-ID bits stay depends on who cuts.
         try caller.act { () throws(Errno) in
           if let file {
             try setSize(file.descriptor.rawValue, size)
@@ -84,10 +124,9 @@ extension View {
       }
       if change.accessed != nil || change.modified != nil {
         let times = [Self.timespec(change.accessed), Self.timespec(change.modified)]
-        try systemCall { utimensat(AT_FDCWD, path, times, 0) }
+        _ = try caller.act { () throws(Errno) in try systemCall { utimensat(AT_FDCWD, path, times, 0) } }
       }
     }
-    return try attributes(id)
   }
 
   /// What of a change is not already shown of a package. Programs that copy give the copy the mode and time of the

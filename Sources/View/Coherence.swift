@@ -1,6 +1,14 @@
 import BackingTree
 import Glibc
 
+/// What another displayfs says of itself.
+public enum ViewStatus {
+  /// The extended attribute of the root of a mount that holds its status, one `name: value` on each line.
+  public static let attribute = "user.displayfs.status"
+  /// The line of a mount that tells programs that watch it of what changes beneath.
+  public static let tells = "changes told: yes"
+}
+
 /// How changes that are made directly in the backing tree are noticed.
 public struct Coherence: Sendable {
   public enum Mode: String, CaseIterable, Sendable {
@@ -27,10 +35,11 @@ public struct Coherence: Sendable {
   /// With `auto` decided for a tree.
   func decided(for source: Directory, on fileSystem: FileSystemKind) -> Coherence {
     guard mode == .auto else { return self }
-    // A displayfs tells its watchers of everything.
-    let isView =
-      ExtendedAttributes(of: source.descriptor).value("user.displayfs.status", limit: 65_536) != nil
-    let isTold = isView || !fileSystem.changesUnseen
+    // A displayfs tells its watchers of everything where it says so.
+    let status = ExtendedAttributes(of: source.descriptor).value(ViewStatus.attribute, limit: 65_536) ?? []
+    let isTold =
+      !fileSystem.changesUnseen
+      || status.split(separator: 0x0a).contains { $0.elementsEqual(ViewStatus.tells.utf8) }
     return Coherence(mode: isTold ? .watch : .timeout, timeout: timeout)
   }
 }

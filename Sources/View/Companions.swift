@@ -82,10 +82,10 @@ extension View {
       try CName(companion).withPointer { (name) throws(Errno) in
         let status = try place.directory.status(name)
         try caller.act { () throws(Errno) in try place.directory.directory.unlink(name) }
-        nodes.removed(
+        let given = nodes.removed(
           FileIdentity(status), facet: .plain, from: place.id, name: name, isLast: status.st_nlink <= 1)
+        noteChange([companion], in: place.id, place.view, isKnown: !given.isEmpty)
       }
-      noteChange([companion], in: place.id, place.view)
     }
   }
 
@@ -94,26 +94,26 @@ extension View {
     _ caller: Caller
   ) {
     follow(from) { () throws(Errno) in
-      try CName(from).withPointer { (from) throws(Errno) in
-        try CName(to).withPointer { (to) throws(Errno) in
-          let moved = try old.directory.status(from)
-          let replaced = try? new.directory.status(to)
+      try CName(from).withPointer { (fromName) throws(Errno) in
+        try CName(to).withPointer { (toName) throws(Errno) in
+          let moved = try old.directory.status(fromName)
+          let replaced = try? new.directory.status(toName)
           try caller.act { () throws(Errno) in
-            try old.directory.directory.rename(from, to: new.directory.directory, to, flags)
+            try old.directory.directory.rename(fromName, to: new.directory.directory, toName, flags)
           }
+          var given: NodeTable.GivenNames = []
           if let replaced {
-            if flags.contains(.exchange) {
-              nodes.moved(FileIdentity(replaced), facet: .plain, to: old.id, name: from)
-            } else {
-              nodes.removed(
-                FileIdentity(replaced), facet: .plain, from: new.id, name: to, isLast: replaced.st_nlink <= 1)
-            }
+            given =
+              flags.contains(.exchange)
+              ? nodes.moved(FileIdentity(replaced), facet: .plain, to: old.id, name: fromName)
+              : nodes.removed(
+                FileIdentity(replaced), facet: .plain, from: new.id, name: toName, isLast: replaced.st_nlink <= 1)
           }
-          nodes.moved(FileIdentity(moved), facet: .plain, to: new.id, name: to)
+          given.formUnion(nodes.moved(FileIdentity(moved), facet: .plain, to: new.id, name: toName))
+          noteChange([from], in: old.id, old.view, isKnown: !given.isEmpty)
+          noteChange([to], in: new.id, new.view, isKnown: false)
         }
       }
-      noteChange([from], in: old.id, old.view)
-      noteChange([to], in: new.id, new.view)
     }
   }
 

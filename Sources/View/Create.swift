@@ -18,6 +18,7 @@ extension View {
   public func create(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
+    try refuseTheLastDescriptors()
     do throws(Errno) { return try createOnce(parent, name, mode: mode, flags: flags, caller: caller) } catch {
       guard releaseDescriptors(after: error) else { throw error }
       return try createOnce(parent, name, mode: mode, flags: flags, caller: caller)
@@ -42,6 +43,7 @@ extension View {
       else { throw .fileNameTooLong }
       let realName = CName(real)
       let mustBeNew = exclusive || options.hidden == .deny
+      var lease = lease(parent, directory)
       let openFlags = backingFlags(flags) | O_CREAT | (mustBeNew ? O_EXCL : flags & O_EXCL)
       let descriptor: Descriptor
       do throws(Errno) {
@@ -56,6 +58,7 @@ extension View {
         // A symlink, which it is the kernel's to follow.
         throw error == .tooManySymbolicLinkLevels ? .staleNFSFileHandle : error
       }
+      lease?.noteOwnChange()
       let status = try fileStatus(descriptor.rawValue)
       guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
       if let remembered, real == remembered.realName {
@@ -66,7 +69,7 @@ extension View {
       noteMarker(real, in: parent)
       let found = Found(
         directory: directory, realName: realName, status: status, facet: .plain)
-      let entry = entry(found, in: parent)
+      let entry = entry(found, in: parent, byRealName: real == typed, lease: lease)
       let file = OpenFile(
         descriptor: descriptor, node: entry.id, flags: flags, mode: found.status.st_mode,
         isHeardOfWhenClosed: realName.withPointer { isHeardOfWhenClosed($0, found.status) })
@@ -83,7 +86,7 @@ extension View {
     let status = try resolved.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
     guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
     let found = Found(directory: directory, realName: resolved.realName, status: status, facet: .plain)
-    let entry = entry(found, in: parent)
+    let entry = entry(found, in: parent, byRealName: !resolved.byDisplayName)
     do throws(Errno) {
       return CreatedFile(entry: entry, file: try open(entry.id, flags: flags, caller: caller))
     } catch {
@@ -160,8 +163,10 @@ extension View {
           try systemCall { dfs_empty_path_link(located.rawValue, directory.directory.descriptor, name) }
         }
       }
+      cached.noteOwnChange(in: parent)
       if let remembered, real == remembered.realName { forgetRemembered(typed, in: parent, caller: caller) }
       view?.reconcile(real)
+      if let location { forgetNames(of: location) }
       if let companion {
         let place = CompanionPlace(directory: directory, id: parent, view: view)
         linkCompanion(companion.name, in: companion.directory, to: real, in: place, caller)
@@ -169,7 +174,7 @@ extension View {
       return entry(
         Found(
           directory: directory, realName: realName, status: try fileStatus(located.rawValue), facet: .plain),
-        in: parent)
+        in: parent, byRealName: real == typed)
     }
   }
 
@@ -182,12 +187,14 @@ extension View {
       if resolve(name, in: view) != nil { throw .fileExists }
       try refuseIfDenied(real, in: view)
       try refuseAdding(to: parent)
+      var lease = lease(parent, directory)
       do throws(Errno) {
         try caller.actForMode(mode) { () throws(Errno) in try act(directory.directory) }
       } catch {
         if error == .fileExists { view?.reconcile(real) }
         throw error
       }
+      lease?.noteOwnChange()
       view?.reconcile(real)
       noteMarker(real, in: parent)
       let status = try directory.status(name)
@@ -196,10 +203,12 @@ extension View {
       noteApplication(real, FileIdentity(status))
       // What was made may be a package at once (`mkdir Letter.rtfd`). The kernel demands a directory from mkdir; it
       // learns of the package when it asks again.
+      let isPackage = type == .directory && !isPlainMirror && inspector.mayBePackage(name)
       return entry(
         Found(
-          directory: directory, realName: CName(copying: name), status: status, facet: .plain),
-        in: parent)
+          directory: directory, realName: CName(copying: name), status: status, facet: .plain,
+          isNameKept: !isPackage),
+        in: parent, lease: lease)
     }
   }
 
@@ -251,10 +260,17 @@ extension View {
       let location = nodes.location(of: parent)
     else { return }
     currentView(of: location.parent)?.noteInside(location.name.name)
+    forgetNames(of: location)
     guard name == "Info.plist", location.name.name == "Contents",
       let above = nodes.location(of: location.parent)
     else { return }
     currentView(of: above.parent)?.noteInside(above.name.name)
+    forgetNames(of: above)
+  }
+
+  /// What the names of an entry stand for is about to change, or how many they are.
+  func forgetNames(of location: NodeTable.Location) {
+    cached.forget([(location.parent, location.name.name)])
   }
 }
 

@@ -22,22 +22,31 @@ public final class DirectoryView: Sendable {
     /// The names of what `._name` files are beside, whether that is there or not.
     var accompanied: Set<Name> = []
     var isRead = false
-    /// When each directory in it last changed, where there is no watch: a marker that appears inside one changes how
+    /// When each directory in it last changed, where times are compared: a marker that appears inside one changes how
     /// it is listed.
     var insideChanged: [Projection.Slot: FileTimes] = [:]
     /// The watches on what is inside an entry and says how it is listed.
     var inside: [Projection.Slot: [(path: [UInt8], key: ChangeWatch.Key)]] = [:]
     /// The watch on what says which of a home's directories are the user directories.
     var userDirectories: ChangeWatch.Key?
+    /// The watch on what netatalk 2 keeps here.
+    var netatalk: ChangeWatch.Key?
     /// The times at the last look, where they are compared, and when that was.
     var times: FileTimes?
     var compared: UInt64 = 0
+    /// Whether others may have changed something without that these times tell: in the same tick of the file system's
+    /// clock, or while something was changed through the mount.
+    var mayHaveMissed = false
+    /// When the directories in it were last looked at for changes inside.
+    var comparedInside: UInt64 = 0
     /// How the entries were listed that have been looked at since changes were reported last; nil was not listed.
     var before: [Projection.Slot: ListedItem?] = [:]
     /// The version of the projection that was listed to somebody who kept the listing.
     var listedVersion: UInt64?
     /// The real names that the news say were renamed, for as long as they are looked at.
     var moved: Set<Name> = []
+    /// Display names that stand for something else, or for nothing, because of what was done to others through the mount.
+    var displaced: [(slot: Projection.Slot, name: Name)] = []
   }
 
   /// What the watch has told since the last look. Its lock is never held while another is taken.
@@ -63,11 +72,13 @@ public final class DirectoryView: Sendable {
   private let watch: ChangeWatch?
   private let changes: ViewChanges
   private let ownChanges: OwnChanges
+  private let listings: Tally
+  private let cached: CachedDirectories
   nonisolated(unsafe) private var watchKey: ChangeWatch.Key?
 
   init(
     node: NodeID, handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?,
-    recheck: UInt64?, changes: ViewChanges, ownChanges: OwnChanges
+    recheck: UInt64?, changes: ViewChanges, ownChanges: OwnChanges, listings: Tally, cached: CachedDirectories
   ) {
     self.node = node
     self.handle = handle
@@ -77,15 +88,22 @@ public final class DirectoryView: Sendable {
     self.recheck = recheck
     self.changes = changes
     self.ownChanges = ownChanges
+    self.listings = listings
+    self.cached = cached
     inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
-    watchKey = try? watch.watch(handle.directory) { [weak self] change in self?.note(change) }
+    do throws(Errno) {
+      watchKey = try watch.watch(handle.directory) { [weak self] change in self?.note(change) }
+    } catch { lacksWatch = error == .noSpace }
   }
+
+  /// Whether the user's watches were used up when it was made.
+  nonisolated(unsafe) private(set) var lacksWatch = false
 
   deinit {
     if let watchKey { watch?.stop(watchKey) }
     for source in state.inside.values.joined() { watch?.stop(source.key) }
-    if let key = state.userDirectories { watch?.stop(key) }
+    for key in [state.userDirectories, state.netatalk] { key.map { watch?.stop($0) } }
   }
 
   /// Runs `body` with the projection as the directory is now.
@@ -126,6 +144,16 @@ public final class DirectoryView: Sendable {
     return try body()
   }
 
+  /// The names under which entries are listed that are not their real names, as of the last look.
+  var displayNames: [Name] {
+    lock.lock()
+    defer { unlock() }
+    return (0..<state.projection.slotLimit).compactMap { slot in
+      guard let item = listed(slot), item.name != item.realName else { return nil }
+      return item.name
+    }
+  }
+
   /// The projection, for code that runs inside `changing`.
   var projection: Projection { state.projection }
 
@@ -136,6 +164,11 @@ public final class DirectoryView: Sendable {
   func reconcile(_ name: Name) {
     look(at: name, isOwn: true)
     lookBeside(name)
+    // Whatever others did just before this change or beside it would be taken for a part of it.
+    if comparesTimes {
+      state.times = try? FileTimes(handle.directory.status())
+      state.mayHaveMissed = true
+    }
   }
 
   /// An AppleDouble companion says how its file is shown.
@@ -145,14 +178,16 @@ public final class DirectoryView: Sendable {
 
   private func look(at name: Name, isOwn: Bool = false) {
     let cName = CName(name)
-    let found: stat? = cName.withPointer { try? handle.status($0) }
-    if let found {
+    do throws(Errno) {
+      let found = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
       upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
-    } else {
-      remove(name, isOwn)
+    } catch {
+      // Anything else keeps it from being looked at, not from being there.
+      if error == .noSuchFileOrDirectory { remove(name, isOwn) }
     }
-    if comparesTimes { state.times = try? FileTimes(handle.directory.status()) }
   }
+
+  var isWatched: Bool { watchKey != nil }
 
   /// Whether the watch, if there is one, does not tell everything.
   private var comparesTimes: Bool { watchKey == nil || recheck != nil }
@@ -181,7 +216,7 @@ public final class DirectoryView: Sendable {
       // It is new: it was not listed before.
       state.before.updateValue(nil, forKey: slot)
     }
-    if watchKey == nil { state.insideChanged[slot] = times }
+    if comparesTimes { state.insideChanged[slot] = times }
     watchInside(name, slot, sources)
   }
 
@@ -209,7 +244,10 @@ public final class DirectoryView: Sendable {
   /// Keeps how an entry, and those whose names depend on it, are listed before it changes.
   private func remember(_ name: Name, becoming child: Projection.Child?, _ isOwn: Bool) {
     guard state.isRead, changes.isFollowed else { return }
-    for rival in state.projection.rivals(of: name, becoming: child) { keep(rival) }
+    for rival in state.projection.rivals(of: name, becoming: child) {
+      keep(rival)
+      if isOwn { state.displaced.append((rival, state.projection.displayName(at: rival))) }
+    }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
     if isOwn { state.before[slot] = nil } else { keep(slot) }
   }
@@ -248,7 +286,18 @@ public final class DirectoryView: Sendable {
     state.moved = []
   }
 
+  /// Before anybody who did that goes on.
+  private func forgetDisplaced() {
+    guard !state.displaced.isEmpty else { return }
+    let names = state.displaced.filter { slot, name in
+      state.projection.summary(at: slot) == nil || state.projection.displayName(at: slot) != name
+    }
+    state.displaced = []
+    if !names.isEmpty { cached.forget(names.map { (node, $0.name) }) }
+  }
+
   private func unlock() {
+    forgetDisplaced()
     reportChanges()
     lock.unlock()
   }
@@ -284,10 +333,14 @@ public final class DirectoryView: Sendable {
     let old = state.inside.removeValue(forKey: slot) ?? []
     var new: [(path: [UInt8], key: ChangeWatch.Key)] = []
     for path in sources {
-      let source = path.withCName { try? handle.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
+      let source =
+        path.first == 0x2f
+        ? inspector.metadata.open(beneathSource: path.dropFirst())
+        : path.withCName { try? handle.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
       guard let source,
         let key = try? watch.watch(
-          Directory(descriptor: source.rawValue), { [weak self] _ in self?.noteInside(name) })
+          Directory(descriptor: source.rawValue),
+          { [weak self] change in if change.isComplete { self?.noteInside(name) } })
       else { continue }
       new.append((path, key))
     }
@@ -298,12 +351,15 @@ public final class DirectoryView: Sendable {
   }
 
   /// Looks at every directory in this one that has changed inside since it was looked at. Asked before a listing: one
-  /// system call for each directory.
+  /// system call for each directory, as often as times are compared.
   func lookInside() throws(Errno) {
     guard comparesTimes else { return }
     lock.lock()
     defer { unlock() }
     try refresh()
+    let now = monotonicNanoseconds()
+    if watchKey != nil, let recheck, now - state.comparedInside < recheck { return }
+    state.comparedInside = now
     for (slot, times) in state.insideChanged {
       guard state.projection.summary(at: slot) != nil else {
         state.insideChanged[slot] = nil
@@ -343,6 +399,7 @@ public final class DirectoryView: Sendable {
   }
 
   private func note(_ change: ChangeWatch.Change) {
+    guard change.isComplete else { return }
     news { pending in
       switch change {
       case .entry(let name, let wasMoved):
@@ -352,14 +409,15 @@ public final class DirectoryView: Sendable {
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
       case .content(let name):
         let copy = Name(copying: name)
-        pending.written.insert(copy)
+        if changes.isFollowed { pending.written.insert(copy) }
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
         if strncmp(name, "._", 2) == 0 { pending.names.insert(copy) }
         pending.rewritten.insert(copy)
       case .attributes(let name):
         let copy = Name(copying: name)
-        pending.attributes.insert(copy)
+        if changes.isFollowed { pending.attributes.insert(copy) }
         pending.flagged.insert(copy)
+      case .modification, .itself: break
       case .everything: pending.everything = true
       }
     }
@@ -377,6 +435,27 @@ public final class DirectoryView: Sendable {
   private func refresh() throws(Errno) {
     if watchKey != nil { watch?.drain() }
     defer { reportChanges() }
+    try takeNews()
+    if site.place.contains(.cloudContainer) { lookForContainerData() }
+  }
+
+  /// One entry stands for all that is hidden as the data of an application.
+  private func lookForContainerData() {
+    var isShown = false
+    if ContainerData.isShown(by: inspector.options) {
+      for slot in 0..<state.projection.slotLimit {
+        if state.projection.child(at: slot)?.hidden == .containerSupport { isShown = true }
+      }
+    }
+    let name = ContainerData.realName
+    if isShown { look(at: name) }
+    guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
+    // The name of the container may be that of something in it.
+    let isNamed = state.projection.rung(of: slot) == .localized
+    if !isShown || !isNamed { remove(name) }
+  }
+
+  private func takeNews() throws(Errno) {
     let news = pending.withLock { pending in
       defer {
         pending.names = []
@@ -396,6 +475,10 @@ public final class DirectoryView: Sendable {
       (inspector, site) = rules
     }
     var isOutdated = news.everything || !state.isRead
+    if news.names.contains(".AppleDouble") {
+      inspector.metadata.hasNetatalkDirectory()
+      isOutdated = true
+    }
     if inspector.metadata.mayAppear, !news.flagged.isEmpty {
       for name in news.flagged { inspector.metadata.look(at: name, in: handle.directory) }
       if inspector.metadata.isThere { isOutdated = true }
@@ -414,39 +497,73 @@ public final class DirectoryView: Sendable {
   private func haveTimesChanged() throws(Errno) -> Bool {
     guard comparesTimes else { return false }
     let now = monotonicNanoseconds()
-    if watchKey != nil, let recheck, now - state.compared < recheck { return false }
-    state.compared = now
-    return FileTimes(try handle.directory.status()) != state.times
+    let isDue = now - state.compared >= recheck ?? Self.tick
+    if watchKey != nil, !isDue { return false }
+    if isDue { state.compared = now }
+    return try FileTimes(handle.directory.status()) != state.times || isDue && state.mayHaveMissed
   }
+
+  /// In nanoseconds: two changes further apart have different times on every file system but FAT.
+  private static let tick: UInt64 = 1_000_000_000
 
   /// Hears of a change of `user-dirs.dirs`, once the directory that it is in is there.
   private func watchUserDirectories() {
-    guard state.userDirectories == nil, inspector.hasUserDirectories(at: site.place), let watch,
-      let configuration = try? handle.directory.openBeneath(".config", O_RDONLY | O_DIRECTORY)
+    guard let watch, let home = inspector.homeOfUserDirectories(at: site),
+      // Nobody keeps them deeper, and every directory of a home would want to hear of it.
+      home.path.count <= 2,
+      let configuration = try? home.handle.directory.openBeneath(".config", O_RDONLY | O_DIRECTORY)
     else { return }
+    // Anew each time: the directory may be another than before.
+    let old = state.userDirectories
+    defer { old.map { watch.stop($0) } }
     state.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
       [weak self] change in
       switch change {
       case .entry(let name, _), .content(let name):
         if strcmp(name, "user-dirs.dirs") == 0 { self?.noteEverything() }
-      case .attributes: break
+      case .attributes, .modification, .itself: break
       case .everything: self?.noteEverything()
+      }
+    }
+  }
+
+  /// Hears of what netatalk 2 writes beside the entries.
+  private func watchNetatalk() {
+    guard state.facts.hasNetatalkDirectory, let watch,
+      let files = try? handle.directory.openBeneath(".AppleDouble", O_RDONLY | O_DIRECTORY)
+    else { return }
+    let old = state.netatalk
+    defer { old.map { watch.stop($0) } }
+    state.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) { [weak self] change in
+      switch change {
+      case .entry(let name, _), .content(let name): self?.noteInside(Name(copying: name))
+      case .everything: self?.noteEverything()
+      default: break
       }
     }
   }
 
   /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
   private func readAll() throws(Errno) {
+    listings.countFetched()
     let readable = try handle.directory.openForReading()
     watchUserDirectories()
-    state.times = FileTimes(try handle.directory.status())
-    state.facts = inspector.facts(of: handle.directory, at: site.place)
+    let status = try handle.directory.status()
+    state.times = FileTimes(status)
+    state.mayHaveMissed = comparesTimes && FileTimes.isRecent(status)
+    state.facts = inspector.facts(of: handle.directory, at: site)
+    watchNetatalk()
     var gone = Set<Name>()
     if state.isRead {
       for slot in 0..<state.projection.slotLimit where state.projection.summary(at: slot) != nil {
         gone.insert(state.projection.realName(at: slot))
       }
     }
+    // What is told apart by what it is beside comes when all the rest is known.
+    var companions: [(name: Name, type: FileType, inode: UInt64)] = []
+    state.accompanied = []
+    // No entry of the backing directory stands for it.
+    gone.remove(ContainerData.realName)
     try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in
       let name = Name(entry.name)
       var type = entry.type
@@ -454,13 +571,17 @@ public final class DirectoryView: Sendable {
         guard let found = try? handle.status(entry.cName) else { return }
         type = FileType(mode: found.st_mode)
       }
-      upsert(name, type, inode: entry.inode)
       if !gone.isEmpty { gone.remove(name) }
+      if name.accompanied == nil {
+        upsert(name, type, inode: entry.inode)
+      } else {
+        companions.append((name, type, entry.inode))
+      }
     }
     for name in gone { remove(name) }
-    for companion in state.accompanied.compactMap(\.companion) {
-      look(at: companion)
-      lookBeside(companion)
+    for companion in companions {
+      upsert(companion.name, companion.type, inode: companion.inode)
+      lookBeside(companion.name)
     }
     state.isRead = true
   }
@@ -474,6 +595,13 @@ private struct FileTimes: Equatable {
   init(_ status: stat) {
     seconds = (status.st_mtim.tv_sec, status.st_ctim.tv_sec)
     nanoseconds = (status.st_mtim.tv_nsec, status.st_ctim.tv_nsec)
+  }
+
+  /// Whether the content changed so short a time ago that the next change may get the same time.
+  static func isRecent(_ status: stat) -> Bool {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return abs(now.tv_sec - status.st_mtim.tv_sec) <= 2
   }
 
   static func == (a: Self, b: Self) -> Bool { a.seconds == b.seconds && a.nanoseconds == b.nanoseconds }

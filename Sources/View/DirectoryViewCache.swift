@@ -1,13 +1,24 @@
 import BackingTree
+import Glibc
 
 /// The directory views in use, by node: the least recently used go first.
 final class DirectoryViewCache: Sendable {
-  /// A view keeps one descriptor and one watch.
-  private static let limit = 512
+  /// A view keeps one descriptor and one watch: a quarter of the descriptors that the process may have.
+  private let limit: Int = {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    return max(64, min(4096, Int(clamping: limit.rlim_cur) / 4))
+  }()
 
   private struct State {
     var views: [NodeID: (view: DirectoryView, used: UInt64)] = [:]
     var clock: UInt64 = 0
+
+    mutating func removeOldest(_ count: Int) -> [DirectoryView] {
+      let oldest = views.sorted { $0.value.used < $1.value.used }.prefix(count)
+      for (id, _) in oldest { views[id] = nil }
+      return oldest.map(\.value.view)
+    }
   }
 
   private let state = Guarded(State())
@@ -21,20 +32,23 @@ final class DirectoryViewCache: Sendable {
     }
   }
 
-  /// Keeps a view unless another thread was faster and its view holds. - Returns: the one that is kept.
-  func insert(_ view: DirectoryView, for id: NodeID, unless holds: (DirectoryView) -> Bool) -> DirectoryView {
-    if let other = self.view(of: id), holds(other) { return other }
+  /// Keeps a view unless another thread was faster and its view holds. - Returns: the one that is kept, and those that had
+  /// to go.
+  func insert(
+    _ view: DirectoryView, for id: NodeID, unless holds: (DirectoryView) -> Bool
+  ) -> (kept: DirectoryView, dropped: [DirectoryView]) {
+    if let other = self.view(of: id), holds(other) { return (other, []) }
     return state.withLock { state in
       state.clock += 1
       state.views[id] = (view, state.clock)
-      if state.views.count > Self.limit {
-        for (id, _) in state.views.sorted(by: { $0.value.used < $1.value.used }).prefix(Self.limit / 4) {
-          state.views[id] = nil
-        }
-      }
-      return view
+      return (view, state.views.count > limit ? state.removeOldest(limit / 4) : [])
     }
   }
+
+  /// Lets go of a quarter of the views, with their watches. - Returns: those.
+  func removeOldest() -> [DirectoryView] { state.withLock { $0.removeOldest(($0.views.count + 3) / 4) } }
+
+  var count: Int { state.withLock { $0.views.count } }
 
   var all: [(id: NodeID, view: DirectoryView)] {
     state.withLock { $0.views.map { (id: $0.key, view: $0.value.view) } }
@@ -42,5 +56,6 @@ final class DirectoryViewCache: Sendable {
 
   func remove(_ id: NodeID) { state.withLock { _ = $0.views.removeValue(forKey: id) } }
 
-  func removeAll() { state.withLock { $0.views.removeAll() } }
+  /// - Returns: what there was.
+  func removeAll() -> [DirectoryView] { state.withLock { $0.removeOldest($0.views.count) } }
 }

@@ -1,7 +1,6 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import Logging
 import MacMetadata
 import SystemPackage
 
@@ -19,7 +18,7 @@ public struct EntryInspector: Sendable {
   private let rulesMakePackages: Bool
 
   /// - Parameter options: with the profile found out.
-  init(options: ViewOptions, root: Directory, logger: Logger) {
+  init(options: ViewOptions, root: Directory, complaints: Complaints) {
     self.options = options
     hiddenRules = HiddenRules(disabling: options.disabledRules)
     rulesMakePackages = options.rules.contains { $0.kind == .package }
@@ -32,7 +31,6 @@ public struct EntryInspector: Sendable {
     packageTypes = types
     extensionRule = ExtensionRule(
       mode: options.extensions, known: KnownExtensions.known.union(types.extensions))
-    let complaints = Complaints(logger: logger)
     localizer = Localizer(languages: options.languages, root: root, complaints: complaints)
     metadata = FinderMetadata(options: options, root: root, complaints: complaints)
   }
@@ -41,27 +39,27 @@ public struct EntryInspector: Sendable {
   struct DirectoryFacts {
     /// The real names in its `.hidden` file.
     var hiddenList: Set<[UInt8]> = []
-    /// In a home: the names of the XDG user directories, by real name.
+    /// The names of the home's XDG user directories that are here, by real name.
     var userDirectories: [Name: Name] = [:]
     /// netatalk 2 keeps metadata here.
     var hasNetatalkDirectory = false
   }
 
-  func facts(of directory: Directory, at place: Place) -> DirectoryFacts {
-    if place.contains(.insidePackage) { return DirectoryFacts() }
+  func facts(of directory: Directory, at site: Site) -> DirectoryFacts {
+    if site.place.contains(.insidePackage) { return DirectoryFacts() }
     var facts = DirectoryFacts()
     if options.hidden != .show, let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes) {
       facts.hiddenList = HiddenList.parse(list) ?? []
     }
     facts.hasNetatalkDirectory = metadata.isThere && directory.has(".AppleDouble")
-    if hasUserDirectories(at: place) {
-      facts.userDirectories = localizer.userDirectories(of: directory)
+    if let home = homeOfUserDirectories(at: site) {
+      facts.userDirectories = localizer.userDirectories(of: home.handle.directory, in: home.path)
     }
     return facts
   }
 
-  /// Whether `.config/user-dirs.dirs` says what some of the directories here are called.
-  func hasUserDirectories(at place: Place) -> Bool { place.contains(.home) && options.profile != .macos }
+  /// The home whose `.config/user-dirs.dirs` may say what some of the directories here are called.
+  func homeOfUserDirectories(at site: Site) -> Site.Home? { options.profile == .macos ? nil : site.home }
 
   /// Whether the content of a file of that name may say how it is listed.
   func mayNameItself(_ name: Name) -> Bool {
@@ -70,8 +68,8 @@ public struct EntryInspector: Sendable {
 
   /// What the projection must know of an entry.
   ///
-  /// - Parameter sources: gets the directories inside the entry that were read for it, as paths from `directory`: when
-  ///   one of them changes, the entry must be looked at again.
+  /// - Parameter sources: gets the directories that were read for it, as paths from `directory`, or from SOURCE where they
+  ///   begin with a slash: when one of them changes, the entry must be looked at again.
   func inspect(
     name: Name, type: FileType, inode: UInt64, in directory: Directory, at site: Site, facts: DirectoryFacts,
     sideFiles: FinderMetadata.SideFiles,
@@ -79,6 +77,7 @@ public struct EntryInspector: Sendable {
   ) -> Projection.Child {
     var child = Projection.Child(
       realName: name, kind: Self.kind(of: type), inode: inode, entryType: type.direntType)
+    if name == ContainerData.realName { return ContainerData.child(of: directory, inode: inode) ?? child }
     let place = site.place
     if place.contains(.insidePackage) {
       if options.hidden != .show {
@@ -88,9 +87,11 @@ public struct EntryInspector: Sendable {
     }
     let verdict = site.rules.verdict(on: name.bytes.span, isDirectory: type == .directory)
     let finder = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
+    if let awaited = finder.awaited { sources.append([0x2f] + awaited) }
     if type == .directory {
+      if sideFiles.contains(.netatalk) { sources.append(name.bytes + Array("/.AppleDouble".utf8)) }
       let isPackage =
-        verdict.kind.map { $0.value == .package } ?? (place.showsAsOne(name.bytes.span) ? true : nil)
+        verdict.kind.map { $0.value == .package }
         ?? (packageType(of: name, in: directory, hasBundleBit: finder.hasBundle) != nil)
       if isPackage {
         child.kind = .package
@@ -156,7 +157,6 @@ public struct EntryInspector: Sendable {
     if let kind = site.rules.verdict(on: name.bytes.span, isDirectory: true).kind {
       return kind.value == .package
     }
-    if site.place.showsAsOne(name.bytes.span) { return true }
     let sideFiles: FinderMetadata.SideFiles = metadata.isThere ? [.appleDouble, .netatalk] : []
     let flags = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
     return packageType(of: name, in: directory, hasBundleBit: flags.hasBundle) != nil
@@ -164,7 +164,7 @@ public struct EntryInspector: Sendable {
 
   /// Whether a directory of that name may be a package; false needs no look at anything.
   func mayBePackage(_ name: UnsafePointer<CChar>) -> Bool {
-    if metadata.isThere || rulesMakePackages || options.profile == .icloud { return true }
+    if metadata.isThere || rulesMakePackages { return true }
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     return packageTypes.type(of: Span(_unsafeElements: bytes)) != nil
   }

@@ -15,18 +15,21 @@ public struct Explanation: Sendable {
   /// The rule that named or hid the entry, as a sentence.
   public let reason: String
   /// Whether it is shown under a localized name.
-  public var isLocalized: Bool { reason == Self.localizedReason }
+  public let isLocalized: Bool
   /// Whether it is shown under more of its real name than it would be if no other entry had the same claim.
-  public var isContested: Bool { reason.contains(Self.contested) }
+  public let isContested: Bool
 
   public init(
-    realName: Name, realPath: [UInt8], displayName: Name, kind: String, isHidden: Bool, reason: String
+    realName: Name, realPath: [UInt8], displayName: Name, kind: String, isHidden: Bool,
+    isLocalized: Bool = false, isContested: Bool = false, reason: String
   ) {
     self.realName = realName
     self.realPath = realPath
     self.displayName = displayName
     self.kind = kind
     self.isHidden = isHidden
+    self.isLocalized = isLocalized
+    self.isContested = isContested
     self.reason = reason
   }
 }
@@ -34,9 +37,6 @@ public struct Explanation: Sendable {
 extension Explanation {
   /// How the reason of a hidden entry begins.
   public static let hiddenPrefix = "Hidden. "
-  static let contested =
-    "but another entry of this directory has that name or would show it, so this one keeps more of its own."
-  static let localizedReason = "Shown under its localized name."
 }
 
 extension View {
@@ -52,11 +52,10 @@ extension View {
     let handle = try directory(location.parent)
     let realName = location.name.name
     let path = try realPath(of: handle)
-    let realPath = (path == [0x2f] ? [] : path) + [0x2f] + realName.bytes
     guard !isPlainMirror else {
       let status = try location.name.withPointer { (name) throws(Errno) in try handle.status(name) }
       return Explanation(
-        realName: realName, realPath: realPath, displayName: realName,
+        realName: realName, realPath: Self.path(of: realName, in: path), displayName: realName,
         kind: Self.word(FileType(mode: status.st_mode)),
         isHidden: false, reason: "The profile none shows everything as it is.")
     }
@@ -66,10 +65,7 @@ extension View {
       else {
         throw .noSuchFileOrDirectory
       }
-      return Explanation(
-        realName: realName, realPath: realPath, displayName: projection.displayName(at: slot),
-        kind: Self.word(child.kind), isHidden: child.hidden != nil,
-        reason: Self.reason(child, projection, slot, view.site.rules))
+      return Self.explanation(of: child, projection, slot, in: path, view.site.rules)
     }
   }
 
@@ -82,26 +78,35 @@ extension View {
   public func explainAll(in id: NodeID) throws(Errno) -> [Explanation] {
     let handle = try directory(id)
     let path = try realPath(of: handle)
-    let prefix = (path == [0x2f] ? [] : path) + [0x2f]
     let view = try directoryView(id)
     return try view.withCurrent { (projection) throws(Errno) in
       (0..<projection.slotLimit).compactMap { slot in
         guard let child = projection.child(at: slot) else { return nil }
-        return Explanation(
-          realName: child.realName, realPath: prefix + child.realName.bytes,
-          displayName: projection.displayName(at: slot), kind: Self.word(child.kind),
-          isHidden: child.hidden != nil,
-          reason: Self.reason(child, projection, slot, view.site.rules))
+        return Self.explanation(of: child, projection, slot, in: path, view.site.rules)
       }
     }
   }
 
-  private static func reason(
-    _ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot, _ rules: DirectoryRules
-  ) -> String {
+  /// - Parameter directory: the absolute path of the backing directory.
+  private static func explanation(
+    of child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot, in directory: [UInt8],
+    _ rules: DirectoryRules
+  ) -> Explanation {
+    let rung = projection.rung(of: slot)
     let verdict = rules.verdict(on: child.realName.bytes.span, isDirectory: child.isDirectory)
-    return ([reason(child, projection, slot)] + configured(child, projection.rung(of: slot), verdict))
-      .joined(separator: " ")
+    let first: Projection.Rung =
+      child.localized != nil ? .localized : child.stemLength != nil ? .extensionHidden : .realName
+    return Explanation(
+      realName: child.realName, realPath: path(of: child.realName, in: directory),
+      displayName: projection.displayName(at: slot), kind: word(child.kind), isHidden: child.hidden != nil,
+      isLocalized: child.hidden == nil && rung == .localized,
+      isContested: child.hidden == nil && rung != first,
+      reason: ([reason(child, rung)] + configured(child, rung, verdict)).joined(separator: " "))
+  }
+
+  private static func path(of name: Name, in directory: [UInt8]) -> [UInt8] {
+    if name == ContainerData.realName { return directory }
+    return (directory == [0x2f] ? [] : directory) + [0x2f] + name.bytes
   }
 
   /// What the user's own rules have to do with it.
@@ -127,13 +132,15 @@ extension View {
     return sentences
   }
 
-  private static func reason(_ child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot)
-    -> String
-  {
+  private static func reason(_ child: Projection.Child, _ rung: Projection.Rung) -> String {
     if let hidden = child.hidden { return Explanation.hiddenPrefix + hidden.explanation }
-    let contested = Explanation.contested
-    switch projection.rung(of: slot) {
-    case .localized: return Explanation.localizedReason
+    if child.realName == ContainerData.realName {
+      return "It is all that an application keeps in its iCloud container beside the documents."
+    }
+    let contested =
+      "but another entry of this directory has that name or would show it, so this one keeps more of its own."
+    switch rung {
+    case .localized: return "Shown under its localized name."
     case .extensionHidden:
       if let localized = child.localized {
         return "Its localized name is \(localized), \(contested) Its extension is hidden."

@@ -37,11 +37,11 @@ extension View {
 
   /// (`setxattr`)
   public func setAttribute(
-    _ id: NodeID, _ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt
+    _ id: NodeID, _ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt, caller: Caller
   ) throws(Errno) {
     try refuseOwn(name)
     try refuseAltering(id)
-    try changeAttributes(of: id) { (attributes) throws(Errno) in
+    try changeAttribute(name, of: id, caller) { (attributes) throws(Errno) in
       try attributes.set(name, value, flags: flags)
     }
     inspector.metadata.isSet(name)
@@ -49,10 +49,12 @@ extension View {
   }
 
   /// (`removexattr`)
-  public func removeAttribute(_ id: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
+  public func removeAttribute(
+    _ id: NodeID, _ name: UnsafePointer<CChar>, caller: Caller
+  ) throws(Errno) {
     try refuseOwn(name)
     try refuseAltering(id)
-    try changeAttributes(of: id) { (attributes) throws(Errno) in try attributes.remove(name) }
+    try changeAttribute(name, of: id, caller) { (attributes) throws(Errno) in try attributes.remove(name) }
     noteAttributes(of: id)
   }
 
@@ -60,7 +62,7 @@ extension View {
     if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 { throw .notPermitted }
   }
 
-  /// The daemon acts, not the caller: the kernel has checked who may, and only the daemon may use its `/proc/self`.
+  /// The daemon reads, not the caller: the kernel has checked who may.
   private func withAttributes<R>(
     of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
   ) throws(Errno) -> R {
@@ -81,19 +83,29 @@ extension View {
     return try body(ExtendedAttributes(of: located))
   }
 
-  private func changeAttributes(
-    of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> Void
+  private func changeAttribute(
+    _ name: UnsafePointer<CChar>, of id: NodeID, _ caller: Caller,
+    _ body: (borrowing ExtendedAttributes) throws(Errno) -> Void
   ) throws(Errno) {
     let located = try locate(id)
     try ownChanges.make(on: located.rawValue) { () throws(Errno) in
-      try withAttributes(of: id, at: located.rawValue, body)
+      // An owner's right is the caller's own: the kernel believes what it last heard of an open file, and whether an ACL
+      // costs a file its set-group-ID bit depends on who sets it. The rest hangs on capabilities, which only the kernel
+      // has seen, and which it takes away from a file that is written to in the name of the writer.
+      if strncmp(name, "user.", 5) == 0 || strncmp(name, "system.", 7) == 0 {
+        try caller.actAsMember { () throws(Errno) in try withAttributes(of: id, at: located.rawValue, body) }
+      } else {
+        try withAttributes(of: id, at: located.rawValue, body)
+      }
     }
   }
 
   /// Finder info may have changed, and with it how the entry is listed.
   private func noteAttributes(of id: NodeID) {
     guard let location = nodes.location(of: id) else { return }
-    currentView(of: location.parent)?.noteInside(location.name.name)
+    guard let view = currentView(of: location.parent) else { return }
+    view.noteInside(location.name.name)
+    if inspector.metadata.isThere { forgetNames(of: location) }
   }
 
   /// The view's answers about a file.

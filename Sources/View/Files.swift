@@ -18,6 +18,7 @@ extension View {
     }
     // Its content is what the directory holds; it is replaced as a whole or changed inside.
     guard flags & O_ACCMODE == O_RDONLY else { throw .permissionDenied }
+    try refuseTheLastDescriptors()
     let parent = try directory(location.parent).directory
     let package = try location.name.withPointer { (name) throws(Errno) in
       try caller.act { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
@@ -41,8 +42,9 @@ extension View {
         package, name: name, type: type, node: id, caller: caller, reader: nil, beginning: beginning,
         logger: logger)
     }
-    let reader = try OpenPackage.reader(directory, type: type, caller: caller)
-    packageSizes.remember(reader, status, type: type, since: start, caller: caller)
+    let omitted = ContainerData.omitted(from: name)
+    let reader = try OpenPackage.reader(directory, type: type, caller: caller, omitting: omitted)
+    packageSizes.remember(reader, status, type: type, omitting: omitted, since: start, caller: caller)
     return OpenPackage(
       package, name: name, type: type, node: id, caller: caller, reader: reader, beginning: nil,
       logger: logger)
@@ -67,19 +69,13 @@ extension View {
   }
 
   private func openChecked(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
+    try refuseTheLastDescriptors()
     do throws(Errno) { return try openOnce(id, flags: flags, caller: caller) } catch {
       guard releaseDescriptors(after: error) else { throw error }
       return try openOnce(id, flags: flags, caller: caller)
     }
   }
 
-  /// What the daemon keeps open for speed makes room for what programs need open. - Returns: whether to try again.
-  func releaseDescriptors(after error: Errno) -> Bool {
-    guard error == .tooManyOpenFiles || error == .tooManyOpenFilesInSystem else { return false }
-    handles.removeAll()
-    directoryViews.removeAll()
-    return true
-  }
 
   private func openOnce(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
     // Programs are executed without being read by whoever runs them; the kernel has checked that they may.
@@ -122,6 +118,7 @@ extension View {
   ) throws(Errno) -> CreatedFile {
     let handle = try directory(parent)
     try refuseAdding(to: parent)
+    try refuseTheLastDescriptors()
     let descriptor = try caller.actForMode(mode) { () throws(Errno) in
       try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
     }
@@ -146,7 +143,10 @@ extension View {
   public func closing(_ file: OpenFile, caller: Caller) {
     guard file.mayWrite, let location = nodes.location(of: file.node) else { return }
     // The watch tells only when the daemon's own descriptor is closed, some time after this.
-    if location.name.equals(".hidden") { currentView(of: location.parent)?.noteEverything() }
+    if location.name.equals(".hidden") {
+      currentView(of: location.parent)?.noteEverything()
+      if options.hidden == .deny { cached.forget([]) }
+    }
     importPackage(file, caller: caller)
   }
 

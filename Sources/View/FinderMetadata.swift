@@ -1,4 +1,5 @@
 import BackingTree
+import CFuse
 import DisplayNames
 import Glibc
 import MacMetadata
@@ -11,6 +12,8 @@ struct FinderFlags {
   fileprivate(set) var hasBundle = false
   fileprivate(set) var hidesExtension = false
   fileprivate(set) var isDOSHidden = false
+  /// A directory in which more may be written about the entry at any moment, as a path from SOURCE.
+  fileprivate(set) var awaited: [UInt8]?
 }
 
 /// Reads and writes Finder info and DOS attributes in whichever stores a volume keeps them.
@@ -36,15 +39,25 @@ final class FinderMetadata: Sendable {
   private let directoriesToLookAt: Atomic<Int>
   private let onFound = Guarded<@Sendable () -> Void>({})
   private let complaints: Complaints
+  /// SOURCE; nil when no metadata is to be read.
+  private let root: DirectoryHandle?
 
   init(options: ViewOptions, root: Directory, complaints: Complaints) {
     self.complaints = complaints
+    self.root = options.finderInfo == .off ? nil : Self.handle(of: root)
     isAutomatic = options.finderInfo == .auto
     let isExpected = options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
     isFound = Atomic(options.finderInfo == .on || options.finderInfo == .auto && isExpected)
     directoriesToLookAt = Atomic(options.finderInfo == .auto && !isExpected ? 32 : 0)
     if options.finderInfo != .off { isNTFS.store(Self.isNTFS(root), ordering: .relaxed) }
     if isNTFS.load(ordering: .relaxed) { isFound.store(true, ordering: .relaxed) }
+  }
+
+  private static func handle(of root: Directory) -> DirectoryHandle? {
+    guard let opened = try? root.open(".", dfs_O_PATH | dfs_O_DIRECTORY),
+      let status = try? fileStatus(opened.rawValue)
+    else { return nil }
+    return DirectoryHandle(adopting: opened, identity: FileIdentity(status), covered: nil)
   }
 
   /// Whether the volume has any, as far as is known.
@@ -86,6 +99,9 @@ final class FinderMetadata: Sendable {
     if CName(name).withPointer({ Self.hasStore(ExtendedAttributes(of: $0, in: directory)) }) { found() }
   }
 
+  /// netatalk 2 has begun to keep metadata.
+  func hasNetatalkDirectory() { if mayAppear { found() } }
+
   /// Somebody sets an attribute through the mount.
   func isSet(_ attribute: UnsafePointer<CChar>) {
     if mayAppear, Self.store(attribute) != nil { found() }
@@ -116,6 +132,7 @@ final class FinderMetadata: Sendable {
   func flags(of name: Name, in directory: Directory, sideFiles: SideFiles) -> FinderFlags {
     guard isThere || !sideFiles.isEmpty else { return FinderFlags() }
     var flags = FinderFlags()
+    var isInDepot = false
     let info = CName(name).withPointer { cName -> FinderInfo? in
       let attributes = ExtendedAttributes(of: cName, in: directory)
       var present = Present()
@@ -126,14 +143,43 @@ final class FinderMetadata: Sendable {
         if let info = FinderInfo.decode(store: store, bytes: value ?? []) { return info }
         complaints.ignored(store.attribute ?? "", of: name)
       }
+      isInDepot = present.isInDepot
       return nil
     }
-    if let info = info ?? sideFileInfo(of: name, in: directory, sideFiles) {
+    if let info = info ?? (isInDepot ? depotInfo(of: name, in: directory) : nil)
+      ?? sideFileInfo(of: name, in: directory, sideFiles)
+    {
       flags.isInvisible = info.isInvisible
       flags.hasBundle = info.hasBundle
       flags.hidesExtension = info.hidesExtension
+    } else if isInDepot {
+      flags.awaited = depotPath(of: name, in: directory)
     }
     return flags
+  }
+
+  private func depotInfo(of name: Name, in directory: Directory) -> FinderInfo? {
+    guard let path = depotFile(of: name, in: directory),
+      let bytes = path.withCName({ root?.directory.beginning(of: $0, limit: Self.largestValue) })
+    else { return nil }
+    let info = FinderInfo.decode(store: .sambaDepot, bytes: bytes)
+    // One that was just made has yet to be written.
+    if info == nil, !bytes.isEmpty { complaints.ignored("stream \(SambaDepot.finderInfo)", of: name) }
+    return info
+  }
+
+  /// A directory below SOURCE that tells of an entry elsewhere; nil when it is not there.
+  func open(beneathSource path: some Sequence<UInt8>) -> Descriptor? {
+    Array(path).withCName { try? root?.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
+  }
+
+  private func depotFile(of name: Name, in directory: Directory) -> [UInt8]? {
+    depotPath(of: name, in: directory).map { $0 + Array("/\(SambaDepot.finderInfo)".utf8) }
+  }
+
+  private func depotPath(of name: Name, in directory: Directory) -> [UInt8]? {
+    guard let status = CName(name).withPointer({ try? directory.status($0) }) else { return nil }
+    return SambaDepot.path(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
   }
 
   private func isDOSHidden(
@@ -185,9 +231,16 @@ final class FinderMetadata: Sendable {
       else { continue }
       return try attributes.replace(attribute, value, with: changed)
     }
-    for path in Self.paths(of: name, [.appleDouble, .netatalk]) {
+    var files: [(store: FinderInfo.Store, path: [UInt8], from: Directory)] = []
+    if attributes.value(SambaDepot.marker, limit: 8) != nil, let root,
+      let path = depotFile(of: name, in: directory)
+    {
+      files.append((.sambaDepot, path, root.directory))
+    }
+    files += Self.paths(of: name, [.appleDouble, .netatalk]).map { (.appleDouble, $0, directory) }
+    for (store, path, directory) in files {
       guard let bytes = path.withCName({ directory.beginning(of: $0, limit: Self.largestValue) }),
-        let changed = FinderInfo.setting(flag, to: isOn, store: .appleDouble, in: bytes)
+        let changed = FinderInfo.setting(flag, to: isOn, store: store, in: bytes)
       else { continue }
       if changed == bytes { return }
       let sideFile = try path.withCName { (path) throws(Errno) in
@@ -225,11 +278,13 @@ final class FinderMetadata: Sendable {
   private struct Present {
     var stores: UInt8 = 0
     var hasSambaAttribute = false
+    var isInDepot = false
 
     mutating func insert(_ found: Attribute?) {
       switch found {
       case .finderInfo(let store): stores |= FinderMetadata.bit(store)
       case .samba: hasSambaAttribute = true
+      case .depot: isInDepot = true
       case nil: break
       }
     }
@@ -238,6 +293,8 @@ final class FinderMetadata: Sendable {
   private enum Attribute {
     case finderInfo(FinderInfo.Store)
     case samba
+    /// Marks that there are streams in Samba's depot.
+    case depot
   }
 
   private static func bit(_ store: FinderInfo.Store) -> UInt8 {
@@ -247,6 +304,7 @@ final class FinderMetadata: Sendable {
   /// Which store an attribute is.
   private static func store(_ attribute: UnsafePointer<CChar>) -> Attribute? {
     if strcmp(attribute, DOSAttributes.sambaAttribute) == 0 { return .samba }
+    if strcmp(attribute, SambaDepot.marker) == 0 { return .depot }
     for store in FinderInfo.Store.allCases {
       if let name = store.attribute, strcmp(attribute, name) == 0 { return .finderInfo(store) }
     }
@@ -257,7 +315,11 @@ final class FinderMetadata: Sendable {
   private static func paths(of name: Name, _ sideFiles: SideFiles) -> [[UInt8]] {
     var paths: [[UInt8]] = []
     if sideFiles.contains(.appleDouble), let companion = name.companion { paths.append(companion.bytes) }
-    if sideFiles.contains(.netatalk) { paths.append(Array(".AppleDouble/".utf8) + name.bytes) }
+    if sideFiles.contains(.netatalk) {
+      paths.append(Array(".AppleDouble/".utf8) + name.bytes)
+      // Of a directory it is kept inside.
+      paths.append(name.bytes + Array("/.AppleDouble/.Parent".utf8))
+    }
     return paths
   }
 }

@@ -14,7 +14,10 @@ extension View {
         usleep(Self.pause)
         news += takeNews()
       }
-      if !news.isEmpty { tell(ViewChange.joiningRenames(news)) }
+      if !news.isEmpty {
+        expireNames(news)
+        tell(ViewChange.joiningRenames(news))
+      }
       usleep(Self.pause)
     }
   }
@@ -30,6 +33,7 @@ extension View {
 
   private func takeNews() -> [ViewChange] {
     watch?.drain()
+    expireOutdated()
     for view in changes.takeUnseen() { view.follow() }
     return changes.takeChanges()
   }

@@ -1,6 +1,6 @@
 import BackingTree
 
-/// An open-addressed table of 32-bit node numbers, found by a file's identity, which the nodes keep themselves.
+/// An open-addressed table of 32-bit node numbers, found by a file's identity or place, which the nodes keep themselves.
 ///
 /// Eight bytes a node; a dictionary keyed by the identity costs three times the memory and the time.
 struct IdentityIndex {
@@ -12,6 +12,16 @@ struct IdentityIndex {
     // Fibonacci hashing: inode numbers are dense and nobody's choice to attack with.
     let mixed =
       (identity.inode ^ (identity.device << 40) ^ UInt64(facet.rawValue) << 63) &* 0x9e37_79b9_7f4a_7c15
+    return Int(truncatingIfNeeded: mixed ^ (mixed >> 32))
+  }
+
+  static func hash(parent: UInt32, _ name: UnsafePointer<CChar>) -> Int {
+    var mixed = UInt64(parent) &* 0x9e37_79b9_7f4a_7c15
+    var next = name
+    while next.pointee != 0 {
+      mixed = (mixed ^ UInt64(UInt8(bitPattern: next.pointee))) &* 0x0000_0100_0000_01b3
+      next += 1
+    }
     return Int(truncatingIfNeeded: mixed ^ (mixed >> 32))
   }
 
@@ -27,16 +37,19 @@ struct IdentityIndex {
 
   /// Adds a number that is not in the table; `rehash` gives the hash of any number in it.
   mutating func insert(_ slot: UInt32, hash: Int, rehash: (UInt32) -> Int = { _ in 0 }) {
-    if (used + 1) * 2 > slots.count {
-      let members = slots.filter { $0 != 0 && $0 != Self.tombstone }
-      var capacity = 64
-      while capacity < (members.count + 1) * 4 { capacity *= 2 }
-      slots = [UInt32](repeating: 0, count: capacity)
-      used = members.count
-      for member in members { put(member, hash: rehash(member)) }
-    }
+    if (used + 1) * 2 > slots.count { fit(rehash: rehash) }
     put(slot, hash: hash)
     used += 1
+  }
+
+  /// Makes the table as large as its members need, which may be larger than it was.
+  mutating func fit(rehash: (UInt32) -> Int) {
+    let members = slots.filter { $0 != 0 && $0 != Self.tombstone }
+    var capacity = 64
+    while capacity < (members.count + 1) * 4 { capacity *= 2 }
+    slots = [UInt32](repeating: 0, count: capacity)
+    used = members.count
+    for member in members { put(member, hash: rehash(member)) }
   }
 
   private mutating func put(_ slot: UInt32, hash: Int) {

@@ -146,17 +146,18 @@ struct Localizer: Sendable {
 
   // MARK: XDG user directories
 
-  /// The names of a home's user directories in the view's language, by real name.
-  func userDirectories(of home: Directory) -> [Name: Name] {
+  /// The names in the view's language of a home's user directories that lie at `path` in it, by real name.
+  func userDirectories(of home: Directory, in path: [Name]) -> [Name: Name] {
     guard let bytes = home.smallFile(".config/user-dirs.dirs", limit: ParserLimits.inputBytes) else {
       return [:]
     }
     var result: [Name: Name] = [:]
     for (directory, location) in UserDirectory.parse(bytes) ?? [:] {
-      guard case .inHome(let path) = location, !path.contains(0x2f),
+      guard case .inHome(let location) = location else { continue }
+      let names = location.split(separator: 0x2f).map { Name($0) }
+      guard let real = names.last, names.dropLast().elementsEqual(path),
         let translated = translate(directory.defaultName)
       else { continue }
-      let real = Name(path)
       if let name = LocalizedName.sanitize(translated, realName: real), name != real { result[real] = name }
     }
     return result
@@ -227,8 +228,12 @@ struct Localizer: Sendable {
   ) -> [String: String]? {
     let reader = Localizer(languages: languages, complaints: complaints)
     let available = reader.entries(of: Array(path.utf8), in: root, suffix: Array(".lproj".utf8))
-    guard let language = LanguageMatch.best(preferred: languages, available: available) else { return nil }
-    return reader.table(Array("\(path)/\(language).lproj/\(fileName)".utf8), in: root)
+    // English names of the volume's are no better than the built-in ones in the language that is asked for.
+    let builtIn = LanguageMatch.asked(for: languages, available: FolderNames.languages)
+    guard let own = LanguageMatch.asked(for: languages, available: available),
+      own.rank <= builtIn?.rank ?? .max
+    else { return nil }
+    return reader.table(Array("\(path)/\(own.table).lproj/\(fileName)".utf8), in: root)
   }
 
   /// A reader of tables, before there are any.

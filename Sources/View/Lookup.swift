@@ -8,6 +8,13 @@ public struct Entry: Sendable {
   public let id: NodeID
   public let generation: UInt64
   public let attributes: stat
+  /// For as long as it is not broken the kernel may keep that the name stands for this; nil when it may not.
+  public var nameLease: CacheLease? = nil
+  /// The same of the attributes.
+  public var attributesLease: CacheLease? = nil
+
+  /// The same file, of which the kernel may keep nothing.
+  public var unkept: Entry { Entry(id: id, generation: generation, attributes: attributes) }
 }
 
 /// What a name in a directory of the view stands for.
@@ -16,13 +23,29 @@ struct Found {
   let realName: CName
   let status: stat
   let facet: Facet
+  /// Whether only news of the directory can make the name stand for something else.
+  var isNameKept = true
 }
 
 extension View {
   /// What `name` stands for in `parent`, one more time known to the kernel.
   public func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
-    let found = try find(parent, name)
-    return entry(found, in: parent, byRealName: found.realName.equals(name))
+    let handle = try directory(parent)
+    let lease = lease(parent, handle)
+    let found = try find(parent, handle, name)
+    return entry(found, in: parent, byRealName: found.realName.equals(name), lease: lease)
+  }
+
+  /// The same; nil with a lease when the name stands for nothing and the kernel may keep that.
+  public func lookup(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, orAbsence lease: inout CacheLease?
+  ) throws(Errno) -> Entry? {
+    let absence = mayKeepAbsence(of: name) ? self.lease(parent, try directory(parent)) : nil
+    do throws(Errno) { return try lookup(parent, name) } catch {
+      guard error == .noSuchFileOrDirectory, let absence else { throw error }
+      lease = absence
+      return nil
+    }
   }
 
   /// What a name stood for that is gone from the view, one more time known to the kernel: the node that it knows, if it
@@ -64,7 +87,7 @@ extension View {
   /// What is gone from the view is gone for the kernel too: a new file with its inode number is another node.
   public func forgetVanished(_ item: ListedItem) {
     for identity in location(of: item) == nil ? [Self.nothing] : [item.identity, Self.nothing] {
-      CName(item.realName).withPointer {
+      _ = CName(item.realName).withPointer {
         nodes.removed(identity, facet: item.facet, from: item.directory, name: $0, isLast: true)
       }
     }
@@ -91,38 +114,62 @@ extension View {
   /// The name that leads to a directory as one: a package's display name leads to a file.
   private func shownName(of location: NodeTable.Location) -> Name {
     let real = location.name.name
-    guard !isPlainMirror, let view = currentView(of: location.parent) else { return real }
+    return shownName(real, in: location.parent, unless: .package) ?? real
+  }
+
+  /// The display name of an entry, where a view of the directory is at hand and shows it.
+  func shownName(_ real: Name, in parent: NodeID, unless kind: EntryKind? = nil) -> Name? {
+    guard !isPlainMirror, let view = currentView(of: parent) else { return nil }
     let shown = try? view.withCurrent { (projection) -> Name? in
       guard let slot = projection.slot(realName: real.bytes.span),
-        let summary = projection.summary(at: slot),
-        !summary.isHidden, summary.kind != .package
+        let summary = projection.summary(at: slot), !summary.isHidden, summary.kind != kind
       else { return nil }
       return projection.displayName(at: slot)
     }
-    return shown.flatMap { $0 } ?? real
+    return shown.flatMap { $0 }
   }
 
   /// The kernel gives back `count` of the times it was told of a node.
   public func forget(_ id: NodeID, count: UInt64) { nodes.forget(id, count: count) }
 
   /// Tells the kernel of what was found.
-  func entry(_ found: Found, in parent: NodeID, byRealName: Bool = true) -> Entry {
+  ///
+  /// - Parameter lease: of the directory, taken before anything was looked at.
+  func entry(
+    _ found: Found, in parent: NodeID, byRealName: Bool = true, lease: CacheLease? = nil
+  ) -> Entry {
+    let type = FileType(mode: found.status.st_mode)
     let node = found.realName.withPointer {
       nodes.remember(
-        FileIdentity(found.status), FileType(mode: found.status.st_mode), facet: found.facet, parent: parent,
-        name: $0, byRealName: byRealName)
+        FileIdentity(found.status), type, facet: found.facet, parent: parent, name: $0, byRealName: byRealName)
     }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
     }
-    return Entry(id: node.id, generation: node.generation, attributes: attributes)
+    var entry = Entry(id: node.id, generation: node.generation, attributes: attributes)
+    guard let lease else { return entry }
+    entry.attributesLease =
+      switch type {
+      case .directory where found.facet == .plain: cached.lease(node.id)
+      default: mayKeepAttributes(of: found.status, facet: found.facet, in: found.directory) ? lease : nil
+      }
+    // A link is made from a node, and which of its names was meant is told by the last look-up: only one is kept.
+    let hasOneName = (type == .directory || found.status.st_nlink <= 1) && !node.given.areSeveral
+    if hasOneName, found.isNameKept, UInt64(found.status.st_dev) == found.directory.identity.device {
+      entry.nameLease = lease
+    }
+    if node.given != node.givenBefore, cached.notices?.expireAllNames() != true {
+      lease.noteOtherName(of: found.realName.name)
+    }
+    return entry
   }
 
   /// Resolves a name by the rules of the view: a display name first, then a real name.
   ///
   /// A name that exists on disk and cannot be a package needs no look at the rest of the directory.
-  func find(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Found {
-    let handle = try directory(parent)
+  func find(
+    _ parent: NodeID, _ handle: DirectoryHandle, _ name: UnsafePointer<CChar>
+  ) throws(Errno) -> Found {
     let view: DirectoryView
     if isPlainMirror {
       return try plain(name, in: handle)
@@ -169,7 +216,9 @@ extension View {
     let status = try resolved.realName.withPointer { (name) throws(Errno) in
       try view.handle.status(name)
     }
-    return Found(directory: view.handle, realName: resolved.realName, status: status, facet: resolved.facet)
+    return Found(
+      directory: view.handle, realName: resolved.realName, status: status, facet: resolved.facet,
+      isNameKept: view.isWatched)
   }
 
   /// What a name stands for in a projection, hidden entries left out where they are denied.

@@ -35,6 +35,26 @@ public final class NodeTable: Sendable {
     }
   }
 
+  /// By what kinds of name the kernel may know a node.
+  public struct GivenNames: OptionSet, Sendable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+    public static let real = GivenNames(rawValue: 1)
+    public static let display = GivenNames(rawValue: 2)
+
+    /// Whether one name is not all.
+    var areSeveral: Bool { self == [.real, .display] }
+  }
+
+  /// A node that the kernel is being told of.
+  public struct Remembered: Sendable {
+    public let id: NodeID
+    public let generation: UInt64
+    /// By what names the kernel may know it, this one included.
+    let given: GivenNames
+    let givenBefore: GivenNames
+  }
+
   fileprivate struct Node {
     var identity: FileIdentity
     var lookups: UInt64
@@ -48,6 +68,8 @@ public final class NodeTable: Sendable {
     /// Whether looking its identity up finds this node.
     var isIndexed = true
     var wasGivenByRealName = true
+    /// By what kinds of name the kernel has been told of it.
+    var given: GivenNames = []
     /// How many nodes have this one as their parent: a directory stays while something below it is known.
     var children: UInt32
   }
@@ -56,6 +78,8 @@ public final class NodeTable: Sendable {
     var nodes: ContiguousArray<Node> = []
     var free: [UInt32] = []
     var index = IdentityIndex()
+    /// The same by where they are.
+    var places = IdentityIndex()
     var generation: UInt64 = 1
     /// Called when a node's number is about to be free for another file.
     var onRelease: (NodeID) -> Void
@@ -100,7 +124,7 @@ public final class NodeTable: Sendable {
   public func remember(
     _ identity: FileIdentity, _ type: BackingTree.FileType, facet: Facet, parent: NodeID,
     name: UnsafePointer<CChar>, byRealName: Bool = true
-  ) -> (id: NodeID, generation: UInt64) {
+  ) -> Remembered {
     locked { state in
       let hash = IdentityIndex.hash(identity, facet)
       if let found = state.find(identity, facet, hash: hash) {
@@ -111,8 +135,12 @@ public final class NodeTable: Sendable {
         } else {
           state.nodes[Int(found)].lookups += 1
           state.nodes[Int(found)].wasGivenByRealName = byRealName
+          let others = state.nodes[Int(found)].given
+          state.nodes[Int(found)].given.insert(byRealName ? .real : .display)
           if found != 1 { state.place(found, parent: UInt32(parent), name: name) }
-          return (NodeID(found), state.nodes[Int(found)].generation)
+          return Remembered(
+            id: NodeID(found), generation: state.nodes[Int(found)].generation,
+            given: state.nodes[Int(found)].given, givenBefore: others)
         }
       }
       return state.add(identity, type, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
@@ -127,6 +155,10 @@ public final class NodeTable: Sendable {
       state.releaseIfUnused(UInt32(id))
     }
   }
+
+  /// Gives back the memory of nodes that are forgotten. Those that are known keep their numbers, so what lies before the last
+  /// of them stays; takes a few milliseconds for a million nodes, in which nothing else can be done with the table.
+  public func shrink() { locked { $0.shrink() } }
 
   /// Where a node is; nil when its last name is gone.
   public func location(of id: NodeID) -> Location? {
@@ -154,6 +186,16 @@ public final class NodeTable: Sendable {
     locked { $0.find(identity, facet, hash: IdentityIndex.hash(identity, facet)).map(NodeID.init) }
   }
 
+  /// The node that is at a place.
+  func node(at parent: NodeID, _ name: UnsafePointer<CChar>, facet: Facet) -> NodeID? {
+    locked { state in
+      state.places.find(hash: IdentityIndex.hash(parent: UInt32(parent), name)) {
+        let node = state.nodes[Int($0)]
+        return NodeID(node.parent) == parent && node.facet == facet && strcmp(node.name!, name) == 0
+      }.map(NodeID.init)
+    }
+  }
+
   /// Whether a directory node is, or lies below, the directory of that identity.
   public func isBelow(_ id: NodeID, _ identity: FileIdentity) -> Bool {
     locked { state in
@@ -173,13 +215,38 @@ public final class NodeTable: Sendable {
     locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].identity == identity }
   }
 
+  /// The nodes whose latest places are in some directories.
+  func located(in directories: Set<NodeID>) -> [(id: NodeID, location: Location)] {
+    let ids = locked { state in
+      state.nodes.indices.filter {
+        state.nodes[$0].name != nil && directories.contains(NodeID(state.nodes[$0].parent))
+      }
+    }
+    return ids.compactMap { id in location(of: NodeID(id)).map { (NodeID(id), $0) } }
+  }
+
   /// A rename: the node that was at one place is now at another.
-  public func moved(_ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>) {
+  ///
+  /// - Returns: by what names the kernel may know it.
+  @discardableResult
+  public func moved(
+    _ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>
+  ) -> GivenNames {
     locked { state in
       guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)), found != 1
-      else { return }
+      else { return [] }
       state.dropOtherPlaces(found)
       state.setPlace(found, parent: UInt32(parent), name: name)
+      return state.nodes[Int(found)].given
+    }
+  }
+
+  /// The kernel has moved what it kept of a file's old name to a new one, and knows the file by no other.
+  func renamed(_ identity: FileIdentity, facet: Facet, byRealName: Bool) {
+    locked { state in
+      guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)) else { return }
+      state.nodes[Int(found)].given = byRealName ? .real : .display
+      state.nodes[Int(found)].wasGivenByRealName = byRealName
     }
   }
 
@@ -199,15 +266,17 @@ public final class NodeTable: Sendable {
   ///
   /// - Parameter isLast: whether it was the file's last name. What is still open of it keeps its node; a new file that
   ///   gets the same inode number will have another one.
+  /// - Returns: by what names the kernel may know it.
+  @discardableResult
   public func removed(
     _ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>, isLast: Bool
-  ) {
+  ) -> GivenNames {
     locked { state in
       let hash = IdentityIndex.hash(identity, facet)
-      guard let found = state.find(identity, facet, hash: hash), found != 1 else { return }
+      guard let found = state.find(identity, facet, hash: hash), found != 1 else { return [] }
       if isLast {
         state.detach(found, hash: hash)
-        return
+        return state.nodes[Int(found)].given
       }
       state.dropOtherPlace(found, parent: UInt32(parent), name: name)
       let node = state.nodes[Int(found)]
@@ -219,6 +288,7 @@ public final class NodeTable: Sendable {
           state.dropOtherPlace(found, parent: next.parent, name: name)
         }
       }
+      return node.given
     }
   }
 }
@@ -232,11 +302,12 @@ extension NodeTable.State {
     _ identity: FileIdentity, _ type: FileType, _ facet: Facet, _ parent: UInt32,
     _ name: UnsafePointer<CChar>,
     byRealName: Bool, hash: Int
-  ) -> (id: NodeID, generation: UInt64) {
+  ) -> NodeTable.Remembered {
     generation += 1
     let node = NodeTable.Node(
       identity: identity, lookups: 1, generation: generation, parent: parent, type: type,
-      name: strdup(name), facet: facet, wasGivenByRealName: byRealName, children: 0)
+      name: strdup(name), facet: facet, wasGivenByRealName: byRealName, given: byRealName ? .real : .display,
+      children: 0)
     let slot: UInt32
     if let reused = free.popLast() {
       slot = reused
@@ -246,8 +317,20 @@ extension NodeTable.State {
       nodes.append(node)
     }
     nodes[Int(parent)].children += 1
+    insertPlace(slot)
     index.insert(slot, hash: hash) { IdentityIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
-    return (NodeID(slot), generation)
+    return NodeTable.Remembered(
+      id: NodeID(slot), generation: generation, given: node.given, givenBefore: node.given)
+  }
+
+  private mutating func insertPlace(_ slot: UInt32) {
+    places.insert(slot, hash: placeHash(slot)) {
+      IdentityIndex.hash(parent: nodes[Int($0)].parent, nodes[Int($0)].name!)
+    }
+  }
+
+  private func placeHash(_ slot: UInt32) -> Int {
+    IdentityIndex.hash(parent: nodes[Int(slot)].parent, nodes[Int(slot)].name!)
   }
 
   /// From now on looking the identity up does not find this node, which lives on for those who have it.
@@ -301,11 +384,13 @@ extension NodeTable.State {
 
   mutating func setPlace(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
     let copy = strdup(name)
+    places.remove(slot, hash: placeHash(slot))
     free(nodes[Int(slot)].name)
     nodes[Int(slot)].name = copy
     let old = nodes[Int(slot)].parent
-    guard old != parent else { return }
     nodes[Int(slot)].parent = parent
+    insertPlace(slot)
+    guard old != parent else { return }
     nodes[Int(parent)].children += 1
     letGo(of: old)
   }
@@ -318,6 +403,7 @@ extension NodeTable.State {
       let node = nodes[Int(slot)]
       onRelease(NodeID(slot))
       if node.isIndexed { index.remove(slot, hash: IdentityIndex.hash(node.identity, node.facet)) }
+      places.remove(slot, hash: placeHash(slot))
       free(node.name)
       nodes[Int(slot)].name = nil
       nodes[Int(slot)].identity = FileIdentity(device: 0, inode: 0)
@@ -326,6 +412,16 @@ extension NodeTable.State {
       nodes[Int(node.parent)].children -= 1
       slot = node.parent
     }
+  }
+
+  mutating func shrink() {
+    while let last = nodes.last, last.name == nil, nodes.count > 2 { nodes.removeLast() }
+    nodes = nodes.withUnsafeBufferPointer { ContiguousArray($0) }
+    let end = nodes.count
+    free = free.filter { $0 < end }
+    // The lowest are used first, so that the end gets free.
+    free.sort(by: >)
+    index.fit { IdentityIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
   }
 
   private func free(_ pointer: UnsafeMutablePointer<CChar>?) { Glibc.free(pointer) }

@@ -80,7 +80,9 @@ public final class OpenPackage: Sendable {
     let reader = state.withLock { state -> PackageReader? in
       if let reader = state.reader { return reader }
       do throws(Errno) {
-        let made = try Self.reader(Directory(descriptor: package.rawValue), type: type, caller: caller)
+        let made = try Self.reader(
+          Directory(descriptor: package.rawValue), type: type, caller: caller,
+          omitting: ContainerData.omitted(from: name))
         guard !state.hasBegun || made.layout.stamp == beginning?.stamp else { throw .ioError }
         state.reader = made
         return made
@@ -94,8 +96,12 @@ public final class OpenPackage: Sendable {
   }
 
   /// Looks at a package as the caller: what they may not search is not in a stream of theirs.
-  static func reader(_ package: Directory, type: String, caller: Caller) throws(Errno) -> PackageReader {
-    let layout = try caller.actAsMember { () throws(Errno) in try PackageLayout(of: package, type: type) }
+  static func reader(
+    _ package: Directory, type: String, caller: Caller, omitting omitted: Set<[UInt8]>
+  ) throws(Errno) -> PackageReader {
+    let layout = try caller.actAsMember { () throws(Errno) in
+      try PackageLayout(of: package, type: type, omitting: omitted)
+    }
     return PackageReader(layout: layout, package: try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY))
   }
 }

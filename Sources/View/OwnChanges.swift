@@ -2,6 +2,13 @@ import BackingTree
 import Glibc
 import SystemPackage
 
+extension View {
+  /// Whatever was changed of a file until now is being told: an event of the backing tree about that is an echo.
+  public func noteTold(_ id: NodeID) {
+    if let located = try? locate(id) { ownChanges.note(located.rawValue) }
+  }
+}
+
 /// The content and attributes that were changed through the mount, of which the kernel has told its watchers itself:
 /// the backing tree's event for the same change is an echo.
 ///

@@ -89,7 +89,7 @@ extension View {
         let leftover = try swapIn(place, for: file, state, as: CName(real), in: handle)
         node = nodes.node(of: state.identity, facet: .plain)
         let links = (try? fileStatus(stream.rawValue).st_nlink) ?? 1
-        file.withPointer {
+        _ = file.withPointer {
           nodes.removed(state.identity, facet: .plain, from: parent, name: $0, isLast: links <= 1)
         }
         noteChange([name, real], in: parent, view)
@@ -223,7 +223,7 @@ extension View {
       ? stream.place
       : try stream.package.withPointer { (name) throws(Errno) in try stage(name, of: handle) }
     for facet in [Facet.plain, .packageFile] {
-      stream.package.withPointer {
+      _ = stream.package.withPointer {
         nodes.removed(stream.packageIdentity, facet: facet, from: stream.parent, name: $0, isLast: true)
       }
     }
@@ -240,10 +240,15 @@ extension View {
   }
 
   /// Neither the view nor the kernel, which was not asked for this change, may go on with what was there before.
-  func noteChange(_ names: [Name], in parent: NodeID, _ view: DirectoryView?) {
-    for name in names {
-      view?.reconcile(name)
-      onStaleName?(parent, name)
+  ///
+  /// - Parameter isKnown: whether the kernel may know what is gone.
+  func noteChange(_ names: [Name], in parent: NodeID, _ view: DirectoryView?, isKnown: Bool = true) {
+    cached.noteOwnChange(in: parent)
+    for name in names { view?.reconcile(name) }
+    if isKnown {
+      cached.forget(names.map { (parent, $0) })
+    } else {
+      for name in names { cached.notices?.expire(name, in: parent) }
     }
   }
 }

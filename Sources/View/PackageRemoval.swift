@@ -26,9 +26,12 @@ extension View {
         }
       }
       let staged = try stage(name, of: directory)
+      var given: NodeTable.GivenNames = []
       for facet in [Facet.plain, .packageFile] {
-        nodes.removed(FileIdentity(status), facet: facet, from: parent, name: name, isLast: true)
+        given.formUnion(
+          nodes.removed(FileIdentity(status), facet: facet, from: parent, name: name, isLast: true))
       }
+      noteGone(given, realName.name, in: parent)
       view?.reconcile(realName.name)
       if let companion { removeCompanion(companion, in: place, caller) }
       return staged

@@ -1,5 +1,6 @@
 import BackingTree
 import CFuse
+import DisplayNames
 import Glibc
 import PackageStream
 import SystemPackage
@@ -32,6 +33,8 @@ final class PackageSizes: Sendable {
     let stamp: PackageStamp
     let measure: Measure
     var beginning: Beginning?
+    /// What is not looked at.
+    let omitted: Set<[UInt8]>
     /// Of the package's directory: one that has been replaced is not believed to be the same.
     let changed: timespec
     var believedUntil: ContinuousClock.Instant
@@ -40,6 +43,8 @@ final class PackageSizes: Sendable {
   private static let capacity = 4096
   private static let quickLook: Duration = .milliseconds(20)
   private static let longestBelief: Duration = .seconds(2)
+  /// How often a measure was asked for and, as none was remembered that holds, taken.
+  let tally = Tally()
   private let remembered = Guarded<[FileIdentity: Remembered]>([:])
 
   /// The measure of a package that a directory holds. A package that cannot be read whole counts as empty.
@@ -48,12 +53,15 @@ final class PackageSizes: Sendable {
       return Measure(size: 0, newest: timespec())
     }
     let directory = Directory(descriptor: package.rawValue)
+    tally.countAsked()
     if let known = current(directory, status) { return known.measure }
+    tally.countFetched()
     let start = ContinuousClock.now
-    guard let layout = try? PackageLayout(of: directory, type: type) else {
+    let omitted = ContainerData.omitted(from: Name(copying: name))
+    guard let layout = try? PackageLayout(of: directory, type: type, omitting: omitted) else {
       return Measure(size: 0, newest: status.st_mtim)
     }
-    remember(layout, nil, status, since: start)
+    remember(layout, nil, status, omitting: omitted, since: start)
     return Measure(size: layout.size, newest: layout.newestModification)
   }
 
@@ -68,8 +76,8 @@ final class PackageSizes: Sendable {
   ///   - start: when the look began.
   ///   - caller: who opened it. The reader keeps files open: the daemon must not open what the caller may not.
   func remember(
-    _ reader: PackageReader, _ status: stat, type: String, since start: ContinuousClock.Instant,
-    caller: Caller
+    _ reader: PackageReader, _ status: stat, type: String, omitting omitted: Set<[UInt8]>,
+    since start: ContinuousClock.Instant, caller: Caller
   ) {
     let layout = reader.layout
     let read = try? caller.act { () throws(Errno) in try reader.beginning(Beginning.length) }
@@ -78,7 +86,7 @@ final class PackageSizes: Sendable {
         bytes: $0.bytes, files: $0.files, type: type,
         measure: Measure(size: layout.size, newest: layout.newestModification), stamp: layout.stamp)
     }
-    remember(layout, beginning, status, since: start)
+    remember(layout, beginning, status, omitting: omitted, since: start)
   }
 
   private func current(_ package: Directory, _ status: stat) -> Remembered? {
@@ -88,9 +96,9 @@ final class PackageSizes: Sendable {
     }
     let start = ContinuousClock.now
     if start < known.believedUntil { return known }
-    guard known.stamp.isSettled, let stamp = try? PackageStamp(of: package), stamp == known.stamp else {
-      return nil
-    }
+    guard known.stamp.isSettled, let stamp = try? PackageStamp(of: package, omitting: known.omitted),
+      stamp == known.stamp
+    else { return nil }
     let belief = Self.belief(since: start)
     remembered.withLock { remembered in
       if remembered[identity]?.stamp == stamp { remembered[identity]?.believedUntil = belief }
@@ -99,7 +107,8 @@ final class PackageSizes: Sendable {
   }
 
   private func remember(
-    _ layout: PackageLayout, _ beginning: Beginning?, _ status: stat, since start: ContinuousClock.Instant
+    _ layout: PackageLayout, _ beginning: Beginning?, _ status: stat, omitting omitted: Set<[UInt8]>,
+    since start: ContinuousClock.Instant
   ) {
     let belief = Self.belief(since: start)
     guard layout.stamp.isSettled || belief > start else { return }
@@ -109,8 +118,8 @@ final class PackageSizes: Sendable {
       let measure = Measure(size: layout.size, newest: layout.newestModification)
       let kept = remembered[identity].flatMap { $0.stamp == layout.stamp ? $0.beginning : nil }
       remembered[identity] = Remembered(
-        stamp: layout.stamp, measure: measure, beginning: beginning ?? kept, changed: status.st_ctim,
-        believedUntil: belief)
+        stamp: layout.stamp, measure: measure, beginning: beginning ?? kept, omitted: omitted,
+        changed: status.st_ctim, believedUntil: belief)
     }
   }
 

@@ -26,6 +26,7 @@ extension View {
 
   /// Before a name goes away.
   func refuseRemoving(_ name: Name, isDirectory: Bool, from parent: NodeID) throws(Errno) {
+    if name == ContainerData.realName { throw .notPermitted }
     guard options.protectsAnything else { return }
     let path = try protection(in: parent)
     if path.contents == .readOnly || path.entry(name, isDirectory: isDirectory) == .readOnly {
@@ -44,17 +45,13 @@ extension View {
 
   /// Before the content or the attributes of a file change.
   func refuseAltering(_ id: NodeID) throws(Errno) {
-    guard options.protectsAnything, let location = nodes.location(of: id), id != NodeTable.root else {
-      return
-    }
+    guard id != NodeTable.root, let location = nodes.location(of: id) else { return }
+    if location.name.name == ContainerData.realName { throw .notPermitted }
+    guard options.protectsAnything else { return }
     let path = try protection(in: location.parent)
-    // Few rules are about directories only: what the node is, is asked where that can matter.
-    let name = location.name.name
-    let answers = [true, false].map { path.entry(name, isDirectory: $0) }
-    guard answers != [.none, .none] else { return }
-    let located = try locate(id)
-    let isDirectory = FileType(mode: try fileStatus(located.rawValue).st_mode) == .directory
-    if answers[isDirectory ? 0 : 1] != .none { throw .notPermitted }
+    if path.entry(location.name.name, isDirectory: location.type == .directory) != .none {
+      throw .notPermitted
+    }
   }
 
   /// A directory was made, or moved, to that name.

@@ -101,14 +101,19 @@ extension View {
       if source.child.isDirectory, let name = plan.newName, let movedIdentity {
         noteApplication(name, movedIdentity)
       }
+      if flags.contains(.exchange) {
+        cached.forget([(oldParent, typedOld), (newParent, typed)])
+      } else if let name = plan.newName, let movedIdentity {
+        noteNewName(typed, of: name, movedIdentity, in: newParent, newView)
+      }
       // The kernel may know a package's directory by its real name, which it does not know to be gone.
       if source.facet == .packageFile {
         if let movedIdentity { nodes.movedUnseen(movedIdentity) }
-        onStaleName?(oldParent, source.child.realName)
+        cached.forget([(oldParent, source.child.realName)])
       }
       if let existing, existing.facet == .packageFile {
         if let existingIdentity { nodes.movedUnseen(existingIdentity) }
-        onStaleName?(newParent, existing.child.realName)
+        cached.forget([(newParent, existing.child.realName)])
       }
       // Names that change places do not go away.
       if !flags.contains(.exchange) { remember(memory, caller: caller) }
@@ -121,6 +126,18 @@ extension View {
       let status = CName(name).withPointer({ try? newHandle.status($0) })
     {
       importPackage(at: newParent, realName: CName(name), identity: FileIdentity(status), caller: caller)
+    }
+  }
+
+  /// The kernel goes on with what it kept of the old name under the one that was typed, which must stand for that.
+  private func noteNewName(
+    _ typed: Name, of realName: Name, _ identity: FileIdentity, in parent: NodeID, _ view: DirectoryView
+  ) {
+    let resolved = CName(typed).withPointer { resolve($0, in: view.projection) }
+    if let resolved, resolved.child.realName == realName {
+      nodes.renamed(identity, facet: resolved.facet, byRealName: typed == realName)
+    } else {
+      cached.forget([(parent, typed)])
     }
   }
 
@@ -153,25 +170,27 @@ extension View {
         }
       }
     }
+    var given: (moved: NodeTable.GivenNames, replaced: NodeTable.GivenNames) = ([], [])
     from.withPointer { from in
       to.withPointer { to in
         if let replaced {
           if !flags.contains(.exchange) { forgetTunnel(of: FileIdentity(replaced)) }
           for facet in [Facet.plain, .packageFile] {
-            if flags.contains(.exchange) {
-              nodes.moved(FileIdentity(replaced), facet: facet, to: oldParent, name: from)
-            } else {
-              nodes.removed(
-                FileIdentity(replaced), facet: facet, from: newParent, name: to,
-                isLast: replaced.st_nlink <= 1 || FileType(mode: replaced.st_mode) == .directory)
-            }
+            given.replaced.formUnion(
+              flags.contains(.exchange)
+                ? nodes.moved(FileIdentity(replaced), facet: facet, to: oldParent, name: from)
+                : nodes.removed(
+                  FileIdentity(replaced), facet: facet, from: newParent, name: to,
+                  isLast: replaced.st_nlink <= 1 || FileType(mode: replaced.st_mode) == .directory))
           }
         }
         for facet in [Facet.plain, .packageFile] {
-          nodes.moved(FileIdentity(moved), facet: facet, to: newParent, name: to)
+          given.moved.formUnion(nodes.moved(FileIdentity(moved), facet: facet, to: newParent, name: to))
         }
       }
     }
+    noteGone(given.moved, from.name, in: oldParent)
+    noteGone(given.replaced, to.name, in: newParent)
     guard let views else { return }
     views.0.reconcile(from.name)
     views.1.reconcile(to.name)

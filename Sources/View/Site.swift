@@ -5,4 +5,12 @@ struct Site: Sendable {
   var place: Place
   /// The user's own rules about what lies in it.
   var rules: DirectoryRules
+  /// The home that it lies in, or is.
+  var home: Home?
+
+  struct Home: Sendable {
+    let handle: DirectoryHandle
+    /// The way from the home to the directory.
+    var path: [Name] = []
+  }
 }

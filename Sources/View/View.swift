@@ -18,16 +18,20 @@ public final class View: Sendable {
   let tunnel: Tunnel
   let importsPackages: Bool
   let packageSizes = PackageSizes()
+  /// How often the listing of a directory was asked for and, as it was not remembered, read.
+  public let listings = Tally()
   let staging: Staging
   let imported = ImportedStreams()
   let ownApplications = OwnApplications()
   let watch: ChangeWatch?
   let changes: ViewChanges
   let ownChanges: OwnChanges
+  let cached: CachedDirectories
   private let covered: DirectoryHandle.Covered?
   /// Whether the view changes nothing: then names need no projection at all.
   let isPlainMirror: Bool
-  private let coherence: Coherence
+  let coherence: Coherence
+  private let complaints: Complaints
   /// What SOURCE lies on.
   public let fileSystem: FileSystemKind
 
@@ -51,7 +55,9 @@ public final class View: Sendable {
     rootHandle = handle
     staging = Staging(in: handle)
     let options = options.resolved(Self.profile(options, of: handle.directory))
-    let inspector = EntryInspector(options: options, root: handle.directory, logger: logger)
+    let complaints = Complaints(logger: logger)
+    self.complaints = complaints
+    let inspector = EntryInspector(options: options, root: handle.directory, complaints: complaints)
     inspectorInForce = Guarded(inspector)
     isPlainMirror = !options.profile.appliesRules
     fileSystem = FileSystemKind(of: handle.directory.descriptor)
@@ -60,13 +66,17 @@ public final class View: Sendable {
     let directoryViews = DirectoryViewCache()
     self.handles = handles
     self.directoryViews = directoryViews
+    let watch = try? ChangeWatch()
+    let cached = CachedDirectories(watch: watch)
+    self.watch = watch
+    self.cached = cached
     nodes = NodeTable(root: identity) { id in
       handles.remove(id)
       directoryViews.remove(id)
+      cached.remove(id)
     }
     self.tunnel = tunnel
     self.importsPackages = importsPackages && options.profile.appliesRules
-    watch = try? ChangeWatch()
     changes = ViewChanges(watch: watch)
     ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes, isAsked: !isPlainMirror)
     inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
@@ -84,10 +94,11 @@ public final class View: Sendable {
     let options = options.resolved(Self.profile(options, of: rootHandle.directory))
     guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
     if options == self.options { return }
-    let inspector = EntryInspector(options: options, root: rootHandle.directory, logger: logger)
+    let inspector = EntryInspector(options: options, root: rootHandle.directory, complaints: complaints)
     inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
     inspectorInForce.withLock { $0 = inspector }
     lookAgain { _ in true }
+    cached.forget([])
   }
 
   private static func profile(_ options: ViewOptions, of source: Directory) -> Profile {
@@ -101,13 +112,16 @@ public final class View: Sendable {
     }
   }
 
+  /// The same of what packages measure.
+  public var packageMeasures: Tally { packageSizes.tally }
+
+  /// How many directories' listings are remembered.
+  public var listingsKept: Int { directoryViews.count }
+
   var rootDevice: UInt64 { rootHandle.identity.device }
 
   /// The inode number of the view's root.
   public var rootInode: UInt { UInt(rootHandle.identity.inode) }
-
-  /// Told of a name that the kernel may still have for a directory that is no longer there. Set before the first request.
-  nonisolated(unsafe) public var onStaleName: (@Sendable (NodeID, Name) -> Void)?
 
   // MARK: Directories by node
 
@@ -142,6 +156,7 @@ public final class View: Sendable {
         throw .staleNFSFileHandle
       }
       let opened = DirectoryHandle(adopting: descriptor, identity: location.identity, covered: covered)
+      if DescriptorLimit.isKept(opened.directory.descriptor) { releaseDescriptors() }
       handles.insert(opened, for: id)
       handle = opened
     }
@@ -153,17 +168,33 @@ public final class View: Sendable {
 
   /// The directory view of a node if there is one.
   func currentView(of id: NodeID) -> DirectoryView? {
-    directoryViews.view(of: id).flatMap { nodes.isNode(id, $0.handle.identity) ? $0 : nil }
+    guard let view = directoryViews.view(of: id), nodes.isNode(id, view.handle.identity) else { return nil }
+    listings.countAsked()
+    return view
   }
 
   /// The directory view of a node, made when it is first needed.
   func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
     if let view = currentView(of: id) { return view }
-    let handle = try directory(id)
-    let view = DirectoryView(
-      node: id, handle: handle, inspector: inspector, site: try site(of: id), watch: watch,
-      recheck: coherence.recheck, changes: changes, ownChanges: ownChanges)
-    return directoryViews.insert(view, for: id) { [nodes] in nodes.isNode(id, $0.handle.identity) }
+    listings.countAsked()
+    var view = try newView(of: id)
+    if view.lacksWatch {
+      // Those that were looked at longest ago go without.
+      forgetDisplayNames(of: directoryViews.removeOldest())
+      view = try newView(of: id)
+    }
+    let (kept, dropped) = directoryViews.insert(view, for: id) { [nodes] in
+      nodes.isNode(id, $0.handle.identity)
+    }
+    forgetDisplayNames(of: dropped)
+    return kept
+  }
+
+  private func newView(of id: NodeID) throws(Errno) -> DirectoryView {
+    DirectoryView(
+      node: id, handle: try directory(id), inspector: inspector, site: try site(of: id), watch: watch,
+      recheck: coherence.recheck, changes: changes, ownChanges: ownChanges, listings: listings,
+      cached: cached)
   }
 
   /// What leads from the root to a node, the node included.
@@ -185,19 +216,23 @@ public final class View: Sendable {
     let options = inspector.options
     var names: [Name] = []
     var rules = DirectoryRules(options.rules, in: names)
+    var home: Site.Home?
     for location in try locations(to: id) {
-      let parent = try directory(location.parent).directory
+      let parent = try directory(location.parent)
       let site = Site(place: options.place(ofPath: names), rules: rules)
-      if inspector.isPackage(location.name.name, in: parent, at: site) {
+      home = home.map { Site.Home(handle: $0.handle, path: $0.path + [location.name.name]) }
+      if site.place.contains(.home) { home = Site.Home(handle: parent, path: [location.name.name]) }
+      if inspector.isPackage(location.name.name, in: parent.directory, at: site) {
         return Site(place: .insidePackage, rules: DirectoryRules())
       }
       names.append(location.name.name)
       rules = DirectoryRules(options.rules, in: names)
     }
     let place = options.place(ofPath: names)
+    if place.contains(.home) { home = Site.Home(handle: try directory(id)) }
     let isTrash =
       names.last == "files" && names.dropLast().suffix(2).contains { $0.bytes.starts(with: ".Trash".utf8) }
-    return Site(place: isTrash ? place.union(.trashFiles) : place, rules: rules)
+    return Site(place: isTrash ? place.union(.trashFiles) : place, rules: rules, home: home)
   }
 }
 

@@ -30,7 +30,7 @@ struct Contestant {
   static func all(displayfs: String, passthroughHp: String?) -> [Contestant] {
     let commands: [[String]?] = [
       nil, [displayfs, "mount"], [displayfs, "mount", "-o", "profile=none"], ["bindfs"],
-      ["mergerfs", "-o", "cache.files=partial,dropcacheonclose=true,category.create=mfs"],
+      ["mergerfs", "-o", "cache.files=partial,category.create=mfs"],
       passthroughHp.map { [$0] } ?? [""],
     ]
     return zip(names, commands).filter { $0.1.map { !$0[0].isEmpty && Program.exists($0[0]) } ?? true }

@@ -5,7 +5,7 @@ import View
 
 extension MountOptions {
   /// The options that may stand in configuration files and in the environment.
-  static let settings = KnownSettings(names: own.filter { $0 != "config" }) { name, value in
+  static let settings = KnownSettings(names: own.map(\.name).filter { $0 != "config" }) { name, value in
     var scratch = MountOptions()
     try scratch.apply(name, value)
   }
@@ -26,16 +26,9 @@ extension MountOptions {
 
   /// Sets one option of displayfs itself.
   private mutating func apply(_ name: String, _ value: String) throws(Failure) {
-    if try tunnel.set(name, to: value) { return }
-    if try coherence.set(name, to: value) { return }
-    do throws(OptionError) {
-      if try view.set(name, to: value) { return }
-      switch name {
-      case "import": importsPackages = try ViewOptions.isOn(name, value)
-      case "passthrough": passthrough = try ViewOptions.isOn(name, value)
-      default: break
-      }
-    } catch { throw Failure(.usage, "\(error)") }
+    do throws(OptionError) { try Self.own.first { $0.name == name }?.set(&self, value) } catch {
+      throw Failure(.usage, "\(error)")
+    }
   }
 
   /// The options of each `-o`, completed.
@@ -85,7 +78,7 @@ extension MountOptions {
 
   /// The options that the environment sets; an empty variable sets none.
   private static var environment: [(name: String, value: String)] {
-    own.compactMap { name in
+    own.map(\.name).compactMap { name in
       getenv(variable(name)).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : (name, $0) }
     }
   }

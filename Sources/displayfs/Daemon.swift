@@ -3,7 +3,11 @@ import Glibc
 
 /// Runs the mount in the background. The foreground process ends when the mount answers, or when it failed.
 enum Daemon {
-  static func run(_ body: (@escaping @Sendable () -> Void) throws(Failure) -> Void) throws(Failure) {
+  /// - Parameter failed: called in the foreground process when the one in the background has ended without the mount ever
+  ///   having answered.
+  static func run(
+    _ body: (@escaping @Sendable () -> Void) throws(Failure) -> Void, failed: () -> Void
+  ) throws(Failure) {
     var ends: [CInt] = [0, 0]
     guard pipe(&ends) == 0 else {
       throw Failure(.system, "no pipe can be made: \(String(cString: strerror(errno)))")
@@ -33,6 +37,7 @@ enum Daemon {
       if count == 1 { return }
       var status: CInt = 0
       waitpid(child, &status, 0)
+      failed()
       // The child has said what was wrong.
       exit(status & 0x7f == 0 && status >> 8 != 0 ? status >> 8 : ExitStatus.mount.rawValue)
     }

@@ -47,9 +47,14 @@ struct HelperInvocation {
   }
 
   func run() throws(Failure) {
+    let options = try MountOptions.completed(lists, sloppy: isSloppy)
+    let mountPoint = FilePath(argument: positional[1])
+    if options.isRemount {
+      if !isRehearsal { try Remount.perform(mountPoint, options) }
+      return
+    }
     let mounter = try Mounter(
-      source: FilePath(argument: positional[0]), mountPoint: FilePath(argument: positional[1]),
-      options: .completed(lists, sloppy: isSloppy))
+      source: FilePath(argument: positional[0]), mountPoint: mountPoint, options: options)
     if !isRehearsal { try mounter.mount(foreground: false, debug: false) }
   }
 }

@@ -48,7 +48,7 @@ enum MountState: String {
     case .answers: "it answers"
     case .dead: "its daemon has died; displayfs unmount cleans up"
     case .foreign: "it is another user's"
-    case .silent: "its daemon does not answer"
+    case .silent: "its daemon does not answer; displayfs unmount --force gives it up"
     }
   }
 
@@ -63,7 +63,7 @@ enum MountState: String {
     let child = dfs_fork()
     if child == 0 {
       var answer: UInt8 = 0
-      do throws(Errno) { _ = try mountPoint.stat() } catch {
+      do throws(Errno) { try mountPoint.ask() } catch {
         answer = UInt8(truncatingIfNeeded: error.rawValue)
       }
       write(ends[1], &answer, 1)

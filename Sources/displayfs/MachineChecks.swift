@@ -34,7 +34,18 @@ enum MachineChecks {
       let remedy = "chown root \(path) && chmod u+s \(path) as root, or install the package fuse3 anew"
       return geteuid() == 0 ? .advice(check, text, do: remedy) : .problem(check, text, do: remedy)
     }
+    if let missing = missingTableOfMounts {
+      return .problem(check, missing, do: "ln -s /proc/self/mounts /etc/mtab as root")
+    }
     return .ok(check, "users can mount with \(path)")
+  }
+
+  /// What is wrong where fusermount3 does not find the table in which it looks for what it shall unmount: directories and
+  /// images that no installer has finished lack it.
+  static var missingTableOfMounts: String? {
+    access("/etc/mtab", F_OK) == 0
+      ? nil
+      : "/etc/mtab is missing, so users can mount and not unmount: it should be a link to /proc/self/mounts"
   }
 
   private static var sharingByUsers: Finding {
@@ -147,8 +158,8 @@ enum MachineChecks {
       case .silent:
         .problem(
           "mount", "the daemon of \(mount.mountPoint) does not answer: whoever asks it waits",
-          do: "look whether \(mount.source) answers (a server, a disk); if it does: "
-            + "echo 1 >/sys/fs/fuse/connections/\(mount.device)/abort as root, then displayfs unmount")
+          do: "look whether \(mount.source) answers (a server, a disk); if it does, "
+            + "displayfs unmount --force \(mount.mountPoint), then mount it again")
       }
     }
   }

@@ -10,9 +10,10 @@ struct MountOptions {
   var coherence = Coherence()
   /// Whether the kernel shall read and write the backing files itself.
   var passthrough = true
-  /// For libfuse and the kernel.
+  /// For libfuse and the kernel, as `Arguments.text`.
   var fuse: [String] = []
-  var isReadOnly = false
+  /// Whether a view that is mounted shall keep to these from now on.
+  var isRemount = false
   var allowsOthers = false
   /// Options of displayfs itself in the order given: they count more than any file's.
   var given: [(name: String, value: String)] = []
@@ -33,27 +34,24 @@ struct MountOptions {
   ]
   /// Passed on with their value.
   private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
-  static let own = [
-    "extensions", "hidden", "packages", "profile", "finder-info", "appledouble", "domains", "desktop-names",
-    "language",
-    "disabled-rules", "tunnel",
-    "tunnel-timeout",
-    "import", "passthrough", "coherence", "timeout", "config",
-  ]
+  /// Those of displayfs itself.
+  static let own: [TextOption<MountOptions>] =
+    ViewOptions.named.map { $0.lifted(to: \.view) } + [
+      .choice("tunnel", \.tunnel.mode),
+      .seconds("tunnel-timeout", \.tunnel.timeout),
+      .toggle("import", \.importsPackages),
+      .toggle("passthrough", \.passthrough),
+      .choice("coherence", \.coherence.mode),
+      .seconds("timeout", \.coherence.timeout, most: (86_400, is: "a day")),
+      // Names a file of others.
+      TextOption("config") { (_, _) throws(OptionError) in },
+    ]
+
   /// What can be typed for an option, for shells to complete: each choice, or the name where the values cannot be listed.
   static var completions: [String] {
-    func choices<Value: RawRepresentable<String> & CaseIterable>(_ name: String, _: Value.Type) -> [String] {
-      Value.allCases.map { "\(name)=\($0.rawValue)" }
-    }
-    return choices("extensions", ExtensionMode.self) + choices("hidden", HiddenMode.self)
-      + choices("packages", PackageMode.self) + choices("profile", Profile.self)
-      + choices("finder-info", FinderInfoMode.self)
-      + choices("appledouble", AppleDoubleMode.self) + choices("domains", DomainMode.self)
-      + choices("tunnel", TunnelMode.self) + choices("coherence", Coherence.Mode.self) + [
-        "timeout=", "desktop-names=on", "desktop-names=off", "import=on", "import=off", "language=",
-        "tunnel-timeout=", "disabled-rules=", "config=",
-      ]
-      + passed.sorted() + passedWithValue.sorted().map { "\($0)=" }
+    own.flatMap { option in
+      option.values.isEmpty ? ["\(option.name)="] : option.values.map { "\(option.name)=\($0)" }
+    } + passed.sorted() + passedWithValue.sorted().map { "\($0)=" }
   }
 
   /// Adds the options of one `-o`, separated by commas; `\,` is a comma in a value.
@@ -68,12 +66,16 @@ struct MountOptions {
   private mutating func addOne(_ option: String) throws(Failure) {
     let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
     let name = parts[0]
+    let isOwn = Self.own.contains { $0.name == name }
     if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" || Self.ignored.contains(name) {
+      return
+    }
+    if option == "remount" {
+      isRemount = true
       return
     }
     if parts.count == 1, Self.passed.contains(name) {
       fuse.append(name)
-      if name == "ro" { isReadOnly = true }
       if name == "allow_other" || name == "allow_root" { allowsOthers = true }
       return
     }
@@ -82,11 +84,11 @@ struct MountOptions {
         fuse.append("\(name)=\(Self.escape(parts[1]))")
         return
       }
-      if Self.own.contains(name) { return try give(name, parts[1]) }
-    } else if Self.own.contains(name) || Self.passedWithValue.contains(name) {
+      if isOwn { return try give(name, parts[1]) }
+    } else if isOwn || Self.passedWithValue.contains(name) {
       throw Failure(.usage, "-o \(name): this option needs a value: \(name)=...")
     }
-    let known = Self.own + Self.passed.sorted() + Self.passedWithValue.sorted() + Self.ignored.sorted()
+    let known = Self.own.map(\.name) + Self.passed.sorted() + Self.passedWithValue.sorted() + Self.ignored.sorted()
     let nearest = Spelling.nearest(name, among: known)
     throw Failure(
       .usage,
@@ -94,69 +96,38 @@ struct MountOptions {
         + " All options are in displayfs(1).")
   }
 
-  /// `,` and `\` as libfuse wants them inside a value.
+  /// `,` and `\` as libfuse wants them inside a value. By scalars: a comma with an accent is one.
   static func escape(_ value: String) -> String {
-    value.reduce(into: "") { $0 += $1 == "," || $1 == "\\" ? "\\\($1)" : "\($1)" }
+    var escaped = String.UnicodeScalarView()
+    for scalar in value.unicodeScalars {
+      if scalar == "," || scalar == "\\" { escaped.append("\\") }
+      escaped.append(scalar)
+    }
+    return String(escaped)
   }
 
   private static func split(_ list: String) -> [String] {
-    var options = [""]
+    var options = [String.UnicodeScalarView()]
     var isEscaped = false
-    for character in list {
+    for scalar in list.unicodeScalars {
       if isEscaped {
-        options[options.count - 1].append(character)
+        options[options.count - 1].append(scalar)
         isEscaped = false
-      } else if character == "\\" {
+      } else if scalar == "\\" {
         isEscaped = true
-      } else if character == "," {
-        options.append("")
+      } else if scalar == "," {
+        options.append(String.UnicodeScalarView())
       } else {
-        options[options.count - 1].append(character)
+        options[options.count - 1].append(scalar)
       }
     }
-    return options
+    return options.map { String($0) }
   }
 }
 
 /// How long and for whom a hidden extension is remembered when its name goes away.
 struct TunnelOptions {
   var mode = TunnelMode.process
+  /// In seconds.
   var timeout: UInt64 = 15
-
-  mutating func set(_ name: String, to value: String) throws(Failure) -> Bool {
-    switch name {
-    case "tunnel":
-      guard let mode = TunnelMode(rawValue: value) else {
-        throw Failure(.usage, "tunnel=\(value): not a value of this option; use one of: process, time, off")
-      }
-      self.mode = mode
-    case "tunnel-timeout":
-      guard let seconds = UInt64(value) else {
-        throw Failure(.usage, "tunnel-timeout=\(value): not a number of seconds")
-      }
-      timeout = seconds
-    default: return false
-    }
-    return true
-  }
-}
-
-extension Coherence {
-  mutating func set(_ name: String, to value: String) throws(Failure) -> Bool {
-    switch name {
-    case "coherence":
-      guard let mode = Mode(rawValue: value) else {
-        throw Failure(
-          .usage, "coherence=\(value): not a value of this option; use one of: auto, watch, timeout")
-      }
-      self.mode = mode
-    case "timeout":
-      guard let seconds = UInt64(value), seconds <= 86_400 else {
-        throw Failure(.usage, "timeout=\(value): not a number of seconds, of which a day has 86400")
-      }
-      timeout = seconds
-    default: return false
-    }
-    return true
-  }
 }

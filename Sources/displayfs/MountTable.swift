@@ -5,12 +5,18 @@ import SystemPackage
 /// The mounts of this process's namespace, from `/proc/self/mountinfo`.
 struct MountTable {
   struct Line {
+    /// The kernel's number of the mount, as in /proc/PID/fdinfo.
+    let id: Int
     let mountPoint: FilePath
     let type: String
     /// What the mount calls its source: a path, as long as nobody said `fsname=`.
     let source: FilePath
     /// As mount(8) prints them, those of the mount and those of the file system.
     let options: [String]
+    /// Who mounted it, of a FUSE file system.
+    var user: uid_t? {
+      options.lazy.compactMap { $0.hasPrefix("user_id=") ? uid_t($0.dropFirst(8)) : nil }.first
+    }
     /// The number under which the kernel has the connection, in /sys/fs/fuse/connections.
     let device: String
   }
@@ -18,15 +24,29 @@ struct MountTable {
   /// The views among them.
   static var displayfs: [Line] { current.filter { $0.type == "fuse.displayfs" } }
 
+  /// The mount on top at a path; nil when nothing is mounted there.
+  ///
+  /// The mount itself, which may be dead, is not asked: only what comes before the last component is resolved.
+  static func last(at path: FilePath) -> Line? {
+    let mounts = current
+    if let leaf = path.lastComponent, leaf.kind == .regular {
+      let parent = path.removingLastComponent()
+      let literal = try? (parent.isEmpty ? "." : parent).resolvingSymlinks().appending(leaf)
+      if let literal, let mount = mounts.last(where: { $0.mountPoint == literal }) { return mount }
+    }
+    let resolved = (try? path.resolvingSymlinks()) ?? path
+    return mounts.last { $0.mountPoint == resolved }
+  }
+
   static var current: [Line] {
     guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") else { return [] }
     return bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
       let fields = line.split(separator: UInt8(ascii: " "))
-      guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash > 5, fields.count > dash + 3 else {
-        return nil
-      }
+      guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash > 5, fields.count > dash + 3,
+        let id = Int(Text.lossy(Array(fields[0])))
+      else { return nil }
       return Line(
-        mountPoint: unescape(fields[4]), type: Text.lossy(Array(fields[dash + 1])),
+        id: id, mountPoint: unescape(fields[4]), type: Text.lossy(Array(fields[dash + 1])),
         source: unescape(fields[dash + 2]), options: merged(fields[5], fields[dash + 3]),
         device: Text.lossy(fields[2].drop { $0 != UInt8(ascii: ":") }.dropFirst() + []))
     }

@@ -14,7 +14,7 @@ struct Mounter {
   private let options: MountOptions
 
   init(source: FilePath, mountPoint: FilePath, options: MountOptions) throws(Failure) {
-    Self.cleanUp(mountPoint)
+    try Self.cleanUp(mountPoint)
     self.source = try Self.directory(source, called: "SOURCE")
     self.mountPoint = try Self.directory(mountPoint, called: "MOUNTPOINT")
     self.options = options
@@ -28,6 +28,9 @@ struct Mounter {
     }
     try Daemon.run { (ready) throws(Failure) in
       try serve(debug: false, logHandler: SystemLog.init, onReady: ready)
+    } failed: {
+      // With no process left it could not even run fusermount3 to unmount again.
+      try? Self.cleanUp(mountPoint)
     }
     if opens { openInFileManager() }
   }
@@ -43,7 +46,7 @@ struct Mounter {
     debug: Bool, logHandler: @escaping @Sendable (String) -> any LogHandler,
     onReady: @escaping @Sendable () -> Void
   ) throws(Failure) {
-    raiseDescriptorLimit()
+    takeNoLimits()
     Signals.block()
     LoggingSystem.bootstrap(logHandler)
     let logger = Logger(label: "displayfs")
@@ -69,17 +72,26 @@ struct Mounter {
     } catch { throw Failure(.mount, "\(error)") }
   }
 
-  private var fuseOptions: [String] {
+  /// What limits whoever started the daemon is not to limit those who use the mount, and what limits them holds.
+  private func takeNoLimits() {
+    DescriptorLimit.raise()
+    dfs_obey_quotas()
+    // A file that must not grow (`ulimit -f`) and a log that nobody reads any more are errors of one call.
+    for signal in [SIGXFSZ, SIGPIPE] { Glibc.signal(signal, SIG_IGN) }
+  }
+
+  /// Bytes, as the name of the source is.
+  private var fuseOptions: [[UInt8]] {
     var result = options.fuse
     func add(_ name: String, _ value: String) {
       if !result.contains(where: { $0.hasPrefix("\(name)=") }) {
         result.append("\(name)=\(MountOptions.escape(value))")
       }
     }
-    add("fsname", source.description)
+    add("fsname", Arguments.text(source.bytes))
     add("subtype", "displayfs")
     result.append("default_permissions")
-    return result
+    return result.map(Arguments.bytes)
   }
 
   private static func open(_ path: FilePath) throws(Failure) -> Descriptor {
@@ -96,19 +108,28 @@ struct Mounter {
 
   // MARK: Checks
 
-  /// Unmounts what a daemon that died has left at the mount point: nobody can use it any more.
+  /// Unmounts what a daemon that died has left at the mount point: nobody can use it any more. One that does not answer is
+  /// told of, as asking it would not come to an end.
   ///
   /// What is wrong with the mount point otherwise, or with unmounting, is told by what comes next.
-  private static func cleanUp(_ mountPoint: FilePath) {
-    var status = stat()
-    guard mountPoint.withPlatformString({ stat($0, &status) }) != 0, errno == ENOTCONN else { return }
-    try? Unmount.unmount(mountPoint, lazy: true)
+  private static func cleanUp(_ mountPoint: FilePath) throws(Failure) {
+    guard let mount = MountTable.last(at: mountPoint), mount.type == "fuse.displayfs" else { return }
+    switch MountState.of(mount.mountPoint) {
+    case .dead: try? Unmount.perform(mount.mountPoint, .lazy)
+    case .silent:
+      throw Failure(
+        .mount,
+        "\(mountPoint): a displayfs is mounted here whose daemon does not answer; wait for it, or give it up with "
+          + "displayfs unmount --force \(mountPoint)")
+    case .answers, .foreign: break
+    }
   }
 
   /// The absolute path of a directory that is there, without symlinks.
   private static func directory(_ path: FilePath, called role: String) throws(Failure) -> FilePath {
     do throws(Errno) {
       let resolved = try path.resolvingSymlinks()
+      try resolved.ask()
       if try resolved.stat().type == .directory { return resolved }
     } catch {
       switch error.rawValue {
@@ -163,13 +184,5 @@ struct Mounter {
     return bytes.split(separator: UInt8(ascii: "\n")).contains {
       String(decoding: $0, as: UTF8.self).split(whereSeparator: \.isWhitespace).first == "user_allow_other"
     }
-  }
-
-  /// Open files cost a descriptor each: use what the user may.
-  private func raiseDescriptorLimit() {
-    var limit = rlimit()
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-    limit.rlim_cur = limit.rlim_max
-    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
   }
 }

@@ -5,6 +5,13 @@ import Glibc
 enum ServiceManager {
   /// The mount answers.
   static func ready(_ status: String) { tell("READY=1\nMAINPID=\(getpid())\nSTATUS=\(oneLine(status))") }
+  /// The configuration is being read anew, until `reloaded`. The time is how a manager tells this from an older message.
+  static func reloading() {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    tell("RELOADING=1\nMONOTONIC_USEC=\(now.tv_sec * 1_000_000 + now.tv_nsec / 1000)")
+  }
+  static func reloaded() { tell("READY=1") }
   static func stopping() { tell("STOPPING=1\nSTATUS=Unmounting") }
 
   /// Nothing happens where no manager listens.

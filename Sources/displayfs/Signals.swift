@@ -42,7 +42,10 @@ struct Signals: Sendable {
         var signal: CInt = 0
         guard sigwait(&set, &signal) == 0 else { return }
         switch signal {
-        case SIGHUP: server.reload()
+        case SIGHUP:
+          ServiceManager.reloading()
+          server.reload()
+          ServiceManager.reloaded()
         case SIGUSR1: for line in server.statistics.split(separator: "\n") { logger.notice("\(line)") }
         case SIGUSR2: LogLevel.cycle(logger)
         default: stop()
@@ -54,7 +57,7 @@ struct Signals: Sendable {
   private func stop() {
     if server.stop() { return }
     logger.notice("told to stop once more: \(mountPoint) is detached, and what was under way is given up")
-    do throws(Failure) { try Unmount.perform(mountPoint, lazy: true) } catch { logger.notice("\(error)") }
+    do throws(Failure) { try Unmount.perform(mountPoint, .lazy) } catch { logger.notice("\(error)") }
     _exit(ExitStatus.success.rawValue)
   }
 }

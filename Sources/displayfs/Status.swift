@@ -1,34 +1,52 @@
 import ArgumentParser
+import FuseServer
 import Glibc
 import SystemPackage
 
 struct Status: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Tell what a mount does: whether the kernel passes data through, and what it asks for.")
+    abstract: "Tell what a mount does: whether data is passed through, what is remembered, what is asked.",
+    discussion: "After --, a command to run: then what the mount did meanwhile.")
 
   @Flag(help: "Print JSON.")
   var json = false
 
-  @Flag(help: "Tell again every second, with requests for each second, until interrupted.")
+  @Flag(help: "Tell again every second, with what each second brought, until interrupted.")
   var watch = false
 
-  @Argument(help: "The mount point.")
+  @Argument(help: "The mount point.", completion: .directory)
   var mountpoint: FilePath
 
+  @Argument(
+    parsing: .postTerminator,
+    help: ArgumentHelp("A command and its arguments.", valueName: "command"))
+  var command: [String] = []
+
   func run() throws {
+    if !command.isEmpty { return try measureCommand() }
     var before: StatusReport?
     while true {
       let report = try report()
-      let shown = before.map { report.since($0) } ?? report
-      if json {
-        Output.line(JSON.object(shown.lines.map { ($0.name, Array($0.value.utf8)) }))
-      } else {
-        Output.line(shown.lines.map { "\($0.name): \($0.value)" }.joined(separator: "\n"))
-      }
+      show(before.map { report.since($0, " per second") } ?? report)
       guard watch else { return }
       before = report
       sleep(1)
       if !json { Output.line([]) }
+    }
+  }
+
+  private func measureCommand() throws {
+    let before = try report()
+    let status = Program.run("env", [Array("--".utf8)] + command.map(Arguments.bytes))
+    show(try report().since(before))
+    if status != 0 { throw ExitCode(status ?? ExitStatus.system.rawValue) }
+  }
+
+  private func show(_ report: StatusReport) {
+    if json {
+      Output.line(JSON.object(report.lines.map { ($0.name, Array($0.value.utf8)) }))
+    } else {
+      Output.line(report.lines.map { "\($0.name): \($0.value)" }.joined(separator: "\n"))
     }
   }
 
@@ -40,7 +58,7 @@ struct Status: ParsableCommand {
   }
 }
 
-/// What a mount answered: names and values, of which `requests` counts each kind since the mount was made.
+/// What a mount answered: names and values, some of which count since the mount was made.
 struct StatusReport {
   var lines: [(name: String, value: String)]
 
@@ -52,26 +70,32 @@ struct StatusReport {
     }
   }
 
-  /// The same, with the requests since an earlier report. What asked for the reports is among them.
-  func since(_ earlier: StatusReport) -> StatusReport {
+  /// The same, with what the counters grew by since an earlier report. What asked for the reports is among it.
+  ///
+  /// - Parameter unit: what the names of the counters get appended.
+  func since(_ earlier: StatusReport, _ unit: String = "") -> StatusReport {
+    let old = Dictionary(earlier.lines.map { ($0.name, $0.value) }) { $1 }
     var result = self
-    let old = earlier.requests
-    for index in lines.indices where lines[index].name == "requests" {
-      let rates = requests.map { (name: $0.key, count: $0.value - (old[$0.key] ?? 0)) }.filter {
-        $0.count > 0
-      }
-      result.lines[index] = (
-        "requests per second",
-        rates.sorted { ($1.count, $0.name) < ($0.count, $1.name) }.map { "\($0.count) \($0.name)" }
-          .joined(separator: ", ")
-      )
+    result.lines = lines.map { name, value in
+      guard Statistics.counters.contains(name), let before = old[name] else { return (name, value) }
+      return (name + unit, Self.growth(from: before, to: value))
     }
     return result
   }
 
-  private var requests: [String: Int] {
-    let list = lines.first { $0.name == "requests" }?.value ?? ""
-    return list.split(separator: ",").reduce(into: [:]) { counts, part in
+  /// The growth of a number, or of a list of numbers with what they count: `12 lookup, 3 open`.
+  private static func growth(from before: String, to now: String) -> String {
+    if let old = Int(before), let new = Int(now) { return "\(new - old)" }
+    let old = counts(before)
+    let grown = counts(now).map { (name: $0.key, count: $0.value - (old[$0.key] ?? 0)) }.filter {
+      $0.count > 0
+    }
+    return grown.sorted { ($1.count, $0.name) < ($0.count, $1.name) }.map { "\($0.count) \($0.name)" }
+      .joined(separator: ", ")
+  }
+
+  private static func counts(_ list: String) -> [String: Int] {
+    list.split(separator: ",").reduce(into: [:]) { counts, part in
       let words = part.split(separator: " ")
       if words.count == 2, let count = Int(words[0]) { counts[String(words[1])] = count }
     }

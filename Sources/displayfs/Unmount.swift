@@ -17,55 +17,96 @@ struct Unmount: ParsableCommand {
   @Flag(name: .customShort("z"), help: "Detach at once, even if files are open there.")
   var lazy = false
 
+  @Flag(help: "Detach a view that does not answer, with an error for everybody who waits for it.")
+  var force = false
+
   @Flag(help: "Succeed when nothing is mounted there.")
   var ifMounted = false
 
-  func run() throws { try Self.unmount(mountpoint, lazy: lazy, ifMounted: ifMounted) }
+  func run() throws {
+    try Self.unmount(mountpoint, force ? .forced : lazy ? .lazy : .orderly, ifMounted: ifMounted)
+  }
+
+  enum Manner {
+    /// Refused while something is in use.
+    case orderly
+    /// What is in use goes on until it is closed.
+    case lazy
+    /// What is in use gets errors from now on.
+    case forced
+  }
 
   /// - Parameter ifMounted: whether it is well when nothing is mounted there.
-  static func unmount(_ mountpoint: FilePath, lazy: Bool, ifMounted: Bool = false) throws(Failure) {
-    let path = absolutePath(mountpoint)
-    guard let mount = MountTable.current.last(where: { $0.mountPoint == path }) else {
+  static func unmount(_ mountpoint: FilePath, _ manner: Manner, ifMounted: Bool = false) throws(Failure) {
+    guard let mount = MountTable.last(at: mountpoint) else {
       if ifMounted { return }
       throw Failure(.mount, "\(mountpoint): nothing is mounted here")
     }
     guard mount.type == "fuse.displayfs" else {
       throw Failure(.usage, "\(mountpoint): what is mounted here is no displayfs (\(mount.type)); use umount")
     }
-    try perform(path, lazy: lazy)
+    try perform(mount.mountPoint, manner)
   }
 
+  /// A daemon has its own mount open for the moments in which it tells programs of changes: that is waited for.
+  ///
   /// - Parameter path: exactly as the table of mounts has it.
-  static func perform(_ path: FilePath, lazy: Bool) throws(Failure) {
-    if geteuid() == 0 {
-      let flags: CInt = (lazy ? 2 /* MNT_DETACH */ : 0) | 8 /* UMOUNT_NOFOLLOW */
-      if path.withPlatformString({ umount2($0, flags) }) == 0 { return }
-      throw refused(path, Errno(rawValue: errno))
+  static func perform(_ path: FilePath, _ manner: Manner) throws(Failure) {
+    for _ in 0..<20 {
+      if try attempt(path, manner, isLast: false) { return }
+      usleep(25_000)
     }
-    let arguments = (lazy ? ["-u", "-z"] : ["-u"]) + ["--"]
+    if try attempt(path, manner, isLast: true) { return }
+    throw refused(path, .resourceBusy)
+  }
+
+  /// - Returns: false when it is busy.
+  private static func attempt(_ path: FilePath, _ manner: Manner, isLast: Bool) throws(Failure) -> Bool {
+    if geteuid() == 0 {
+      let flags: CInt =
+        switch manner {
+        case .orderly: 0
+        case .lazy: 2 /* MNT_DETACH */
+        case .forced: 3 /* MNT_FORCE, which ends the connection of a FUSE mount, too */
+        }
+      if path.withPlatformString({ umount2($0, flags | 8 /* UMOUNT_NOFOLLOW */) }) == 0 { return true }
+      let error = Errno(rawValue: errno)
+      if error == .resourceBusy { return false }
+      throw refused(path, error)
+    }
+    if manner == .forced, let mount = MountTable.last(at: path) { endConnection(of: mount) }
+    let arguments = (isLast ? [] : ["-q"]) + (manner == .orderly ? ["-u"] : ["-u", "-z"]) + ["--"]
     guard let status = Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
       throw Failure(
         .system, "fusermount3 is missing, without which only root can unmount: install the package fuse3")
     }
-    if status != 0 { throw refused(path, .resourceBusy) }
+    if status != 0 { try checkIsAllowed(path) }
+    return status == 0
+  }
+
+  /// Why this user cannot unmount even what is not busy.
+  private static func checkIsAllowed(_ mountpoint: FilePath) throws(Failure) {
+    if let missing = MachineChecks.missingTableOfMounts { throw Failure(.system, missing) }
+    if let owner = MountTable.last(at: mountpoint)?.user, owner != getuid() {
+      throw Failure(
+        .usage, "\(mountpoint) was mounted by user \(owner): only they and root can unmount it")
+    }
+  }
+
+  /// Whoever mounted may do that where the kernel shows its connections.
+  private static func endConnection(of mount: MountTable.Line) {
+    let file = open("/sys/fs/fuse/connections/\(mount.device)/abort", O_WRONLY | O_CLOEXEC)
+    guard file >= 0 else { return }
+    write(file, "1", 1)
+    close(file)
   }
 
   private static func refused(_ mountpoint: FilePath, _ error: Errno) -> Failure {
-    error == .resourceBusy
-      ? Failure(
-        .mount,
-        "\(mountpoint) is busy: a program has a file or its working directory there; end it (fuser -m \(mountpoint) lists them), or use -z"
-      )
-      : Failure(.mount, "\(mountpoint): \(error)")
-  }
-
-  /// Without asking the mount itself, which may be dead: only what comes before the last component is resolved.
-  private static func absolutePath(_ path: FilePath) -> FilePath {
-    if let leaf = path.lastComponent, leaf.kind == .regular {
-      let parent = path.removingLastComponent()
-      let literal = try? (parent.isEmpty ? "." : parent).resolvingSymlinks().appending(leaf)
-      if let literal, MountTable.current.contains(where: { $0.mountPoint == literal }) { return literal }
-    }
-    return (try? path.resolvingSymlinks()) ?? path
+    guard error == .resourceBusy else { return Failure(.mount, "\(mountpoint): \(error)") }
+    let holders = MountTable.last(at: mountpoint).flatMap { Holders(of: $0).sentence }
+    return Failure(
+      .mount,
+      "\(mountpoint) is busy: \(holders ?? "a program has a file or its working directory there"); end what is using it, "
+        + "or use -z")
   }
 }

@@ -1,4 +1,3 @@
-import Glibc
 import Testing
 
 @testable import Configuration
@@ -112,44 +111,5 @@ private func read(_ document: String) -> String {
     #expect(read("a = " + String(repeating: "[", count: 100_000)).contains("nested too deeply"))
     #expect(read("a = " + String(repeating: "{a=", count: 100_000)).contains("nested too deeply"))
     #expect(read(String(repeating: "a.", count: 100_000) + "a = 1").contains("too many parts"))
-  }
-
-  /// Random bytes, and documents with some bytes changed, are read or refused. `DISPLAYFS_FUZZ_ROUNDS` says how many.
-  @Test func noBytesBringTheReaderDown() {
-    var state: UInt64 = 0x2545_f491_4f6c_dd1d
-    func next(_ limit: Int) -> Int {
-      state ^= state << 13
-      state ^= state >> 7
-      state ^= state << 17
-      return Int(state % UInt64(limit))
-    }
-    let seed = Array(
-      """
-      language = ["de", "en"] # ü
-      [[rule]]
-      match = '*.tmp'
-      name = { de = "Entw\\u00fcrfe", en = \"\"\"x\\
-        y\"\"\" }
-      [profiles.a.b]
-      n = [0x1f, -1_0.5e3, 1979-05-27 07:32:00, [true, {}]]
-      """.utf8)
-    let alphabet = Array("[]{}\"'\\=.,#\n\r\t -_0x1eTZ:u\u{0}ü".utf8)
-    let settings = KnownSettings(names: ["language"]) { _, _ in }
-    let rounds = getenv("DISPLAYFS_FUZZ_ROUNDS").flatMap { Int(String(cString: $0)) } ?? 20_000
-    for round in 0..<rounds {
-      var document = round % 3 == 0 ? (0..<next(60)).map { _ in alphabet[next(alphabet.count)] } : seed
-      for _ in 0..<next(6) where !document.isEmpty {
-        switch next(4) {
-        case 0: document[next(document.count)] = UInt8(next(256))
-        case 1: document.remove(at: next(document.count))
-        case 2: document.insert(alphabet[next(alphabet.count)], at: next(document.count))
-        default: document.removeLast(next(document.count))
-        }
-      }
-      let outcome = Configuration.read(document, file: "fuzz", settings: settings)
-      for problem in outcome.problems {
-        #expect((problem.place?.line ?? 0) >= 1 && (problem.place?.column ?? 0) >= 1)
-      }
-    }
   }
 }

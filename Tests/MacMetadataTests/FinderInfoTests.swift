@@ -17,7 +17,7 @@ import Testing
       FinderInfo.Store.allCases.map(\.attribute) == [
         "user.com.apple.FinderInfo", "osx.com.apple.FinderInfo", "com.apple.FinderInfo",
         "user.org.netatalk.Metadata",
-        "user.DosStream.AFP_AfpInfo:$DATA", nil,
+        "user.DosStream.AFP_AfpInfo:$DATA", nil, nil,
       ])
   }
 

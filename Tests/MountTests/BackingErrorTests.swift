@@ -37,6 +37,38 @@ import Testing
     #expect(mkdir(view.at("more"), 0o755) == 0)
   }
 
+  /// Whoever writes through a daemon of root must not get at what the file system keeps for root.
+  @Test(.asRoot, arguments: ["passthrough=on", "passthrough=off"])
+  func whatIsReservedForRootIsNotForUsers(options: String) throws {
+    var isMounted = false
+    let view = try MountedView("allow_other,\(options)") { root in
+      // Half of it for root.
+      isMounted =
+        Shell.run(
+          "truncate -s 16M '\(root).image' && mkfs.ext4 -q -m 50 -O ^has_journal '\(root).image' && mount -o loop '\(root).image' '\(root)'"
+        ).status == 0
+      chmod(root, 0o777)
+    }
+    // Without loop devices there is nothing to see.
+    guard isMounted else { return }
+    var space = statvfs()
+    #expect(statvfs(view.mountPoint, &space) == 0)
+    let available = Int(space.f_bavail * space.f_frsize)
+    #expect(available < Int(space.f_bfree * space.f_frsize) - (4 << 20))
+    let outcome = PythonProgram(
+      """
+      file = os.open("large.bin", os.O_CREAT | os.O_WRONLY, 0o644)
+      written = 0
+      try:
+        while written < 16 << 20: written += os.write(file, bytes(65536))
+      except OSError as error: print(error.errno)
+      """, as: 61001, in: view.mountPoint
+    ).run()
+    #expect(outcome.text == "\(ENOSPC)", "\(outcome.complaint)")
+    let size = Int(try #require(status(view.real("large.bin"))?.st_size))
+    #expect(size <= available && size > available / 2, "\(size) of \(available) bytes")
+  }
+
   @Test(.asRoot) func aReadOnlyFileSystemSaysSo() throws {
     let view = try MountedView { root in
       try #require(mountTemporary(root, "size=1m"))

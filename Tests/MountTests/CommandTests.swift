@@ -75,6 +75,30 @@ import Testing
     #expect(line.dropFirst(2).first == "fuse.displayfs")
   }
 
+  /// By mount(2), and by way of fusermount3.
+  @Test(arguments: [false, true]) func namesOfSourceAndMountPointAreBytes(asUser: Bool) throws {
+    let base = try TemporaryDirectory()
+    chmod(base.root, 0o777)
+    let change =
+      asUser && geteuid() == 0 ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : []
+    // Users need not be able to reach what is tested; setpriv itself starts it all the same.
+    let canStart = Shell.run(
+      change + ["/bin/sh", "-c", "\"$DISPLAYFS\" --version"], with: ["DISPLAYFS": Displayfs.path])
+    guard canStart.status == 0 else { return }
+    let script = """
+      cd "$BASE"; source=$PWD/$(printf 'a \\377,\\314\\201\\134b'); view=$PWD/$(printf 'v\\351')
+      mkdir "$source" "$view"; echo x >"$source/notes.txt"
+      "$DISPLAYFS" "$source" "$view" -o language=en
+      ls "$view"
+      "$DISPLAYFS" list | grep -aFc "$source on $view ("
+      "$DISPLAYFS" realpath "$view/notes" | grep -aFxc "$source/notes.txt"
+      "$DISPLAYFS" unmount "$view"
+      """
+    let outcome = Shell.run(
+      change + ["/bin/sh", "-ec", script], with: ["BASE": base.root, "DISPLAYFS": Displayfs.path])
+    #expect(outcome.text == "notes\n1\n1" && outcome.status == 0, "\(outcome.complaint)")
+  }
+
   @Test func optionsOfFstabAreTaken() throws {
     let place = try unmounted()
     let options = """
@@ -115,7 +139,7 @@ import Testing
     let view = try view()
     let daemon = try #require(view.daemon)
     #expect(kill(daemon, SIGKILL) == 0)
-    for _ in 0..<100 where isThere(view.mountPoint) { usleep(20_000) }
+    try waitUntil { !isThere(view.mountPoint) }
     #expect(failure { open(view.at("notes"), O_RDONLY) } == .socketNotConnected)
     let refused = Displayfs.run(["mount", view.mountPoint, view.source])
     #expect(refused.status == 32)
@@ -151,12 +175,57 @@ import Testing
     #expect(text(view.real("notes.txt")) == "still")
   }
 
+  @Test func whoKeepsAMountBusyIsNamed() throws {
+    let view = try view()
+    let sitting = Shell.start("cd '\(view.mountPoint)' && exec sleep 50")
+    let reading = Shell.start("exec sleep 51 <'\(view.at("notes"))'")
+    defer {
+      for process in [sitting, reading] {
+        kill(process, SIGTERM)
+        Shell.wait(for: process)
+      }
+    }
+    var message = ""
+    try waitUntil {
+      let refused = Displayfs.run(["unmount", view.mountPoint])
+      #expect(refused.status == 32)
+      message = refused.errorText
+      return message.contains("has its working directory there") && message.contains("has a file open there")
+    }
+    #expect(message.contains("sleep (") && message.contains("-z"), "\(message)")
+    #expect(view.listing() == ["notes"])
+  }
+
+  @Test func aMountThatDoesNotAnswerIsGivenUpByForce() throws {
+    let view = try view()
+    let daemon = try #require(view.daemon)
+    kill(daemon, SIGSTOP)
+    defer { kill(daemon, SIGKILL) }
+    let waiting = Shell.start("exec cat '\(view.at("notes"))'")
+    let told = Displayfs.run(["mount", view.source, view.mountPoint])
+    #expect(told.status == 32 && told.errorText.contains("unmount --force"), "\(told.complaint)")
+    #expect(Displayfs.run(["unmount", "--force", view.mountPoint]).status == 0)
+    #expect(Shell.wait(for: waiting) != 0)
+    #expect(!Displayfs.isMounted(view.mountPoint))
+    try view.mount()
+    #expect(view.listing() == ["notes"])
+  }
+
+  @Test(.asRoot) func aMountOfSomebodyElseIsNotUnmountedAndNotCalledBusy() throws {
+    let view = try view("allow_other")
+    let change = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", Displayfs.path]
+    // Users need not be able to reach what is tested.
+    guard Shell.run(change + ["--version"]).status == 0 else { return }
+    let outcome = Shell.run(change + ["unmount", view.mountPoint])
+    #expect(outcome.status == 1 && outcome.errorText.contains("was mounted by user 0"), "\(outcome.complaint)")
+    #expect(view.listing() == ["notes"])
+  }
+
   @Test func theDaemonEndsWithItsMount() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     view.unmount()
-    for _ in 0..<100 where kill(daemon, 0) == 0 { usleep(20_000) }
-    #expect(failure { kill(daemon, 0) } == .noSuchProcess)
+    #expect(eventually { failure { kill(daemon, 0) } == .noSuchProcess })
   }
 
   @Test(arguments: ["TERM", "INT"]) func aSignalUnmountsCleanly(signal: String) throws {
@@ -228,6 +297,48 @@ import Testing
     let (view, helper) = try helper()
     #expect(Shell.run([helper, "-r", view.source, view.mountPoint, "-o", "language=en"]).status == 0)
     #expect(failure { mkdir(view.at("new"), 0o755) } == .readOnlyFileSystem)
+  }
+
+  /// As `mount -o remount,ro` calls the helper; only root may.
+  @Test(.enabled(if: geteuid() == 0)) func aMountedViewBecomesReadOnlyAndWritableAgain() throws {
+    let (view, helper) = try helper()
+    let remount = { (options: String) in
+      Shell.run([helper, view.source, view.mountPoint, "-o", "remount,language=en,\(options)"])
+    }
+    #expect(remount("ro").status == 32)
+    try #require(Shell.run([helper, view.source, view.mountPoint, "-o", "language=en"]).status == 0)
+    #expect(remount("ro").status == 0)
+    #expect(failure { mkdir(view.at("new"), 0o755) } == .readOnlyFileSystem)
+    // Changes beside the view are still seen.
+    try put("y", at: view.real("other.txt"))
+    #expect(eventually { view.listing() == ["notes", "other"] })
+    #expect(remount("rw").status == 0)
+    #expect(mkdir(view.at("new"), 0o755) == 0)
+    let file = open(view.at("notes"), O_WRONLY)
+    let busy = remount("ro")
+    #expect(busy.status == 32 && busy.errorText.contains("open for writing"), "\(busy.errorText)")
+    close(file)
+  }
+
+  /// By way of libfuse's helper, which takes a path for a type: /sbin is not ours to fill.
+  @Test(.asRoot, .enabled(if: access("/sbin/mount.fuse3", X_OK) == 0, "There is no mount.fuse3 here."))
+  func mountAndFstabShowViews() throws {
+    let (view, _) = try helper()
+    let type = "fuse3"
+    let options = "language=en,ro,nofail,noauto,_netdev,x-systemd.automount,x-gvfs-show,x-gvfs-name=My%20Mac"
+    let table = view.real("../fstab")
+    try put("\(Displayfs.path)#\(view.source) \(view.mountPoint) \(type) \(options) 0 0\n", at: table)
+    for command in [
+      "mount -T '\(table)' '\(view.mountPoint)'",
+      "mount -t \(type) -o '\(options)' '\(Displayfs.path)#\(view.source)' '\(view.mountPoint)'",
+    ] {
+      let outcome = Shell.run(command)
+      #expect(outcome.status == 0, "\(command): \(outcome.complaint)")
+      #expect(view.listing() == ["notes"])
+      #expect(failure { mkdir(view.at("new"), 0o755) } == .readOnlyFileSystem)
+      #expect(Shell.run(["umount", view.mountPoint]).status == 0)
+      #expect(view.listing() == [])
+    }
   }
 
   @Test func twoOperandsAreNeeded() throws {

@@ -19,21 +19,84 @@ import Testing
     #expect(Displayfs.run(["explain", view.at("tmp")]).text.contains("not meant for users"))
   }
 
-  @Test func anICloudContainerShowsDocumentsAndOneEntryForTheRest() throws {
-    let view = try MountedView("language=en") { root in
-      try put("x", at: "\(root)/Mobile Documents/com~example~app/Documents/Sub/letter.txt")
-      try put("x", at: "\(root)/Mobile Documents/com~example~app/Documents/Trip.rtfd/TXT.rtf")
-      try put("secret", at: "\(root)/Mobile Documents/com~example~app/Data/deep/store.db")
-      try put("x", at: "\(root)/Mobile Documents/com~example~app/state.plist")
+  /// A view of an iCloud container, mounted where it would be found out to be one.
+  private func cloudContainer(_ options: String = "") throws -> (view: MountedView, container: String) {
+    let name = "com~example~app"
+    let view = try MountedView { root in
+      let container = "\(root)/Mobile Documents/\(name)"
+      try put("x", at: "\(container)/Documents/Sub/letter.txt")
+      try put("x", at: "\(container)/Documents/Trip.rtfd/TXT.rtf")
+      try put("secret", at: "\(container)/Data/deep/store.db")
+      try put("x", at: "\(container)/Cache/c")
+      try put("x", at: "\(container)/state.plist")
     }
     view.unmount()
-    let container = view.real("Mobile Documents/com~example~app")
-    #expect(Displayfs.run(["mount", "-o", "language=en", container, view.mountPoint]).status == 0)
-    #expect(view.listing() == ["Documents", "Data"])
+    let container = view.real("Mobile Documents/\(name)")
+    let options = "language=en" + (options.isEmpty ? "" : ",\(options)")
+    let outcome = Displayfs.run(["mount", "-o", options, container, view.mountPoint])
+    try #require(outcome.status == 0, "\(outcome.errorText)")
+    return (view, container)
+  }
+
+  @Test func anICloudContainerShowsDocumentsAndOneEntryForTheRest() throws {
+    let (view, container) = try cloudContainer()
+    #expect(view.listing() == ["Documents", "com~example~app"])
     #expect(view.listing("Documents") == ["Sub", "Trip"])
     #expect(view.listing("Documents/Sub") == ["letter"])
-    #expect(view.shell("tar -tf Data | grep -c store.db").text == "1")
-    #expect(status(view.at("Data"))?.isRegular == true)
+    #expect(status(view.at("com~example~app"))?.isRegular == true)
+    let held = view.shell("tar -tf com~example~app").text.split(separator: "\n").map(String.init)
+    #expect(
+      Set(held) == [
+        "./Cache/", "./Cache/c", "./Data/", "./Data/deep/", "./Data/deep/store.db", "./state.plist", "./",
+      ])
+    // What it is made of is reached by its real names.
+    #expect(text(view.at("Data/deep/store.db")) == "secret")
+    #expect(text(view.at("state.plist")) == "x")
+    let explained = Displayfs.run(["explain", view.at("com~example~app")]).text
+    #expect(explained.contains("beside the documents") && explained.contains("kind:         package"))
+    #expect(explained.contains("real path:    \(container)\n"))
+    #expect(Displayfs.run(["ls", "--source", container, container]).names == view.listing())
+  }
+
+  @Test func theOneEntryOfAnICloudContainerFollowsWhatItStandsFor() throws {
+    let (view, container) = try cloudContainer()
+    let size = status(view.at("com~example~app"))?.st_size ?? 0
+    try put(String(repeating: "y", count: 100_000), at: "\(container)/Data/deep/more")
+    #expect((status(view.at("com~example~app"))?.st_size ?? 0) > size + 100_000)
+    #expect(view.shell("tar -xOf com~example~app ./Data/deep/more | wc -c").text == "100000")
+    #expect(view.shell("rm -r Data Cache state.plist").status == 0)
+    #expect(view.listing() == ["Documents"])
+    try put("x", at: "\(container)/new")
+    #expect(view.listing() == ["Documents", "com~example~app"])
+    // The name is that of something else from now on.
+    try put("x", at: "\(container)/com~example~app")
+    #expect(view.listing() == ["Documents"])
+    #expect(text(view.at("com~example~app")) == "x")
+  }
+
+  @Test func theOneEntryOfAnICloudContainerCanOnlyBeRead() throws {
+    let (view, container) = try cloudContainer()
+    let name = "com~example~app"
+    let before = Shell.run("find . -printf '%p %m %T@ %s\n' | sort", in: container).text
+    for change in [
+      "rm NAME", "mv NAME other", "mv NAME Documents/NAME", "mv Documents/Trip NAME", "chmod 700 NAME",
+      "touch NAME", ": >NAME", "echo x >>NAME", "ln NAME other", "setfattr -n user.tag -v x NAME",
+      "mkdir NAME",
+    ] {
+      let script = change.split(separator: "NAME", omittingEmptySubsequences: false).joined(separator: name)
+      #expect(view.shell(script).status != 0, "\(script)")
+    }
+    #expect(Shell.run("find . -printf '%p %m %T@ %s\n' | sort", in: container).text == before)
+    #expect(view.listing() == ["Documents", "com~example~app"])
+  }
+
+  @Test func hiddenDataOfAnICloudContainerIsNotGivenAway() throws {
+    let (view, _) = try cloudContainer("hidden=deny")
+    #expect(view.listing() == ["Documents"])
+    #expect(!isThere(view.at("com~example~app")) && !isThere(view.at("Data")))
+    view.unmount()
+    let (shown, _) = try cloudContainer("hidden=show")
+    #expect(shown.listing() == ["Documents", "Data", "Cache", "state.plist"])
   }
 
   @Test func whatMacArchivesCarryIsOutOfSight() throws {
@@ -50,6 +113,44 @@ import Testing
     #expect(view.shell("mv Trip/notes Trip/diary && rm -r Trip").status == 0)
     #expect(view.listing() == [])
     #expect(isThere(view.real("__MACOSX/._Trip")))
+  }
+
+  /// As the Finder packs: data first, and all metadata in `__MACOSX`, which other programs unpack beside it; copied back
+  /// by a Mac, the same lies beside each file.
+  @Test(.needing("python3")) func anArchiveOfAMacIsShownAsItWasUnpackedByWhomeverItWas() throws {
+    let view = try MountedView("language=en") { root in
+      func double(_ flags: UInt16) -> [UInt8] { TestTree.appleDouble(TestTree.finderInfo(flags)) }
+      for place in ["other", "mac"] {
+        try TestTree.application("\(root)/\(place)/Trip/Viewer.app", named: "Viewer")
+        for path in ["Trip/photo.jpg", "Trip/secret.txt", "Trip/Letter.rtfd/TXT.rtf", "Trip/.DS_Store"] {
+          try put("x", at: "\(root)/\(place)/\(path)")
+        }
+      }
+      for path in ["._Trip", "Trip/._photo.jpg", "Trip/._.DS_Store", "Trip/Letter.rtfd/._TXT.rtf"] {
+        try put(double(0), at: "\(root)/other/__MACOSX/\(path)")
+        try put(double(0), at: "\(root)/mac/\(path)")
+      }
+      try put(double(0x4000), at: "\(root)/mac/Trip/._secret.txt")
+      try put(double(0x4000), at: "\(root)/other/__MACOSX/Trip/._secret.txt")
+      try put(double(0), at: "\(root)/mac/Trip/._gone.txt")
+      _ = Shell.run("cd '\(root)' && python3 -m zipfile -c other.zip other/*", in: root)
+      _ = Shell.run("python3 -m zipfile -e other.zip unpacked", in: root)
+    }
+    #expect(view.listing("mac") == ["Trip"])
+    #expect(view.listing("mac/Trip") == ["photo", "Letter", "Viewer"])
+    for place in ["other", "unpacked"] {
+      #expect(view.listing(place) == ["Trip"])
+      // What belongs to a file elsewhere says nothing of it here.
+      #expect(view.listing("\(place)/Trip") == ["photo", "secret", "Letter", "Viewer"])
+    }
+    #expect(view.shell("cp mac/Trip/Letter l.tar && tar -tf mac/Trip/Letter").text.contains("./TXT.rtf"))
+    // Companions go along, and one whose file is not there stays.
+    #expect(view.shell("mv mac/Trip/photo other/ && rm mac/Trip/Viewer mac/Trip/Letter").status == 0)
+    #expect(view.realListing("other").isSuperset(of: ["photo.jpg", "._photo.jpg"]))
+    #expect(
+      view.realListing("mac/Trip") == [
+        ".DS_Store", "._.DS_Store", "._gone.txt", "._secret.txt", "secret.txt",
+      ])
   }
 
   @Test func desktopEntriesNameThemselvesWhereAskedFor() throws {
@@ -89,5 +190,23 @@ import Testing
     #expect(view.listing() == ["Bilder", "Dokumente", "Images"])
     unlink(view.real(".config/user-dirs.dirs"))
     #expect(view.listing() == ["Bilder", "Dokumente", "Videos"])
+  }
+
+  @Test func userDirectoriesWithinOthersAreNamedToo() throws {
+    let view = try MountedView("language=fr,profile=home") { root in
+      makeDirectory("\(root)/Media/Sound/Klassik")
+      makeDirectory("\(root)/Media/Photos")
+      try put(
+        "XDG_MUSIC_DIR=\"$HOME/Media/Sound\"\nXDG_PICTURES_DIR=\"$HOME/Other/Photos\"\n",
+        at: "\(root)/.config/user-dirs.dirs")
+    }
+    #expect(view.listing() == ["Media"])
+    #expect(view.listing("Media") == ["Musique", "Photos"])
+    #expect(view.listing("Media/Musique") == ["Klassik"])
+    try put("XDG_PICTURES_DIR=\"$HOME/Media/Photos\"\n", at: view.real(".config/user-dirs.dirs"))
+    #expect(view.listing("Media") == ["Sound", "Images"])
+    // It goes where its directory goes.
+    #expect(view.shell("mv Media Medien").status == 0)
+    #expect(view.listing("Medien") == ["Sound", "Photos"])
   }
 }

@@ -7,7 +7,7 @@ import Testing
   private func killDaemon(_ view: MountedView) throws {
     let daemon = try #require(view.daemon)
     #expect(kill(daemon, SIGKILL) == 0)
-    for _ in 0..<200 where isThere(view.mountPoint) { usleep(10_000) }
+    try waitUntil { !isThere(view.mountPoint) }
     view.unmount()
   }
 
@@ -40,8 +40,7 @@ import Testing
     }
     try view.mount()
     #expect(view.listing() == ["notes"])
-    for _ in 0..<100 where view.realListing() != ["notes.txt"] { usleep(50_000) }
-    #expect(view.realListing() == ["notes.txt"])
+    #expect(eventually { view.realListing() == ["notes.txt"] })
   }
 
   @Test func renamesLeaveOneOfTheirTwoNames() throws {

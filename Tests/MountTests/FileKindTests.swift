@@ -136,4 +136,14 @@ import Testing
     #expect(failure { removexattr(path, "user.tag") } == nil)
     #expect(attributeBytes("user.tag", of: path) == nil)
   }
+
+  /// libfuse does not ask file systems for it yet; what is not known must not be made up.
+  @Test func theTimeOfBirthIsThatOfTheBackingFileOrNotTold() throws {
+    let view = try view()
+    let real = Shell.run("stat -c %w '\(view.real("notes.txt"))'").text
+    for name in ["notes", "notes.txt"] {
+      let shown = view.shell("stat -c %w \(name)").text
+      #expect(shown == "-" || shown == real, "\(name)")
+    }
+  }
 }

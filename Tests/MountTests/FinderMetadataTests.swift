@@ -31,9 +31,33 @@ import Testing
           "netatalk 2",
           { try put(TestTree.appleDouble(TestTree.finderInfo($2)), at: "\($0)/.AppleDouble/\($1)") }
         ),
+        (
+          "Samba's depot",
+          {
+            _ = setAttribute("user.SAMBA_STREAMS", to: Array("1".utf8), of: "\($0)/\($1)")
+            try put(TestTree.afpInfo(TestTree.finderInfo($2)), at: "\($0)/\(depotPath("\($0)/\($1)"))")
+          }
+        ),
       ]
 
-  @Test(arguments: 0..<5) func everyStoreIsHonouredWhereverItIsFound(store: Int) throws {
+  /// Where Samba keeps the Finder info of a file in the depot of its share, by itself: Samba's test of that is
+  /// `Mount/mac-stores`.
+  private static func depotPath(_ file: String) -> String {
+    let status = status(file)!
+    func hexadecimal(_ byte: some FixedWidthInteger) -> String {
+      (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+    }
+    let key = [UInt64(status.st_dev), UInt64(status.st_ino)].flatMap { number in
+      (0..<8).map { number >> ($0 * 8) & 0xff }
+    }
+    var hash: UInt64 = 0x238f_13af * 16
+    for (index, byte) in key.enumerated() { hash = (hash + byte << (index * 5 % 24)) & 0xffff_ffff }
+    hash = (1_103_515_243 * (hash & 0xffff_ffff) + 12345) & 0xffff_ffff
+    return
+      ".streams/\(hexadecimal(hash & 0xff))/\(hexadecimal(hash >> 8 & 0xff))/\(key.map(hexadecimal).joined())/:AFP_AfpInfo:$DATA"
+  }
+
+  @Test(arguments: 0..<6) func everyStoreIsHonouredWhereverItIsFound(store: Int) throws {
     let write = Self.stores[store].write
     let view = try MountedView("extensions=hide") { root in
       for name in ["seen.txt", "unseen.txt", "bundle/data", "plain/data"] {
@@ -48,7 +72,7 @@ import Testing
     #expect(status(view.at("plain"))?.isDirectory == true, "\(Self.stores[store].name)")
   }
 
-  @Test(arguments: 0..<5) func typingAnExtensionShowsItInTheStoreThatIsThere(store: Int) throws {
+  @Test(arguments: 0..<6) func typingAnExtensionShowsItInTheStoreThatIsThere(store: Int) throws {
     let write = Self.stores[store].write
     let view = try MountedView("extensions=flag") { root in
       for name in ["a.txt", "b.txt"] {
@@ -69,10 +93,62 @@ import Testing
         Array($0[16..<48])
       }
     case 3: kept = contents(view.real("._d.txt")).map { Array($0[50..<82]) }
+    case 5: kept = contents(view.real(Self.depotPath(view.real("d.txt")))).map { Array($0[16..<48]) }
     default: kept = contents(view.real(".AppleDouble/d.txt")).map { Array($0[50..<82]) }
     }
     #expect(kept == TestTree.finderInfo(0x0402), "only the one flag is cleared: \(Self.stores[store].name)")
     if store != 0 { #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("d.txt")) == nil) }
+  }
+
+  @Test func aDirectoryOfNetatalkTellsOfItselfInside() throws {
+    let view = try MountedView { root in
+      for name in ["bundle", "plain", "hidden"] { try put("x", at: "\(root)/\(name)/data") }
+      try put("x", at: "\(root)/.AppleDouble/.Parent")
+      for (name, flags) in [("bundle", 0x2000), ("plain", 0), ("hidden", 0x4000)] as [(String, UInt16)] {
+        try put(
+          TestTree.appleDouble(TestTree.finderInfo(flags)), at: "\(root)/\(name)/.AppleDouble/.Parent")
+      }
+    }
+    #expect(view.listing() == ["bundle", "plain"])
+    #expect(status(view.at("bundle"))?.isRegular == true)
+    try put(
+      TestTree.appleDouble(TestTree.finderInfo(0x4000)), at: view.real("plain/.AppleDouble/.Parent"))
+    #expect(view.listing() == ["bundle"])
+  }
+
+  @Test func whatNetatalkWritesLaterIsFoundToo() throws {
+    let view = try MountedView { root in
+      for name in ["a.txt", "b.txt"] { try put("x", at: "\(root)/\(name)") }
+    }
+    #expect(view.listing() == ["a", "b"])
+    let hidden = TestTree.appleDouble(TestTree.finderInfo(0x4000))
+    try put(hidden, at: view.real(".AppleDouble/a.txt"))
+    #expect(view.listing() == ["b"])
+    try put(hidden, at: view.real(".AppleDouble/b.txt"))
+    #expect(view.listing() == [])
+    try put(TestTree.appleDouble(TestTree.finderInfo(0)), at: view.real(".AppleDouble/b.txt"))
+    #expect(view.listing() == ["b"])
+  }
+
+  @Test func whatSambaWritesIntoItsDepotLaterIsFoundToo() throws {
+    let view = try MountedView { try put("x", at: "\($0)/a.txt") }
+    #expect(view.listing() == ["a"])
+    // In Samba's order: the directory, the mark, then the stream.
+    let stream = view.real(Self.depotPath(view.real("a.txt")))
+    try put("", at: stream)
+    #expect(setAttribute("user.SAMBA_STREAMS", to: Array("1".utf8), of: view.real("a.txt")) == nil)
+    #expect(view.listing() == ["a"])
+    try put(TestTree.afpInfo(TestTree.finderInfo(0x4000)), at: stream)
+    #expect(view.listing() == [])
+  }
+
+  @Test func whatLiesInTheDepotOfAnEarlierFileIsNotBelieved() throws {
+    let view = try MountedView("finder-info=on") { root in
+      try put("x", at: "\(root)/a.txt")
+      try put(
+        TestTree.afpInfo(TestTree.finderInfo(0x4000)), at: "\(root)/\(Self.depotPath("\(root)/a.txt"))")
+    }
+    #expect(view.listing() == ["a"])
   }
 
   @Test func DOSAttributesHideInEveryVersion() throws {
@@ -148,7 +224,7 @@ import Testing
     #expect(Displayfs.run(["explain", view.at("._a.txt")]).text.contains("Macintosh metadata"))
   }
 
-  @Test func malformedValuesSayNothingAndAreToldOfOnce() throws {
+  @Test func malformedValuesInEveryStoreSayNothingAndAreToldOfOnce() throws {
     let view = try MountedView("config=none") { root in
       let hostile: [[UInt8]] = [
         [], [0xff], [UInt8](repeating: 0x40, count: 31), [UInt8](repeating: 0x40, count: 3000),
@@ -166,19 +242,35 @@ import Testing
         }
         try put("x", at: "\(root)/double\(index)")
         try put(value, at: "\(root)/._double\(index)")
+        try put("x", at: "\(root)/atalk\(index)")
+        try put(value, at: "\(root)/.AppleDouble/atalk\(index)")
+        try put("x", at: "\(root)/depot\(index)")
+        _ = setAttribute("user.SAMBA_STREAMS", to: Array("1".utf8), of: "\(root)/depot\(index)")
+        try put(value, at: "\(root)/\(Self.depotPath("\(root)/depot\(index)"))")
+        let text = value.isEmpty ? [0xff, 0xfe, 0x22] : value
+        try put(text, at: "\(root)/Table\(index).localized/.localized/en.strings")
+        try put(text, at: "\(root)/Cut\(index).app/Contents/Info.plist")
+        try TestTree.application("\(root)/App\(index).app", named: "App\(index)")
+        try put(text, at: "\(root)/App\(index).app/Contents/Resources/InfoPlist.loctable")
+        try put(text, at: "\(root)/note\(index).desktop")
       }
     }
     view.unmount()
     let log = "\(view.source)/.log"
     let daemon = Shell.start(
-      "exec '\(Displayfs.path)' mount -f -o language=en '\(view.source)' '\(view.mountPoint)' 2>'\(log)'")
+      "exec '\(Displayfs.path)' mount -f -o language=en,desktop-names=on '\(view.source)' '\(view.mountPoint)' 2>'\(log)'"
+    )
     #expect(eventually { Displayfs.isMounted(view.mountPoint) })
-    #expect(view.listing().count == 25)
-    #expect(view.listing().count == 25)
+    #expect(view.listing().count == 55)
+    #expect(Displayfs.run(["set", view.mountPoint, "language=de"]).status == 0)
+    #expect(view.listing().count == 55)
     view.unmount()
     Shell.wait(for: daemon)
     let lines = (text(log) ?? "").split(separator: "\n").filter { $0.contains("malformed") }
-    for kind in ["FinderInfo", "netatalk.Metadata", "AFP_AfpInfo", "DOSATTRIB", "AppleDouble file"] {
+    for kind in [
+      "FinderInfo", "netatalk.Metadata", "user.DosStream.AFP_AfpInfo", "DOSATTRIB", "AppleDouble file",
+      "stream :AFP_AfpInfo", "string table", "Info.plist", "InfoPlist.loctable", "desktop entry",
+    ] {
       #expect(lines.filter { $0.contains(kind) }.count == 1, "\(kind): \(lines)")
     }
   }

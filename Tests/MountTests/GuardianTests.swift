@@ -5,37 +5,72 @@ import Testing
 
 /// What a daemon that dies leaves behind.
 @Suite(.mounting) struct GuardianTests {
-  /// The upper daemon is killed while one of its threads waits for the lower one, which has its request and does not
-  /// answer: that thread cannot end, nor does the connection by itself.
+  /// A daemon of which one thread waits for another one, which has its request and does not answer: that thread cannot end,
+  /// nor does the connection by itself.
+  private final class StuckView {
+    let view: MountedView
+    let daemon: pid_t
+    private let lower: MountedView
+    private let tracer: Tracer
+    private let waiting: pid_t
+
+    /// Nil where the thread does not get stuck.
+    init?() throws {
+      let lower = try MountedView { root in try put("x", at: "\(root)/slow") }
+      let upper = try MountedView { root in
+        makeDirectory("\(root)/lower")
+        try put("x", at: "\(root)/other")
+        try #require(Shell.run("mount --bind '\(lower.mountPoint)' '\(root)/lower'").status == 0)
+      }
+      #expect(isThere(upper.at("lower/slow")))
+      daemon = try #require(upper.daemon)
+      tracer = try Tracer(of: try #require(lower.daemon), at: "newfstatat", "delay_enter=50000000")
+      waiting = Shell.start("exec stat '\(upper.at("lower/unknown"))'")
+      (self.lower, view) = (lower, upper)
+      let tasks = "/proc/\(daemon)/task"
+      let isStuck = eventually {
+        names(tasks).contains { (text("\(tasks)/\($0)/wchan") ?? "").contains("request_wait_answer") }
+      }
+      if !isStuck { return nil }
+    }
+
+    deinit {
+      tracer.stop()
+      Shell.wait(for: waiting)
+    }
+  }
+
   @Test(.asRoot, .tracing) func whoHoldsTheConnectionOfADeadDaemonHoldsNobodyUp() throws {
-    let lower = try MountedView { root in try put("x", at: "\(root)/slow") }
-    let upper = try MountedView { root in
-      makeDirectory("\(root)/lower")
-      try put("x", at: "\(root)/other")
-      try #require(Shell.run("mount --bind '\(lower.mountPoint)' '\(root)/lower'").status == 0)
-    }
-    #expect(isThere(upper.at("lower/slow")))
-    let daemon = try #require(upper.daemon)
-    let tracer = try Tracer(of: try #require(lower.daemon), at: "newfstatat", "delay_enter=50000000")
-    defer { tracer.stop() }
-    let waiting = Shell.start("exec stat '\(upper.at("lower/slow"))'")
-    defer { Shell.wait(for: waiting) }
-    let tasks = "/proc/\(daemon)/task"
-    let isStuck = eventually {
-      names(tasks).contains { (text("\(tasks)/\($0)/wchan") ?? "").contains("request_wait_answer") }
-    }
-    guard isStuck else { return }
-    #expect(kill(daemon, SIGKILL) == 0)
-    let asking = Shell.start("exec stat '\(upper.at("other"))'")
+    guard let stuck = try StuckView() else { return }
+    #expect(kill(stuck.daemon, SIGKILL) == 0)
+    let asking = Shell.start("exec stat '\(stuck.view.at("other"))'")
     var outcome: CInt = 0
     #expect(eventually { waitpid(asking, &outcome, WNOHANG) == asking })
     #expect(outcome != 0)
   }
 
+  /// As a service manager or a container does that kills all of a group.
+  @Test(.asRoot, .tracing) func aDaemonThatIsKilledWithItsGuardianIsGivenUpByForce() throws {
+    guard let stuck = try StuckView() else { return }
+    try waitUntil { !guardians(of: stuck.daemon).isEmpty }
+    for process in guardians(of: stuck.daemon) + [stuck.daemon] { kill(process, SIGKILL) }
+    let asking = Shell.start("exec stat '\(stuck.view.at("other"))'")
+    #expect(Displayfs.run(["unmount", "--force", stuck.view.mountPoint]).status == 0)
+    var outcome: CInt = 0
+    #expect(eventually { waitpid(asking, &outcome, WNOHANG) == asking })
+    #expect(!Displayfs.isMounted(stuck.view.mountPoint))
+    try stuck.view.mount()
+    #expect(text(stuck.view.at("other")) == "x")
+  }
+
+  private func guardians(of daemon: pid_t) -> [pid_t] {
+    (text("/proc/\(daemon)/task/\(daemon)/children") ?? "").split(separator: " ").compactMap { pid_t($0) }
+  }
+
   @Test func mountingAgainRepairsAMountWhoseDaemonDied() throws {
     let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
     #expect(kill(try #require(view.daemon), SIGKILL) == 0)
-    #expect(eventually { !isThere(view.mountPoint) && errno == ENOTCONN })
+    #expect(eventually { !isThere(view.at("other")) && errno == ENOTCONN })
     try view.mount()
     #expect(text(view.at("notes")) == "x")
     #expect(
@@ -46,11 +81,8 @@ import Testing
   @Test func theGuardianEndsWithTheMount() throws {
     let view = try MountedView()
     let daemon = try #require(view.daemon)
-    func guardians() -> [String] {
-      (text("/proc/\(daemon)/task/\(daemon)/children") ?? "").split(separator: " ").map(String.init)
-    }
-    #expect(eventually { !guardians().isEmpty })
-    let guardian = try #require(guardians().first)
+    #expect(eventually { !guardians(of: daemon).isEmpty })
+    let guardian = try #require(guardians(of: daemon).first)
     view.unmount()
     #expect(eventually { !isThere("/proc/\(daemon)") && !isThere("/proc/\(guardian)") })
   }

@@ -50,7 +50,7 @@ import Testing
     let doctor = Displayfs.run(["doctor", "--json"])
     #expect(doctor.status == 2)
     #expect(doctor.text.contains("the daemon of \(view.mountPoint) does not answer"), "\(doctor.text)")
-    #expect(doctor.text.contains("/abort"))
+    #expect(doctor.text.contains("displayfs unmount --force \(view.mountPoint)"), "\(doctor.text)")
   }
 
   @Test func theDoctorLooksAtEveryThingAViewDependsOn() throws {
@@ -87,10 +87,25 @@ import Testing
     for line in ["known files: ", "memory: ", "requests: "] { #expect(text.contains(line), "\(text)") }
     let json = Displayfs.run(["status", "--json", view.mountPoint]).text
     #expect(json.hasPrefix("{") && json.contains("\"known files\": \""), "\(json)")
+    #expect(text.contains("listings read: 1"), "\(text)")
     // Its second report has what was asked between the two.
     let watched = Shell.run(
-      "'\(Displayfs.path)' status --watch '\(view.mountPoint)' | grep -m 1 'per second'")
+      "'\(Displayfs.path)' status --watch '\(view.mountPoint)' | grep -m 1 'requests per second'")
     #expect(watched.text.contains("getxattr"), "\(watched.complaint)")
+  }
+
+  @Test func statusTellsWhatACommandTookAndEndsAsItDid() throws {
+    let view = try MountedView { root in try put("x", at: "\(root)/Sub/notes.txt") }
+    func measured(_ script: String) -> Outcome {
+      Displayfs.run(["status", view.mountPoint, "--", "sh", "-c", script])
+    }
+    let first = measured("ls '\(view.at("Sub"))'")
+    #expect(first.text.hasPrefix("notes\n"), "\(first.complaint)")
+    #expect(first.text.contains("listings read: 1\n") && first.text.contains("opendir"), "\(first.text)")
+    let second = measured("ls '\(view.at("Sub"))' >/dev/null; exit 7")
+    #expect(second.text.contains("listings read: 0\n"), "what is remembered is not read again: \(second.text)")
+    #expect(second.status == 7)
+    #expect(!measured("true").text.contains("opendir"), "only what happened meanwhile counts")
   }
 
   @Test func theVersionNamesEveryPartThatMatters() {
@@ -116,6 +131,23 @@ import Testing
     #expect(parsed.status == 0, "\(parsed.errorText)")
   }
 
+  @Test(.needing("bash")) func theManualTellsOfEveryOption() throws {
+    let script = """
+      source <('\(Displayfs.path)' completions bash)
+      COMP_WORDS=(displayfs mount -o ""); COMP_CWORD=3; COMP_LINE="displayfs mount -o "; COMP_POINT=${#COMP_LINE}
+      _displayfs displayfs "" -o; printf '%s\\n' "${COMPREPLY[@]}"
+      """
+    let place = try view()
+    try put(script, at: place.real("script"))
+    let bin = String(Displayfs.path.prefix(upTo: Displayfs.path.lastIndex(of: "/")!))
+    let options = Shell.run("PATH='\(bin)':$PATH bash --norc script", in: place.source)
+    let names = Set(options.text.split(separator: "\n").map { String($0.prefix { $0 != "=" }) })
+    #expect(names.isSuperset(of: ["language", "passthrough", "timeout", "ro"]), "\(options.complaint)")
+    let manual = try #require(text("\(repository)/man/displayfs.1"))
+    let words = Set(manual.split(whereSeparator: { " \n=".contains($0) }).map(String.init))
+    #expect(names.subtracting(words) == [])
+  }
+
   /// As bash asks for them: words, which one, and what of it is there.
   @Test(.needing("bash")) func optionsAreCompletedWithTheirValues() throws {
     let place = try view()
@@ -126,7 +158,7 @@ import Testing
         COMP_LINE="displayfs mount -o $(printf %s "$@")"; COMP_POINT=${#COMP_LINE}
         COMPREPLY=(); _displayfs displayfs "${!##=}" -o; echo "${COMPREPLY[@]}"
       }
-      complete_after ext; complete_after ro,hid; complete_after ro,tunnel = o; complete_after import =; complete_after lang
+      complete_after ext; complete_after ro,hid; complete_after ro,tunnel = o; complete_after import =; complete_after lang; complete_after passthrough =
       """
     try put(script, at: place.real("script"))
     let bin = String(Displayfs.path.prefix(upTo: Displayfs.path.lastIndex(of: "/")!))
@@ -136,7 +168,7 @@ import Testing
       lines.first == "extensions=hide extensions=all extensions=flag extensions=show", "\(outcome.complaint)")
     #expect(
       lines.dropFirst().first == "ro,hidden=reach ro,hidden=deny ro,hidden=show", "\(outcome.complaint)")
-    #expect(lines.dropFirst(2) == ["off", "on off", "language="], "\(outcome.complaint)")
+    #expect(lines.dropFirst(2) == ["off", "on off", "language=", "on off"], "\(outcome.complaint)")
   }
 }
 

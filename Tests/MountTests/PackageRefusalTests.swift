@@ -81,7 +81,7 @@ import Testing
       let rest = view.source + ".rest"
       try put(Array(all.dropFirst(length)), at: rest)
       #expect(view.shell("cat '\(rest)' >>'Part \(length)'").status == 0)
-      for _ in 0..<40 where !isThere(view.real("Part \(length).photoslibrary")) { usleep(25_000) }
+      try waitUntil { isThere(view.real("Part \(length).photoslibrary")) }
       PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Part \(length).photoslibrary"))
     }
     #expect(view.leftovers.isEmpty)

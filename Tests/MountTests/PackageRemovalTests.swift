@@ -19,8 +19,7 @@ import Testing
     #expect(!isThere(view.at("Album")))
     #expect(!isThere(view.at("Album.photoslibrary")))
     // The package is deleted after it has left the view, and nothing of the staging directory stays.
-    for _ in 0..<100 where view.realListing() != ["notes.txt"] { usleep(50_000) }
-    #expect(view.realListing() == ["notes.txt"])
+    #expect(eventually { view.realListing() == ["notes.txt"] })
   }
 
   @Test func aPackageCannotBeUnlinkedByItsRealName() throws {

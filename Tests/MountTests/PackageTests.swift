@@ -172,8 +172,7 @@ import Testing
     let view = try view()
     #expect(view.shell("rm Album").status == 0)
     #expect(!isThere(view.at("Album")))
-    for _ in 0..<100 where view.realListing() != ["Folder"] { usleep(50_000) }
-    #expect(view.realListing() == ["Folder"])
+    #expect(eventually { view.realListing() == ["Folder"] })
   }
 
   @Test func packagesAreDirectoriesWhereThatIsWanted() throws {
@@ -199,8 +198,7 @@ import Testing
     #expect(status(view.at("Chess"))?.isRegular == true && status(view.at("Flat"))?.isRegular == true)
     // The moment it has one it is an application.
     try put("<plist/>", at: view.at("Microsoft.NETCore.App/Contents/Info.plist"))
-    for _ in 0..<60 where status(view.at("Microsoft.NETCore"))?.isRegular != true { usleep(50_000) }
-    #expect(status(view.at("Microsoft.NETCore"))?.isRegular == true)
+    #expect(eventually { status(view.at("Microsoft.NETCore"))?.isRegular == true })
   }
 
   @Test func applicationsOfTheVolumeDeclareTypes() throws {

@@ -69,6 +69,7 @@ import Testing
     }
     // A time of its own, so that whatever is written changes it.
     _ = Shell.run("touch -d @1000000000 '\(view.real("notes.txt"))'")
+    #expect(eventually { status(view.at(name))?.st_mtim.tv_sec == 1_000_000_000 })
     try agree("touched in the backing tree")
     #expect(file.write("more", at: 10) == 4)
     try agree("written")
@@ -82,6 +83,7 @@ import Testing
     #expect(ftruncate(file.descriptor, 5000) == 0)
     try agree("made longer")
     #expect(try OpenFile(view.real("notes.txt"), O_WRONLY | O_APPEND).write("behind") == 6)
+    #expect(eventually { status(view.at(name))?.st_size == 5006 })
     try agree("appended behind the mount")
     let cut = try OpenFile(view.at(name), O_WRONLY | O_TRUNC)
     #expect(cut.write("new") == 3)

@@ -215,4 +215,115 @@ import Testing
     #expect(run(view, as: Self.anna, "rm -f open/Sticky").status != 0)
     #expect(isThere(view.real("open/Sticky.rtfd/x")))
   }
+
+  /// The kernel believes what it last heard of an open file; a set-user-ID bit on what is root's by now would give its
+  /// writer all that root may do.
+  @Test(arguments: [
+    "fchmod(file, 0o4777)", "fchown(file, -1, \(anna))", "utime(file, (1, 1))",
+    "setxattr(file, 'system.posix_acl_access', acl)",
+  ])
+  func whatBelongsToSomebodyElseByNowIsNotChanged(_ change: String) throws {
+    let view = try view { root in
+      try put("program", at: "\(root)/open/tool")
+      chown("\(root)/open/tool", Self.anna, Self.anna)
+      chmod("\(root)/open/tool", 0o755)
+    }
+    let owner = PythonProgram(
+      """
+      import struct
+      file = os.open("open/tool", os.O_RDWR)
+      entry = lambda tag, mode, who=0xffffffff: struct.pack("<HHI", tag, mode, who)
+      acl = struct.pack("<I", 2) + entry(1, 7) + entry(2, 7, \(Self.anna)) + entry(4, 5) + entry(16, 7) + entry(32, 5)
+      os.close(os.open("open/ready", os.O_CREAT))
+      while os.path.exists("\(view.real("open/ready"))"): time.sleep(0.01)
+      try: os.\(change)
+      except PermissionError: sys.exit(0)
+      sys.exit(1)
+      """, as: Self.anna, in: view.mountPoint
+    ).start()
+    try waitUntil { isThere(view.real("open/ready")) }
+    chown(view.real("open/tool"), 0, 0)
+    chmod(view.real("open/tool"), 0o755)
+    unlink(view.real("open/ready"))
+    #expect(Shell.wait(for: owner) == 0)
+    #expect(status(view.real("open/tool"))?.permissions == 0o755)
+  }
+
+  /// What a member may do with the directory of a group, and nobody else.
+  @Test func everyChangeOfNamesCountsSupplementaryGroups() throws {
+    let view = try view { root in
+      for name in ["team", "team/inner", "team/empty"] {
+        makeDirectory("\(root)/\(name)")
+        chown("\(root)/\(name)", 0, Self.staff)
+        chmod("\(root)/\(name)", 0o2770)
+      }
+      for name in ["a.txt", "b.txt", "c.txt", "Letter.rtfd/TXT.rtf"] { try put("x", at: "\(root)/team/\(name)") }
+      _ = Shell.run("chown -R 0:\(Self.staff) '\(root)/team' && chmod -R g+rwX '\(root)/team'")
+    }
+    let scripts = [
+      "mv team/a team/z", "mv team/b team/inner/b", "rm team/c", "rmdir team/empty", "ln -s x team/link", "mkfifo team/pipe",
+      "mkdir team/new", "cat team/Letter >/dev/null && mv team/Letter team/Note", "rm team/Note", "truncate -s 9 team/z",
+      "touch team/z", "ls team", "setfattr -n user.tag -v x team/z",
+    ]
+    for script in scripts {
+      #expect(run(view, as: Self.anna, script).status != 0, "\(script), by somebody else")
+      let outcome = run(view, as: Self.bert, groups: [62001, Self.staff], script)
+      #expect(outcome.status == 0, "\(script): \(outcome.complaint)")
+    }
+    #expect(view.realListing("team") == ["z.txt", "inner", "link", "pipe", "new"])
+    #expect(status(view.real("team/new"))?.st_gid == Self.staff)
+    #expect(status(view.real("team/new"))?.st_uid == Self.bert)
+  }
+
+  /// As on the backing file system, which does so itself when somebody without the group sets one.
+  @Test func anACLCostsTheSetGroupIDBitOfAGroupThatItsOwnerIsNotIn() throws {
+    let view = try view { root in
+      for name in ["shown", "real"] {
+        try put("program", at: "\(root)/open/\(name)")
+        chown("\(root)/open/\(name)", Self.anna, Self.staff)
+        chmod("\(root)/open/\(name)", 0o2755)
+      }
+    }
+    let set = "setfacl -m u:\(Self.bert):rx"
+    guard run(view, as: Self.anna, "\(set) '\(view.real("open/real"))'").status == 0 else { return }
+    #expect(run(view, as: Self.anna, "\(set) open/shown").status == 0)
+    #expect(status(view.real("open/shown"))?.permissions == status(view.real("open/real"))?.permissions)
+    chmod(view.real("open/shown"), 0o2755)
+    #expect(run(view, as: Self.anna, groups: [Self.staff], "\(set) open/shown").status == 0)
+    #expect(status(view.real("open/shown"))?.permissions == 0o2755)
+  }
+
+  @Test func aTemporaryFileBelongsToWhoMadeIt() throws {
+    let view = try view()
+    let outcome = PythonProgram(
+      """
+      os.umask(0o027)
+      try: file = os.open("open", os.O_TMPFILE | os.O_RDWR, 0o666)
+      except OSError as error: sys.exit(0 if error.errno == errno.EOPNOTSUPP else 1)
+      os.write(file, b"made")
+      # Only with a directory does Python follow the link as it is told.
+      os.link(f"/proc/self/fd/{file}", "open/named", src_dir_fd=file, follow_symlinks=True)
+      print("named")
+      """, as: Self.anna, in: view.mountPoint
+    ).run()
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    guard outcome.text == "named" else { return }
+    let made = try #require(status(view.real("open/named")))
+    #expect(made.st_uid == Self.anna && made.st_gid == Self.anna && made.permissions == 0o640)
+  }
+
+  @Test(arguments: ["allow_other", "allow_other,passthrough=off"])
+  func writingTakesFileCapabilitiesAway(options: String) throws {
+    // CAP_NET_RAW, permitted and effective, version 2.
+    let capability: [UInt8] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    let view = try view(options) { root in
+      try put("program", at: "\(root)/open/tool")
+      chmod("\(root)/open/tool", 0o777)
+    }
+    guard setAttribute("security.capability", to: capability, of: view.real("open/tool")) == nil else { return }
+    #expect(attributeBytes("security.capability", of: view.at("open/tool")) == capability)
+    let outcome = run(view, as: Self.bert, "printf x >>open/tool")
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(attributeBytes("security.capability", of: view.real("open/tool")) == nil)
+  }
 }

@@ -45,6 +45,11 @@ import Testing
     #expect(ready.contains { $0.hasPrefix("MAINPID=") })
     #expect(ready.contains { $0.hasPrefix("STATUS=Shows \(place.source) at ") }, "\(ready)")
     #expect(isThere(place.at("notes")), "the mount answers by then")
+    try tell(SIGHUP)
+    let reloading = try #require(manager.next())
+    #expect(reloading.first == "RELOADING=1")
+    #expect(reloading.last?.hasPrefix("MONOTONIC_USEC=") == true, "\(reloading)")
+    #expect(manager.next() == ["READY=1"])
     try tell(SIGTERM)
     #expect(try #require(manager.next()).contains("STOPPING=1"))
     #expect(Shell.wait(for: daemon) == 0)
@@ -133,6 +138,30 @@ import Testing
       with: ["HOME": scratch.root])
     #expect(verified.status == 0, "\(verified.complaint)")
     #expect(!verified.errorText.contains("displayfs@"), "\(verified.complaint)")
+  }
+
+  private static let generator = "/lib/systemd/system-generators/systemd-fstab-generator"
+
+  /// The lines of the manual, as systemd reads them at boot.
+  @Test(
+    .enabled(if: access(generator, X_OK) == 0, "There is no systemd here."),
+    .enabled(if: Shell.run(["which", "systemd-analyze"]).status == 0, "There is no systemd-analyze here."))
+  func theFstabOfTheManualMakesValidUnits() throws {
+    let manual = try #require(text("\(repository)/man/mount.displayfs.8"))
+    let lines = manual.split(separator: "\n").filter { $0.hasPrefix("/") && $0.hasSuffix(" 0 0") }
+    #expect(lines.count == 2)
+    for line in lines {
+      let table = try TemporaryDirectory()
+      try put("\(line)\n", at: table.path("fstab"))
+      let made = Shell.run(
+        [Self.generator, table.root, table.root, table.root], with: ["SYSTEMD_FSTAB": table.path("fstab")])
+      #expect(made.status == 0, "\(made.complaint)")
+      let unit = try #require(text(table.path("srv-mac.mount")), "\(line)")
+      #expect(unit.contains("Type=displayfs\n") && unit.contains("What=/media/mac\n"), "\(unit)")
+      #expect(isThere(table.path("srv-mac.automount")) == line.contains("x-systemd.automount"))
+      let verified = Shell.run(["systemd-analyze", "verify", "--man=no", table.path("srv-mac.mount")])
+      #expect(verified.status == 0, "\(verified.complaint)")
+    }
   }
 
   @Test func whatIsNotMountedNeedsNoUnmounting() {

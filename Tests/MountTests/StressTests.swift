@@ -66,8 +66,7 @@ import Testing
       #expect(outcome.errorText == "", "round \(round), seed \(seed)")
       #expect(!Displayfs.isMounted(view.mountPoint))
       try view.mount()
-      for _ in 0..<100 where isThere(view.real(".displayfs-staging")) { usleep(20_000) }
-      #expect(!isThere(view.real(".displayfs-staging")))
+      #expect(eventually { !isThere(view.real(".displayfs-staging")) })
       #expect(
         view.listing("worker0").difference(from: Displayfs.run(["ls", view.real("worker0")]).names) == nil)
     }

@@ -74,6 +74,8 @@ enum TestTree {
     // These two leave the rest to the built-in table.
     try table("no", Array(strings([("Sites", "Mine nettsteder")]).utf8))
     try table("zh_CN", Array(strings([("Sites", "我的站点")]).utf8))
+    try table("pt", Array(propertyList([("Sites", "Meus sites"), ("Users", "Usuários")]).utf8))
+    try table("sv", utf16(strings([("Sites", "Mina webbplatser")])))
     try table("en", Array(propertyList([("Applications", "Applications")]).utf8))
   }
 

@@ -28,6 +28,9 @@ import Testing
       return Set(told).isSuperset(of: expected)
     }
 
+    /// Begins anew.
+    func forget() { told = [] }
+
     /// Whether both names belong to one rename.
     func isOneRename(_ old: String, _ new: String) -> Bool {
       cookies.values.contains { $0 == ["from \(old)", "to \(new)"] }
@@ -102,6 +105,32 @@ import Testing
     #expect(unlink(view.real("link")) == 0)
     #expect(unlink(view.real("pipe")) == 0)
     #expect(watcher.isTold("delete Folder", "delete link", "delete pipe"))
+  }
+
+  /// The kernel wants all opens of a file that it reads itself to be alike; the one that tells of a change is none of these.
+  @Test func aFileThatIsOpenThroughTheMountIsToldAsWritten() throws {
+    let view = try view { root in try put("0123456789", at: "\(root)/notes.txt") }
+    let watcher = try Watcher(view.mountPoint)
+    let reading = try OpenFile(view.at("notes"))
+    #expect(reading.text() == "0123456789")
+    for content in ["other", "longer than it was before", ""] {
+      try put(content, at: view.real("notes.txt"))
+      // Programs that use glib go by the attributes.
+      #expect(watcher.isTold("written notes", "attributes notes"))
+      watcher.forget()
+      #expect(reading.text() == content)
+      #expect(text(view.at("notes")) == content)
+    }
+    // Telling of it is no change that would have to be told.
+    try put("end", at: view.real("end"))
+    #expect(watcher.isTold("written end"))
+    #expect(watcher.told.count { $0 == "written notes" } <= 2, "\(watcher.told)")
+    let writing = try OpenFile(view.at("notes"), O_RDWR)
+    #expect(writing.write("through the mount", at: 0) == 17)
+    #expect(text(view.real("notes.txt")) == "through the mount")
+    #expect(rename(view.real("notes.txt"), view.real("other.txt")) == 0)
+    #expect(watcher.isTold("from notes", "to other"))
+    #expect(writing.write("T", at: 0) == 1 && reading.text() == "Through the mount")
   }
 
   @Test func aMoveToAnotherDirectoryIsOneRename() throws {

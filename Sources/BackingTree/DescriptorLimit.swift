@@ -1,0 +1,39 @@
+import CFuse
+import Glibc
+
+/// How many descriptors the daemon may have open, and which of them it does not give to programs.
+///
+/// Names are looked up, listed, renamed and removed with descriptors that are open for a moment. Were programs to hold the last
+/// ones, nothing could be looked up, not even what has to be closed or removed to get some back.
+public enum DescriptorLimit {
+  /// As many as ten threads need at once.
+  private static let kept: CInt = 64
+
+  /// As many as the kernel allows this process. (`setrlimit`, RLIMIT_NOFILE) Called before anything else of this type.
+  public static func raise() {
+    var limit = rlimit()
+    guard getrlimit(nofile, &limit) == 0 else { return }
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(nofile, &limit)
+  }
+
+  /// Whether a descriptor is among the last ones, which are kept: the kernel always gives the lowest that is free.
+  public static func isKept(_ descriptor: CInt) -> Bool { descriptor >= firstKept }
+
+  /// Whether nothing is left but those that are kept. (`fcntl`, F_DUPFD_CLOEXEC)
+  ///
+  /// - Parameter descriptor: any that is open.
+  public static func isReached(copying descriptor: CInt) -> Bool {
+    let lowest = Descriptor(adopting: fcntl(descriptor, F_DUPFD_CLOEXEC, 0))
+    return lowest.rawValue < 0 || isKept(lowest.rawValue)
+  }
+
+  private static let firstKept: CInt = {
+    var limit = rlimit()
+    guard getrlimit(nofile, &limit) == 0, limit.rlim_cur < rlim_t(CInt.max) else { return CInt.max }
+    // Where there are few, programs get half of them.
+    return max(CInt(limit.rlim_cur) - kept, CInt(limit.rlim_cur) / 2)
+  }()
+
+  private static var nofile: __rlimit_resource_t { __rlimit_resource_t(RLIMIT_NOFILE.rawValue) }
+}

@@ -1,0 +1,70 @@
+/// An option as people type it, `name=value`: what may follow the equals sign, and what that sets.
+public struct TextOption<Options>: Sendable {
+  public let name: String
+  /// What it can be set to; empty where that cannot be listed.
+  public let values: [String]
+  /// Sets it from a value's text. - Throws: what is wrong with that, as a sentence.
+  public let set: @Sendable (_ options: inout Options, _ value: String) throws(OptionError) -> Void
+
+  public init(
+    _ name: String, values: [String] = [],
+    set: @escaping @Sendable (inout Options, String) throws(OptionError) -> Void
+  ) {
+    self.name = name
+    self.values = values
+    self.set = set
+  }
+
+  /// One of several words.
+  public static func choice<Value>(
+    _ name: String, _ property: WritableKeyPath<Options, Value> & Sendable
+  ) -> TextOption where Value: RawRepresentable<String> & CaseIterable & SendableMetatype {
+    let values = Value.allCases.map(\.rawValue)
+    return TextOption(name, values: values) { (options, value) throws(OptionError) in
+      guard let chosen = Value(rawValue: value) else { throw .notAmong(values, name, value) }
+      options[keyPath: property] = chosen
+    }
+  }
+
+  public static func toggle(_ name: String, _ property: WritableKeyPath<Options, Bool> & Sendable)
+    -> TextOption
+  {
+    TextOption(name, values: ["on", "off"]) { (options, value) throws(OptionError) in
+      guard value == "on" || value == "off" else { throw .notAmong(["on", "off"], name, value) }
+      options[keyPath: property] = value == "on"
+    }
+  }
+
+  /// - Parameter most: the largest number of seconds that makes sense, and what that is.
+  public static func seconds(
+    _ name: String, _ property: WritableKeyPath<Options, UInt64> & Sendable,
+    most: (UInt64, is: String) = (.max, "")
+  ) -> TextOption {
+    TextOption(name) { (options, value) throws(OptionError) in
+      guard let seconds = UInt64(value), seconds <= most.0 else {
+        let limit = most.0 == .max ? "" : ", of which \(most.is) has \(most.0)"
+        throw OptionError("\(name)=\(value): not a number of seconds\(limit)")
+      }
+      options[keyPath: property] = seconds
+    }
+  }
+
+  /// The same option for a value that these options are a part of.
+  public func lifted<Whole>(to part: WritableKeyPath<Whole, Options> & Sendable) -> TextOption<Whole> {
+    TextOption<Whole>(name, values: values) { [set] (whole, value) throws(OptionError) in
+      try set(&whole[keyPath: part], value)
+    }
+  }
+}
+
+/// An option value that cannot be used. Its description says what can.
+public struct OptionError: Error, Sendable, Equatable, CustomStringConvertible {
+  public let description: String
+
+  public init(_ description: String) { self.description = description }
+
+  static func notAmong(_ allowed: [String], _ name: String, _ value: String) -> OptionError {
+    let words = allowed.joined(separator: ", ")
+    return OptionError("\(name)=\(value): not a value of this option; use one of: \(words)")
+  }
+}

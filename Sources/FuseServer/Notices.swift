@@ -1,0 +1,95 @@
+import BackingTree
+import CFuse
+import DisplayNames
+import Glibc
+import SystemPackage
+import View
+
+/// Tells the kernel what it must not answer from its own caches any more.
+///
+/// The kernel holds a directory's lock while it waits for a request, and takes it to forget a name there: a thread of its
+/// own does that, after the request is answered.
+final class Notices: CacheNotices, @unchecked Sendable {
+  private struct State {
+    var names: [(parent: NodeID, name: Name)] = []
+    var hasEnded = false
+    /// The kernel can be told of all names at once. (FUSE_NOTIFY_INC_EPOCH, Linux 6.16)
+    var hasEpochs = true
+  }
+
+  private let session: OpaquePointer
+  private let mountPoint: FilePath
+  private let state = Guarded(State())
+  private let wake = Semaphore()
+
+  init(session: OpaquePointer, mountPoint: FilePath) {
+    self.session = session
+    self.mountPoint = mountPoint
+  }
+
+  func expire(_ name: Name, in directory: NodeID) {
+    let isFirst = state.withLock { state in
+      state.names.append((directory, name))
+      return state.names.count == 1
+    }
+    if isFirst { wake.post() }
+  }
+
+  func expireAttributes(of node: NodeID) {
+    // A node that the kernel does not know needs no notice. From -1 on is nothing of its content.
+    _ = fuse_lowlevel_notify_inval_inode(session, node, -1, 0)
+  }
+
+  /// The kernel takes mounts away from names that it looks up anew after this, so it is not done where something is mounted
+  /// below.
+  func expireAllNames() -> Bool {
+    guard state.withLock({ $0.hasEpochs }), !holdsMounts else { return false }
+    let error = dfs_notify_epoch(session)
+    if error == EINVAL { state.withLock { $0.hasEpochs = false } }
+    return error == 0
+  }
+
+  /// Whether something is mounted below the mount point. (`/proc/self/mountinfo`, whose fifth word is where)
+  private var holdsMounts: Bool {
+    guard let table = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") else { return true }
+    let below = Array(mountPoint.description.utf8).mountTableEscaped + [0x2f]
+    return table.split(separator: 0x0a).contains { line in
+      let words = line.split(separator: 0x20, maxSplits: 5)
+      return words.count > 4 && words[4].starts(with: below)
+    }
+  }
+
+  /// Has a name asked for again, at once. Waits for whoever works in that directory.
+  func expireNow(_ name: Name, in directory: NodeID) {
+    // Not knowing the name is as good as forgetting it.
+    name.bytes.withCName { _ = dfs_notify_expired(session, directory, $0, UInt32(name.bytes.count)) }
+  }
+
+  func end() {
+    state.withLock { $0.hasEnded = true }
+    wake.post()
+  }
+
+  /// Works until `end`.
+  func run() {
+    while true {
+      wake.wait()
+      let (names, hasEnded) = state.withLock { state in
+        defer { state.names = [] }
+        return (state.names, state.hasEnded)
+      }
+      if hasEnded { return }
+      for (parent, name) in names { expireNow(name, in: parent) }
+    }
+  }
+}
+
+extension [UInt8] {
+  /// As in the kernel's tables of mounts: white space and backslashes are written in octal.
+  fileprivate var mountTableEscaped: [UInt8] {
+    flatMap { byte -> [UInt8] in
+      guard [0x20, 0x09, 0x0a, 0x5c].contains(byte) else { return [byte] }
+      return [0x5c, 0x30 + byte >> 6, 0x30 + byte >> 3 & 7, 0x30 + byte & 7]
+    }
+  }
+}

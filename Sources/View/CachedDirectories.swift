@@ -1,0 +1,240 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import Synchronization
+import SystemPackage
+
+/// How the kernel is told that something which it answers from its own caches holds no longer.
+public protocol CacheNotices: Sendable {
+  /// A name in a directory must be asked for again. Soon: the kernel may have the directory locked for a request that is
+  /// being served.
+  func expire(_ name: Name, in directory: NodeID)
+  /// A node's attributes must be asked for again; done when this returns.
+  func expireAttributes(of node: NodeID)
+  /// Every name must be asked for again; done when this returns. False where that cannot be had.
+  func expireAllNames() -> Bool
+}
+
+/// A directory of which the kernel keeps names and attributes.
+public final class CachedDirectory: Sendable {
+  let node: NodeID
+  /// How many changes were heard of, or made through the mount.
+  private let changes = Atomic<UInt64>(0)
+  private let news = Guarded(News())
+
+  /// What the backing tree told and nobody has looked at yet.
+  struct News: Sendable {
+    /// What came, went or was replaced.
+    var names: Set<Name> = []
+    /// Whose content or attributes changed.
+    var contents: Set<Name> = []
+    /// The real names of what the kernel knows by its display name too.
+    var aliased: Set<Name> = []
+    /// The directory's own attributes changed.
+    var isItselfChanged = false
+    /// Nothing that the kernel keeps of it holds.
+    var isEverything = false
+    fileprivate var isAnnounced = false
+  }
+
+  /// More names than this are not remembered one by one.
+  private static let limit = 4096
+
+  fileprivate init(node: NodeID) { self.node = node }
+
+  fileprivate var count: UInt64 { changes.load(ordering: .acquiring) }
+
+  /// A change was made through the mount.
+  fileprivate func noteOwnChange() { changes.add(1, ordering: .releasing) }
+
+  /// - Returns: whether nobody was told yet that there is news.
+  fileprivate func note(_ change: ChangeWatch.Change) -> Bool {
+    // First: who told the kernel something meanwhile finds that it may have been outdated.
+    changes.add(1, ordering: .releasing)
+    return news.withLock { news in
+      switch change {
+      case .entry(let name, _):
+        news.names.insert(Name(copying: name))
+        news.isItselfChanged = true
+      case .content(let name), .modification(let name), .attributes(let name):
+        news.contents.insert(Name(copying: name))
+      case .itself: news.isItselfChanged = true
+      case .everything: news.isEverything = true
+      }
+      if news.names.count + news.contents.count > Self.limit { news.isEverything = true }
+      if news.isEverything {
+        news.names = []
+        news.contents = []
+      }
+      defer { news.isAnnounced = true }
+      return !news.isAnnounced
+    }
+  }
+
+  /// - Returns: whether nobody was told yet that there is news.
+  fileprivate func noteOtherName(of name: Name) -> Bool {
+    news.withLock { news in
+      news.aliased.insert(name)
+      defer { news.isAnnounced = true }
+      return !news.isAnnounced
+    }
+  }
+
+  func takeNews() -> News {
+    news.withLock { news in
+      defer { news = News() }
+      return news
+    }
+  }
+}
+
+/// What the kernel was told of a directory, or of something in it, holds for as long as this is not broken.
+///
+/// It is taken before the look at the backing tree. The change that breaks it may come while the answer is on its way, when
+/// a notice would be too early: whoever has answered asks afterwards.
+public struct CacheLease: Sendable {
+  private let directory: CachedDirectory
+  private let directories: CachedDirectories
+  private var count: UInt64
+
+  fileprivate init(_ directory: CachedDirectory, _ directories: CachedDirectories) {
+    self.directory = directory
+    self.directories = directories
+    count = directory.count
+  }
+
+  public var isBroken: Bool { directory.count != count }
+
+  /// A file that the kernel knows by its display name was looked up by its real name, or the other way round: it must keep
+  /// neither.
+  func noteOtherName(of realName: Name) {
+    if directory.noteOtherName(of: realName) { directories.announce(directory) }
+  }
+
+  /// Who holds the lease has changed the directory.
+  mutating func noteOwnChange() {
+    directory.noteOwnChange()
+    count += 1
+  }
+}
+
+/// The directories of which the kernel keeps names and attributes: each is watched.
+final class CachedDirectories: Sendable {
+  private struct State {
+    var directories: [NodeID: (directory: CachedDirectory, key: ChangeWatch.Key, used: UInt64)] = [:]
+    var clock: UInt64 = 0
+    var news: [CachedDirectory] = []
+    var notices: (any CacheNotices)?
+    /// The user has no watch left.
+    var isFull = false
+  }
+
+  private let watch: ChangeWatch?
+  private let limit: Int
+  private let state = Guarded(State())
+
+  /// - Parameter watch: hears of changes in the backing tree; without one nothing may be kept.
+  init(watch: ChangeWatch?, limit: Int = CachedDirectories.usualLimit) {
+    self.watch = watch
+    self.limit = limit
+  }
+
+  /// Half of the watches that a user may have, and no more than about 64 MiB of the kernel's memory.
+  private static var usualLimit: Int {
+    let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/inotify/max_user_watches") ?? []
+    let text = String(decoding: bytes, as: UTF8.self)
+    return min((text.split(whereSeparator: \.isWhitespace).first.flatMap { Int($0) } ?? 8192) / 2, 65_536)
+  }
+
+  /// Who tells the kernel. Nothing is kept before there is somebody.
+  var notices: (any CacheNotices)? {
+    get { state.withLock { $0.notices } }
+    set { state.withLock { $0.notices = newValue } }
+  }
+
+  /// What may be said of a directory, watched from now on at the latest, and of what is in it; nil when nothing of it may
+  /// be kept.
+  func lease(_ id: NodeID, _ handle: DirectoryHandle) -> CacheLease? {
+    guard let watch else { return nil }
+    let (known, mayAdd) = state.withLock { state -> (CachedDirectory?, Bool) in
+      guard state.notices != nil else { return (nil, false) }
+      guard let found = state.directories[id]?.directory else { return (nil, true) }
+      state.clock += 1
+      state.directories[id]!.used = state.clock
+      return (found, false)
+    }
+    if let known { return CacheLease(known, self) }
+    guard mayAdd else { return nil }
+    let new = CachedDirectory(node: id)
+    let key: ChangeWatch.Key
+    do throws(Errno) {
+      key = try watch.watch(handle.directory) { [weak self, weak new] change in
+        if let new, new.note(change) { self?.announce(new) }
+      }
+    } catch {
+      if error == .noSpace {
+        state.withLock { $0.isFull = true }
+        watch.wake()
+      }
+      return nil
+    }
+    let other = state.withLock { state -> CachedDirectory? in
+      if let other = state.directories[id]?.directory { return other }
+      state.clock += 1
+      state.directories[id] = (new, key, state.clock)
+      return nil
+    }
+    if other != nil { watch.stop(key) }
+    return CacheLease(other ?? new, self)
+  }
+
+  /// A lease of a directory that is watched already.
+  func lease(_ id: NodeID) -> CacheLease? {
+    state.withLock { $0.directories[id]?.directory }.map { CacheLease($0, self) }
+  }
+
+  /// A directory was changed through the mount. What others were told of it meanwhile may be outdated.
+  func noteOwnChange(in id: NodeID) { state.withLock { $0.directories[id]?.directory }?.noteOwnChange() }
+
+  /// The kernel may know an entry that was changed through the mount by another name than the one that was used.
+  func forget(_ names: [(directory: NodeID, name: Name)]) {
+    guard let notices, !notices.expireAllNames() else { return }
+    for (directory, name) in names { notices.expire(name, in: directory) }
+  }
+
+  /// The kernel keeps nothing of a directory any more.
+  func remove(_ id: NodeID) {
+    guard let removed = state.withLock({ $0.directories.removeValue(forKey: id) }) else { return }
+    watch?.stop(removed.key)
+  }
+
+  /// Stops watching the directories that were used least recently where there are too many, a quarter of them at a time.
+  ///
+  /// - Returns: those of which the kernel must keep nothing any more.
+  func removeSurplus() -> Set<NodeID> {
+    let surplus = state.withLock { state -> [NodeID] in
+      guard state.isFull || state.directories.count > limit else { return [] }
+      state.isFull = false
+      let count = (state.directories.count + 3) / 4
+      return state.directories.sorted { $0.value.used < $1.value.used }.prefix(count).map(\.key)
+    }
+    for id in surplus { remove(id) }
+    return Set(surplus)
+  }
+
+  fileprivate func announce(_ directory: CachedDirectory) {
+    let isFirst = state.withLock { state in
+      state.news.append(directory)
+      return state.news.count == 1
+    }
+    if isFirst { watch?.wake() }
+  }
+
+  /// The directories that there is news of.
+  func takeNews() -> [CachedDirectory] {
+    state.withLock { state in
+      defer { state.news = [] }
+      return state.news
+    }
+  }
+}

@@ -1,0 +1,142 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// What the kernel may answer by itself, and what it must forget again.
+extension View {
+  /// How long what the kernel keeps is believed, in seconds, although nothing told that it changed.
+  ///
+  /// Where changes are watched this bounds what the watch does not see: the time of the last reading, files that are
+  /// changed by another of their names or through a mapping, and what is mounted in the backing tree.
+  public var keptFor: Double { coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
+
+  /// From now on the kernel keeps what it is told, and is told when that holds no longer.
+  public func startCaching(_ notices: some CacheNotices) { cached.notices = notices }
+
+  /// What may be said of an open directory and of what is in it.
+  func lease(_ id: NodeID, _ handle: DirectoryHandle) -> CacheLease? { cached.lease(id, handle) }
+
+  /// Whether a file's attributes change in no other way than the watch on its directory tells.
+  func mayKeepAttributes(of status: stat, facet: Facet, in handle: DirectoryHandle) -> Bool {
+    guard facet == .plain, UInt64(status.st_dev) == handle.identity.device else { return false }
+    // A directory's own change with what is in it.
+    let type = FileType(mode: status.st_mode)
+    return type != .directory && status.st_nlink == 1
+  }
+
+  /// Whether nothing but a change of that very name can make it stand for something.
+  func mayKeepAbsence(of name: UnsafePointer<CChar>) -> Bool {
+    if isPlainMirror { return true }
+    // Others may be the display name of what comes, the real name that it gets, or its AppleDouble companion.
+    return name[0] == 0x2e && name[1] != 0x5f && options.hidden == .reach
+      && !inspector.hasKnownExtension(Name(copying: name))
+  }
+
+  /// What the kernel was told of a name, which it may keep, was true when it was looked at. It may be outdated by now.
+  public func settle(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+    if let lease = entry.nameLease { settle(lease, parent, name) }
+    if let lease = entry.attributesLease { settle(lease, of: entry.id) }
+  }
+
+  public func settle(_ lease: CacheLease, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+    if lease.isBroken { cached.notices?.expire(Name(copying: name), in: parent) }
+  }
+
+  /// The same of a node's attributes.
+  public func settle(_ lease: CacheLease, of node: NodeID) {
+    if lease.isBroken { cached.notices?.expireAttributes(of: node) }
+  }
+
+  /// Nobody keeps display names right in views that are let go.
+  func forgetDisplayNames(of views: [DirectoryView]) {
+    guard !views.isEmpty, let notices = cached.notices, !notices.expireAllNames() else { return }
+    for view in views {
+      for name in view.displayNames { notices.expire(name, in: view.node) }
+    }
+  }
+
+  // MARK: After changes of the backing tree
+
+  /// Has the kernel forget what the news of the backing tree say may hold no longer. To be called by the one thread that
+  /// follows.
+  func expireOutdated() {
+    guard let notices = cached.notices else { return }
+    for directory in cached.takeNews() {
+      let news = directory.takeNews()
+      if news.isEverything {
+        cached.remove(directory.node)
+        expireEverything(in: [directory.node], notices)
+        continue
+      }
+      if news.isItselfChanged { notices.expireAttributes(of: directory.node) }
+      let handle = try? self.directory(directory.node)
+      for name in news.aliased {
+        notices.expire(name, in: directory.node)
+        if let shown = shownName(name, in: directory.node) { notices.expire(shown, in: directory.node) }
+      }
+      for name in news.names { expire(name, in: directory.node, handle, notices) }
+      for name in news.contents.subtracting(news.names) {
+        expireAttributes(of: name, in: directory.node, handle, notices)
+      }
+    }
+    let surplus = cached.removeSurplus()
+    if !surplus.isEmpty { expireEverything(in: surplus, notices) }
+  }
+
+  private func expire(
+    _ name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ notices: any CacheNotices
+  ) {
+    let isKnown = CName(name).withPointer { cName -> Bool in
+      // What was made through the mount is where the kernel knows it to be.
+      guard let status = try? handle?.status(cName), let node = nodes.node(of: FileIdentity(status)),
+        let location = nodes.location(of: node)
+      else { return false }
+      if status.st_nlink > 1 || location.type == .directory { notices.expireAttributes(of: node) }
+      return location.parent == id && location.isOf(status) && location.name.equals(cName)
+    }
+    if isKnown { return }
+    notices.expire(name, in: id)
+    for facet in [Facet.plain, .packageFile] {
+      guard let node = CName(name).withPointer({ nodes.node(at: id, $0, facet: facet) }) else { continue }
+      notices.expireAttributes(of: node)
+    }
+  }
+
+  private func expireAttributes(
+    of name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ notices: any CacheNotices
+  ) {
+    guard let status = CName(name).withPointer({ try? handle?.status($0) }) else {
+      return notices.expire(name, in: id)
+    }
+    for facet in [Facet.plain, .packageFile] {
+      guard let node = nodes.node(of: FileIdentity(status), facet: facet) else { continue }
+      notices.expireAttributes(of: node)
+    }
+    // A directory's attributes may say that it is a package.
+    if FileType(mode: status.st_mode) == .directory { notices.expire(name, in: id) }
+  }
+
+  private func expireEverything(in directories: Set<NodeID>, _ notices: any CacheNotices) {
+    for id in directories { notices.expireAttributes(of: id) }
+    for (node, location) in nodes.located(in: directories) {
+      notices.expireAttributes(of: node)
+      notices.expire(location.name.name, in: location.parent)
+    }
+  }
+
+  /// Has the kernel forget names that stand for something else now, or for nothing.
+  func expireNames(_ changes: [ViewChange]) {
+    guard let notices = cached.notices else { return }
+    func expire(_ item: ListedItem) { notices.expire(item.name, in: item.directory) }
+    for change in changes {
+      switch change {
+      case .appeared(let item), .vanished(let item): expire(item)
+      case .renamed(let old, let new):
+        expire(old)
+        expire(new)
+      case .written, .attributes: break
+      }
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import BackingTree
+import SystemPackage
+
+/// What happens when the descriptors run out: what is open for speed is closed first, and the last ones are for looking
+/// up, listing, renaming and removing.
+extension View {
+  /// Called before a file is opened for a program.
+  ///
+  /// - Throws: EMFILE when none is left for programs.
+  func refuseTheLastDescriptors() throws(Errno) {
+    let root = rootHandle.directory.descriptor
+    guard DescriptorLimit.isReached(copying: root) else { return }
+    releaseDescriptors()
+    if DescriptorLimit.isReached(copying: root) { throw .tooManyOpenFiles }
+  }
+
+  /// Makes room for what failed. - Returns: whether to try again.
+  func releaseDescriptors(after error: Errno) -> Bool {
+    guard error == .tooManyOpenFiles || error == .tooManyOpenFilesInSystem else { return false }
+    releaseDescriptors()
+    return true
+  }
+
+  /// Closes the directories that are open for speed.
+  func releaseDescriptors() {
+    handles.removeAll()
+    forgetDisplayNames(of: directoryViews.removeAll())
+  }
+}

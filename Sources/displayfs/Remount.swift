@@ -1,0 +1,40 @@
+import Glibc
+import SystemPackage
+
+/// Changes what the kernel keeps to at a view that is mounted, as `mount -o remount,ro` asks for.
+///
+/// Options of displayfs itself are not the kernel's: `displayfs set` changes them.
+enum Remount {
+  /// (`mount` with MS_REMOUNT)
+  static func perform(_ mountPoint: FilePath, _ options: MountOptions) throws(Failure) {
+    guard let mount = MountTable.last(at: mountPoint), mount.type == "fuse.displayfs" else {
+      throw Failure(.mount, "\(mountPoint): no displayfs is mounted here whose options could be changed")
+    }
+    let flags = flags(options.fuse) | UInt(MS_REMOUNT)
+    guard mount.mountPoint.withPlatformString({ Glibc.mount(nil, $0, nil, flags, nil) }) != 0 else { return }
+    let error = Errno(rawValue: errno)
+    let advice = error == .resourceBusy ? "; files are open for writing here" : ""
+    throw Failure(.mount, "\(mountPoint): its options cannot be changed: \(error)\(advice)")
+  }
+
+  /// As libfuse does it, who has to be root may still not bring devices and set-user-ID programs along without saying so.
+  private static func flags(_ options: [String]) -> UInt {
+    var flags = UInt(MS_NOSUID) | UInt(MS_NODEV)
+    for option in options {
+      switch option {
+      case "ro": flags |= UInt(MS_RDONLY)
+      case "nosuid": flags |= UInt(MS_NOSUID)
+      case "suid": flags &= ~UInt(MS_NOSUID)
+      case "nodev": flags |= UInt(MS_NODEV)
+      case "dev": flags &= ~UInt(MS_NODEV)
+      case "noexec": flags |= UInt(MS_NOEXEC)
+      case "exec": flags &= ~UInt(MS_NOEXEC)
+      case "noatime": flags |= UInt(MS_NOATIME)
+      case "sync": flags |= UInt(MS_SYNCHRONOUS)
+      case "dirsync": flags |= UInt(MS_DIRSYNC)
+      default: break
+      }
+    }
+    return flags
+  }
+}

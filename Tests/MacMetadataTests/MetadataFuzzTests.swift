@@ -1,0 +1,102 @@
+import Fuzzing
+import Testing
+
+@testable import MacMetadata
+
+/// Damaged input ends in a value or in nil. `Mount/fuzz` runs each of these with a million inputs.
+@Suite struct MetadataFuzzTests {
+  static let binaryLists = [sampleBinaryTable, binaryList([[0xA2, 0, 1, 0, 2], [0x09], [0x10, 7]])]
+  static let list = xml(
+    "<dict><key>a</key><array><string>b&amp;</string><true/></array><key>c</key><integer>3</integer></dict>")
+  static let oldStyle = utf8("/* c */ \"a\" = \"\\U00e9\\n😀\"; b = (c, {d = <00ff>;}); e;")
+
+  private func fuzz(_ name: String, _ samples: [[UInt8]], parse: ([UInt8]) throws -> Bool) throws {
+    for sample in samples { #expect(try parse(sample), "an undamaged sample") }
+    try Fuzzing.fuzz(name) { generator in
+      let sample = samples.randomElement(using: &generator) ?? []
+      return try parse(damaged(sample, largest: ParserLimits.inputBytes, &generator))
+    }
+  }
+
+  @Test func propertyLists() throws {
+    try fuzz("property lists", Self.binaryLists + [Self.list]) { PropertyListValue.parse($0) != nil }
+  }
+
+  @Test func stringTables() throws {
+    let samples = [Self.oldStyle, [0xFF, 0xFE] + utf16("\"ab\" = \"cé\";"), sampleBinaryTable]
+    try fuzz("string tables", samples) { StringTable.parse($0) != nil }
+  }
+
+  @Test func localizationTables() throws {
+    try fuzz("localization tables", [utf8("de = {a = b;}; LocProvenance = x;")]) {
+      LocalizationTable.parse($0) != nil
+    }
+  }
+
+  @Test func bundles() throws {
+    let declaring = utf8(
+      "{CFBundleName = a; UTExportedTypeDeclarations = ({UTTypeIdentifier = b; UTTypeConformsTo = (b);});}")
+    try fuzz("bundles", [declaring]) { bytes in
+      guard let info = BundleInfo(bytes) else { return false }
+      _ = PackageExtension.declared(by: [info, info], packageTypes: ["b"])
+      return true
+    }
+  }
+
+  @Test func finderInfo() throws {
+    try fuzz("Finder info", FinderInfoTests.stored(0x4000).map(\.1)) { bytes in
+      var found = false
+      for store in FinderInfo.Store.allCases where FinderInfo.decode(store: store, bytes: bytes) != nil {
+        found = true
+        // One flag changes, and nothing else.
+        let changed = FinderInfo.setting(.isInvisible, to: true, store: store, in: bytes) ?? []
+        let differences = zip(changed, bytes).count { $0 != $1 }
+        try demand(changed.count == bytes.count && differences <= 1, "\(store) was changed beside the flag")
+      }
+      return found
+    }
+  }
+
+  @Test func appleDoubleFiles() throws {
+    try fuzz("AppleDouble files", [appleDouble(0), netatalk(0)]) { bytes in
+      guard let file = AppleDouble(bytes) else { return false }
+      let end = file.entries.map(\.range.upperBound).max() ?? 0
+      try demand(end <= bytes.count, "a part reaches beyond the file")
+      return true
+    }
+  }
+
+  @Test func dosAttributes() throws {
+    try fuzz("DOS attributes", DOSAttributesTests.hiddenArchive) { bytes in
+      let ntfs = DOSAttributes(ntfsBigEndian: bytes) ?? DOSAttributes(ntfs: bytes)
+      return DOSAttributes(samba: bytes) ?? ntfs != nil
+    }
+  }
+
+  @Test func hiddenLists() throws {
+    try fuzz("hidden lists", [utf8("a\nb\r\n\n")]) { bytes in
+      guard let names = HiddenList.parse(bytes) else { return false }
+      try demand(names.allSatisfy { !$0.isEmpty && !$0.contains(0x0a) }, "a name is no line")
+      return true
+    }
+  }
+
+  @Test func desktopEntries() throws {
+    try fuzz("desktop entries", [utf8("[Desktop Entry]\nName=a\\sb\nName[de_AT] = c\n[x]\nName=d")]) {
+      DesktopEntry.names($0) != nil
+    }
+  }
+
+  @Test func userDirectories() throws {
+    try fuzz("user directories", [utf8("XDG_MUSIC_DIR=\"$HOME/a\\\"b\"\nXDG_DESKTOP_DIR=\"/x\"")]) {
+      UserDirectory.parse($0) != nil
+    }
+  }
+
+  @Test func catalogs() throws {
+    let samples = [
+      catalog([("Desktop", "Bureau")]), catalog([("Desktop", "b"), ("Music", "c")], bigEndian: true),
+    ]
+    try fuzz("catalogs", samples) { MessageCatalog($0)?.translation(of: "Desktop") != nil }
+  }
+}

@@ -1,0 +1,121 @@
+import Glibc
+import Testing
+
+/// What the kernel answers by itself, and that it never goes on with what a call through the mount has changed.
+@Suite(.mounting) struct CachingTests {
+  private static let count = 50
+
+  private func view(_ options: String = "") throws -> MountedView {
+    try MountedView(options) { root in
+      for number in 0..<Self.count { try put("x", at: "\(root)/Folder/file\(number).txt") }
+      try put("text", at: "\(root)/report.txt")
+    }
+  }
+
+  /// How many times the kernel has asked what a name stands for or what a file is.
+  private func asked(_ view: MountedView) throws -> Int {
+    let outcome = Displayfs.run(["status", view.mountPoint])
+    let line = try #require(outcome.text.split(separator: "\n").first { $0.hasPrefix("requests: ") })
+    return line.dropFirst("requests: ".count).split(separator: ",").reduce(0) { sum, request in
+      let words = request.split(separator: " ")
+      return ["lookup", "getattr"].contains(words.last) ? sum + (Int(words[0]) ?? 0) : sum
+    }
+  }
+
+  private func look(_ view: MountedView, _ ending: String) {
+    for number in 0..<Self.count { #expect(status(view.at("Folder/file\(number)\(ending)"))?.st_size == 1) }
+  }
+
+  @Test(arguments: [("", ""), ("", ".txt"), ("profile=none", ".txt")])
+  func whatWasAskedIsNotAskedAgain(options: String, ending: String) throws {
+    let view = try view(options)
+    look(view, ending)
+    // The first look may have told of directories that were not watched yet.
+    look(view, ending)
+    let before = try asked(view)
+    look(view, ending)
+    // Asking for the status asks for the root.
+    #expect(try asked(view) - before < Self.count / 2)
+  }
+
+  @Test func aNetworkFileSystemIsAskedAgainAfterTheTimeOut() throws {
+    let view = try view("coherence=timeout,timeout=1")
+    look(view, "")
+    let before = try asked(view)
+    usleep(1_200_000)
+    look(view, "")
+    #expect(try asked(view) - before >= Self.count)
+  }
+
+  @Test func theOtherNameIsGoneWhenTheCallReturns() throws {
+    let view = try view()
+    for round in 0..<20 {
+      let (display, real) = (view.at("round\(round)"), view.at("round\(round).txt"))
+      let (first, second) = round % 2 == 0 ? (display, real) : (real, display)
+      try put("x", at: view.real("round\(round).txt"))
+      #expect(isThere(first) && isThere(second) && isThere(first))
+      #expect(unlink(second) == 0)
+      #expect(!isThere(first))
+      #expect(access(first, F_OK) == -1)
+      #expect(failure { open(first, O_RDONLY) } == .noSuchFileOrDirectory)
+    }
+  }
+
+  @Test func namesFollowARenameWhenTheCallReturns() throws {
+    let view = try view()
+    for _ in 0..<10 {
+      #expect(isThere(view.at("report")) && isThere(view.at("report.txt")))
+      #expect(rename(view.at("report"), view.at("trip")) == 0)
+      #expect(!isThere(view.at("report")) && !isThere(view.at("report.txt")))
+      #expect(text(view.at("trip")) == "text" && text(view.at("trip.txt")) == "text")
+      #expect(rename(view.at("trip.txt"), view.at("report.txt")) == 0)
+      #expect(!isThere(view.at("trip")) && !isThere(view.at("trip.txt")))
+    }
+  }
+
+  @Test func aNameThatANewSiblingTakesAwayIsGoneWhenTheCallReturns() throws {
+    let view = try view()
+    for _ in 0..<10 {
+      #expect(text(view.at("report")) == "text")
+      try put("other", at: view.at("report.pdf"))
+      #expect(!isThere(view.at("report")))
+      #expect(unlink(view.at("report.pdf")) == 0)
+    }
+  }
+
+  @Test func theLinkOfADisplayNameKeepsTheExtensionHoweverTheFileIsKnown() throws {
+    let view = try view()
+    for round in 0..<10 {
+      #expect(isThere(view.at("report")) && isThere(view.at("report.txt")) && isThere(view.at("report")))
+      #expect(link(view.at("report"), view.at("link\(round)")) == 0)
+      #expect(isThere(view.real("link\(round).txt")))
+      #expect(link(view.at("report.txt"), view.at("real\(round)")) == 0)
+      #expect(isThere(view.real("real\(round)")))
+    }
+  }
+
+  @Test func theLinkOfWhatWasSavedUnderADisplayNameKeepsTheExtension() throws {
+    let view = try view()
+    for round in 0..<5 {
+      try put("new", at: view.at(".report.temporary"))
+      #expect(isThere(view.at("report")))
+      #expect(rename(view.at(".report.temporary"), view.at("report")) == 0)
+      #expect(link(view.at("report"), view.at("backup\(round)")) == 0)
+      #expect(text(view.real("backup\(round).txt")) == "new")
+      #expect(unlink(view.at("backup\(round)")) == 0)
+    }
+  }
+
+  /// The kernel takes mounts away from names that it is told to forget.
+  @Test(.asRoot) func whatIsMountedBelowStays() throws {
+    let view = try view()
+    let below = view.at("Folder")
+    guard mount("none", below, "tmpfs", 0, nil) == 0 else { return }
+    defer { umount2(below, CInt(MNT_DETACH)) }
+    try put("mine", at: "\(below)/mine")
+    #expect(isThere(view.at("report")) && isThere(view.at("report.txt")))
+    #expect(unlink(view.at("report.txt")) == 0)
+    #expect(eventually { !isThere(view.at("report")) })
+    #expect(text("\(below)/mine") == "mine")
+  }
+}

@@ -1,0 +1,134 @@
+import Glibc
+import SystemPackage
+import Testing
+
+/// What the system lets a daemon have comes to an end: it says so, and goes on with what it has.
+@Suite(.mounting) struct LimitTests {
+  /// A view whose daemon was started by a shell with limits, by `ulimit` and the like.
+  private func view(
+    _ limits: String, _ options: String = "language=en", build: (String) throws -> Void = { _ in }
+  ) throws -> MountedView {
+    let view = try MountedView(options, build: build)
+    view.unmount()
+    let outcome = Shell.run(
+      "\(limits) && exec '\(Displayfs.path)' mount -o '\(options)' '\(view.source)' '\(view.mountPoint)'")
+    try #require(outcome.status == 0, "\(outcome.complaint)")
+    return view
+  }
+
+  @Test(arguments: ["language=en", "profile=none"])
+  func namesWorkWhileProgramsHoldAllDescriptors(options: String) throws {
+    let view = try view("ulimit -n 256", options) { root in
+      try put("x", at: "\(root)/Folder/Sub/notes.txt")
+      for number in 0..<40 { try put("\(number)", at: "\(root)/many\(number)/deep/file") }
+    }
+    var files: [OpenFile] = []
+    var refusal: Errno?
+    while files.count < 400, refusal == nil {
+      do { files.append(try OpenFile(view.at("file\(files.count)"), O_RDWR | O_CREAT)) } catch {
+        refusal = error as? Errno
+      }
+    }
+    #expect(refusal == .tooManyOpenFiles)
+    #expect(files.count > 120, "\(files.count)")
+    // What could not be opened was not made either.
+    #expect(!isThere(view.real("file\(files.count)")))
+    for number in 0..<40 { #expect(view.listing("many\(number)/deep") == ["file"]) }
+    #expect(mkdir(view.at("New"), 0o755) == 0)
+    #expect(rename(view.at("Folder/Sub"), view.at("New/Sub")) == 0)
+    #expect(unlink(view.at("file0")) == 0)
+    #expect(chmod(view.at("New/Sub/notes.txt"), 0o600) == 0)
+    #expect(rmdir(view.at("Folder")) == 0)
+    for (number, file) in files.enumerated() { #expect(file.write("\(number)", at: 0) > 0) }
+    files.removeLast(10)
+    #expect(eventually { text(view.at("New/Sub/notes.txt")) == "x" })
+    #expect(text(view.real("file1")) == "1")
+  }
+
+  @Test func aFileThatTheDaemonsStarterCouldNotWriteIsWritten() throws {
+    let view = try view("ulimit -S -f 8")
+    let content = [UInt8](repeating: 0x41, count: 64 << 10)
+    try put(content, at: view.at("large.bin"))
+    #expect(contents(view.real("large.bin")) == content)
+    for options in ["passthrough=off,language=en", "profile=none"] {
+      let hard = try self.view("ulimit -f 8", options)
+      let file = try OpenFile(hard.at("large.bin"), O_RDWR | O_CREAT)
+      _ = file.write(String(repeating: "A", count: 64 << 10))
+      _ = file.write("B", at: 64 << 10)
+      #expect(hard.shell("echo still there >notes; cat notes").text == "still there")
+    }
+  }
+
+  /// As many files as `DISPLAYFS_CACHED_FILES` says, 12 000 if it says nothing, known to the kernel at once.
+  @Test(.asRoot, .enabled(if: access("/proc/sys/vm/drop_caches", W_OK) == 0, "Caches cannot be dropped here."))
+  func knownFilesNeedNoDescriptorsAndTheirMemoryComesBack() throws {
+    let count = getenv("DISPLAYFS_CACHED_FILES").flatMap { Int(String(cString: $0)) } ?? 12_000
+    let view = try view("ulimit -n 1024") { root in
+      let made = PythonProgram(
+        """
+        for number in range(\(count)):
+          if number % 1000 == 0:
+            os.mkdir(f"folder{number}")
+            folder = os.open(f"folder{number}", os.O_DIRECTORY)
+          os.close(os.open(f"document number {number} {'x' * 180}.txt", os.O_CREAT, dir_fd=folder))
+          if number % 1000 == 999: os.close(folder)
+        """, in: root
+      ).run()
+      try #require(made.status == 0, "\(made.complaint)")
+    }
+    let daemon = try #require(view.daemon)
+    func resident() throws -> Int {
+      let lines = (text("/proc/\(daemon)/status") ?? "").split(separator: "\n")
+      let line = try #require(lines.first { $0.hasPrefix("VmRSS:") })
+      return try #require(Int(line.split(separator: " ").dropLast().last ?? ""))
+    }
+    func known() throws -> Int {
+      let status = Displayfs.run(["status", view.mountPoint]).text
+      let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("known files: ") })
+      return try #require(Int(line.split(separator: " ").last ?? ""))
+    }
+    let atFirst = try resident()
+    for number in stride(from: 0, to: count, by: 1000) {
+      let folder = view.at("folder\(number)")
+      for name in names(folder) { #expect(isThere("\(folder)/\(name)")) }
+    }
+    #expect(try known() > count)
+    let full = try resident()
+    #expect(names("/proc/\(daemon)/fd").count < 1024)
+    // Kilobytes. A node has 300 bytes, and the directories used last are remembered with all they list.
+    #expect(full - atFirst < count * 300 / 1024 + 48_000, "\(atFirst) KB at first, \(full) KB for \(count) files")
+    try put("2\n", at: "/proc/sys/vm/drop_caches")
+    try waitUntil { try known() < count / 10 }
+    var left = 0
+    _ = try eventually {
+      left = try resident()
+      return left - atFirst < (full - atFirst) / 2
+    }
+    #expect(left - atFirst < (full - atFirst) / 2, "\(atFirst) KB at first, then \(full), at last \(left)")
+    #expect(view.listing("folder0").count == 1000)
+  }
+
+  /// In a user namespace, which has limits of its own, so that nobody else is bothered.
+  @Test(
+    .asRoot, .enabled(if: Shell.run("unshare -Urm true").status == 0, "User namespaces cannot be made here."),
+    arguments: ["max_inotify_instances", "max_inotify_watches"])
+  func whatCannotBeWatchedIsShownAsItIsAllTheSame(limit: String) throws {
+    let view = try MountedView { root in try put("x", at: "\(root)/d/notes.txt") }
+    view.unmount()
+    let script = """
+      echo 0 >/proc/sys/user/\(limit) || exit 9
+      '\(Displayfs.path)' mount -o language=en "$SOURCE" "$VIEW" || exit 8
+      ls "$VIEW/d"
+      for number in 1 2 3 4 5 6 7 8 9 10; do
+        echo x >"$SOURCE/d/new$number.pdf"; test "$(echo $(ls "$VIEW/d"))" = "new$number notes" || echo "missing $number"
+        mv "$SOURCE/d/new$number.pdf" "$SOURCE/d/old.pdf"; test "$(echo $(ls "$VIEW/d"))" = "notes old" || echo "not moved $number"
+        rm "$VIEW/d/old"; test "$(ls "$VIEW/d")" = notes || echo "still there $number"
+      done
+      '\(Displayfs.path)' unmount "$VIEW"
+      """
+    let outcome = Shell.run(
+      ["unshare", "-Urm", "/bin/sh", "-c", script], with: ["SOURCE": view.source, "VIEW": view.mountPoint])
+    #expect(outcome.text == "notes", "\(outcome.complaint)")
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+  }
+}

@@ -1,0 +1,137 @@
+import Glibc
+import Testing
+
+/// Changes of the backing tree of which the kernel tells the daemon late, in part or not at all.
+@Suite(.mounting) struct UntoldChangesTests {
+  /// The number that a file of the system holds.
+  private func number(_ path: String) -> Int? {
+    text(path).flatMap { Int($0.split(separator: "\n").first ?? "") }
+  }
+
+  @Test func whatIsLostWhenTheQueueIsFullIsFoundAgain() throws {
+    let view = try MountedView { root in
+      try put("x", at: "\(root)/gone.txt")
+      try put("x", at: "\(root)/Folder/gone.txt")
+    }
+    #expect(view.listing() == ["gone", "Folder"] && view.listing("Folder") == ["gone"])
+    // On some machines the queue is so long that nobody would fill it.
+    guard let length = number("/proc/sys/fs/inotify/max_queued_events"), length <= 100_000 else { return }
+    let daemon = try #require(view.daemon)
+    kill(daemon, SIGSTOP)
+    defer { kill(daemon, SIGCONT) }
+    for _ in 0...length / 2 {
+      let file = open(view.real("passing"), O_WRONLY | O_CREAT, 0o644)
+      close(file)
+      unlink(view.real("passing"))
+    }
+    try put("y", at: view.real("new.txt"))
+    try put("y", at: view.real("Folder/new.txt"))
+    unlink(view.real("gone.txt"))
+    unlink(view.real("Folder/gone.txt"))
+    kill(daemon, SIGCONT)
+    #expect(view.listing() == ["new", "Folder"] && view.listing("Folder") == ["new"])
+    #expect(!isThere(view.at("gone")) && text(view.at("Folder/new")) == "y")
+    // And from then on all is as before.
+    try put("z", at: view.real("Folder/later.txt"))
+    #expect(view.listing("Folder") == ["new", "later"])
+  }
+
+  /// A view of a tree that another FUSE file system shows, which tells nobody of what changes beneath it: a mirror.
+  private func overMirror(_ options: String) throws -> (mirror: MountedView, view: MountedView) {
+    let mirror = try MountedView("profile=none") { root in
+      try put("old", at: "\(root)/notes.txt")
+      try put("x", at: "\(root)/Music/song.mp3")
+    }
+    let view = try MountedView()
+    view.unmount()
+    let outcome = Displayfs.run([
+      "mount", "-o", "language=de,profile=macos,\(options)", mirror.mountPoint, view.mountPoint,
+    ])
+    try #require(outcome.status == 0, "\(outcome.errorText)")
+    return (mirror, view)
+  }
+
+  @Test(arguments: ["coherence=auto,timeout=1", "coherence=timeout,timeout=0"])
+  func whatNobodyTellsOfShowsAfterAWhile(options: String) throws {
+    let (mirror, view) = try overMirror(options)
+    #expect(view.listing() == ["notes", "Music"])
+    #expect(text(view.at("notes")) == "old" && view.listing("Music") == ["song"])
+    try put("new and longer", at: mirror.real("notes.txt"))
+    try put("x", at: mirror.real("letter.txt"))
+    unlink(mirror.real("Music/song.mp3"))
+    // A marker names the directory that it is in.
+    try put("", at: mirror.real("Music/.localized"))
+    #expect(eventually { view.listing() == ["notes", "letter", "Musik"] })
+    #expect(eventually { text(view.at("notes")) == "new and longer" })
+    #expect(eventually { view.listing("Musik") == [] })
+    #expect(rename(mirror.real("letter.txt"), mirror.real("letter.pdf")) == 0)
+    #expect(chmod(mirror.real("notes.txt"), 0o600) == 0)
+    #expect(eventually { isThere(view.at("letter.pdf")) && !isThere(view.at("letter.txt")) })
+    #expect(eventually { status(view.at("notes"))?.permissions == 0o600 })
+    unlink(mirror.real("notes.txt"))
+    #expect(eventually { view.listing() == ["letter", "Musik"] && !isThere(view.at("notes")) })
+    // What is done through the view does not cover what is done beneath.
+    for round in 0..<5 {
+      try put("mine", at: view.at("mine\(round)"))
+      try put("theirs", at: mirror.real("theirs\(round)"))
+      try put("mine", at: view.at("more\(round)"))
+      #expect(
+        eventually { view.listing().isSuperset(of: [FileName("theirs\(round)"), FileName("more\(round)")]) })
+    }
+  }
+
+  @Test func aViewThatTellsOfChangesIsWatchedAndOneThatDoesNotIsAskedAgain() throws {
+    for (options, told) in [("", "yes"), ("ro", "no: "), ("profile=none", "no: ")] {
+      let view = try MountedView(options)
+      #expect(
+        Displayfs.run(["status", view.mountPoint]).text.contains("changes told: \(told)"), "\(options)")
+    }
+  }
+
+  /// In a user namespace of its own a daemon can have a limit that nobody else feels.
+  @Test func whereWatchesAreUsedUpEverythingIsRightAndTheLatestDirectoriesAreWatched() throws {
+    let view = try MountedView { root in
+      for number in 0..<40 { try put("x", at: "\(root)/d\(number)/old.txt") }
+    }
+    view.unmount()
+    let script = """
+      echo 12 >/proc/sys/user/max_inotify_watches || exit 77
+      "$DISPLAYFS" mount -o language=en "$SOURCE" "$VIEW" || exit 77
+      for n in $(seq 0 39); do ls "$VIEW/d$n" >/dev/null; done
+      for n in $(seq 0 39); do echo y >"$SOURCE/d$n/new.txt"; mv "$SOURCE/d$n/old.txt" "$SOURCE/d$n/moved.txt"; done
+      for n in $(seq 0 39); do
+        listed=$(ls "$VIEW/d$n" | tr '\\n' ' ')
+        [ "$listed" = 'moved new ' ] || echo "d$n lists $listed"
+        [ ! -e "$VIEW/d$n/old" ] || echo "d$n still has old"
+        [ "$(cat "$VIEW/d$n/new")" = y ] || echo "d$n has another new"
+      done
+      daemon=$(grep -l '^displayfs$' /proc/[0-9]*/comm | while read -r file; do
+        if tr '\\0' ' ' <"${file%comm}cmdline" | grep -qF "$SOURCE"; then echo "$file"; fi; done | head -n 1)
+      watched=$(cat "${daemon%comm}"fdinfo/* | sed -n 's/^inotify .*ino:\\([0-9a-f]*\\) .*/\\1/p' | sort -u)
+      [ "$(echo "$watched" | wc -l)" -gt 1 ] || echo "watched: $watched"
+      echo "$watched" | grep -qx "$(printf %x "$(stat -c %i "$SOURCE/d39")")" || echo 'the last directory is not watched'
+      ! echo "$watched" | grep -qx "$(printf %x "$(stat -c %i "$SOURCE/d1")")" || echo 'the first directory is watched'
+      umount "$VIEW"
+      """
+    let outcome = Shell.run(
+      ["unshare", "-Urm", "/bin/sh", "-c", script],
+      with: ["DISPLAYFS": Displayfs.path, "SOURCE": view.source, "VIEW": view.mountPoint])
+    // Not every machine lets users have namespaces of their own, or mount in them.
+    if outcome.status == 77 || outcome.errorText.contains("unshare") { return }
+    #expect(outcome.text == "" && outcome.status == 0, "\(outcome.text) \(outcome.errorText)")
+  }
+
+  @Test func unmountingWaitsForWhatIsBeingTold() throws {
+    let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
+    for round in 0..<10 {
+      if round > 0 { try view.mount() }
+      _ = view.listing()
+      // More than is told before the mount goes away.
+      for number in 0..<200 { try put("", at: view.real("f\(number)")) }
+      let outcome = Displayfs.run(["unmount", view.mountPoint])
+      #expect(outcome.status == 0, "\(outcome.errorText)")
+      #expect(outcome.errorText == "")
+      for number in 0..<200 { unlink(view.real("f\(number)")) }
+    }
+  }
+}

@@ -1,0 +1,103 @@
+import Glibc
+import SystemPackage
+import Testing
+
+/// Mounts as an ordinary user. Every Debian has these users; fusermount3 mounts for nobody without a name.
+private enum OrdinaryUser {
+  static let (owner, other) = ("games", "daemon")
+
+  static let canMount: Bool = {
+    guard let view = try? MountedView() else { return false }
+    view.unmount()
+    return mount(view).status == 0
+  }()
+
+  static func run(_ user: String, _ command: [String]) -> Outcome {
+    Shell.run(["setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups"] + command)
+  }
+
+  /// Mounts what is unmounted as the owner.
+  static func mount(_ view: MountedView, _ options: String = "language=en", limit: [String] = []) -> Outcome {
+    _ = Shell.run("chown \(owner) '\(view.source)' '\(view.mountPoint)'")
+    return run(owner, limit + [Displayfs.path, "mount", "-o", options, view.source, view.mountPoint])
+  }
+
+}
+
+/// A mount that an ordinary user has made, through fusermount3.
+@Suite(.mounting, .asRoot, .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."))
+struct UserMountTests {
+  private func view(build: (String) throws -> Void = { _ in }) throws -> MountedView {
+    let view = try MountedView(build: build)
+    view.unmount()
+    let outcome = OrdinaryUser.mount(view)
+    try #require(outcome.status == 0, "\(outcome.complaint)")
+    return view
+  }
+
+  private func shell(_ user: String, _ view: MountedView, _ script: String) -> Outcome {
+    OrdinaryUser.run(user, ["/bin/sh", "-c", "cd '\(view.mountPoint)' && { \(script)\n}"])
+  }
+
+  @Test func itsUserMayDoThereWhatTheyMayDoBeneath() throws {
+    let view = try view { root in
+      try put("for all", at: "\(root)/public.txt")
+      try put("secret", at: "\(root)/private.txt")
+      chmod("\(root)/private.txt", 0o600)
+      try put("secret", at: "\(root)/closed/file")
+      chmod("\(root)/closed", 0o700)
+      try put("secret", at: "\(root)/Album.rtfd/part")
+      chmod("\(root)/Album.rtfd/part", 0o600)
+    }
+    #expect(shell(OrdinaryUser.owner, view, "cat public").text == "for all")
+    for script in [
+      "cat private", "cat private.txt", "ls closed", "cat closed/file", "cat Album", "cat Album.rtfd/part",
+      "echo x >public", "chmod 777 private", "chown \(OrdinaryUser.owner) private", "mknod device c 1 3",
+    ] {
+      let outcome = shell(OrdinaryUser.owner, view, script)
+      #expect(outcome.status != 0 && !outcome.text.contains("secret"), "\(script)")
+    }
+    let made = shell(OrdinaryUser.owner, view, "umask 027; echo new >report.pdf; mkdir made; mv report made/paper; ls made")
+    #expect(made.text == "paper", "\(made.complaint)")
+    let paper = try #require(status(view.real("made/paper.pdf")))
+    #expect(paper.st_uid == status(view.source)?.st_uid && paper.permissions == 0o640)
+  }
+
+  @Test func itIsForNobodyElse() throws {
+    let view = try view { root in try put("x", at: "\(root)/notes.txt") }
+    #expect(shell(OrdinaryUser.owner, view, "cat notes").text == "x")
+    // Not for root either.
+    #expect(failure { open(view.at("notes"), O_RDONLY) } == .permissionDenied)
+    #expect(shell(OrdinaryUser.other, view, "ls").status != 0)
+    #expect(OrdinaryUser.run(OrdinaryUser.other, [Displayfs.path, "unmount", view.mountPoint]).status != 0)
+    #expect(Displayfs.isMounted(view.mountPoint))
+    let options = (text("/proc/self/mountinfo") ?? "").split(separator: "\n").first { $0.contains(view.mountPoint) }
+    #expect(options?.contains("nosuid") == true && options?.contains("nodev") == true, "\(options ?? "")")
+    let unmounted = OrdinaryUser.run(OrdinaryUser.owner, [Displayfs.path, "unmount", view.mountPoint])
+    #expect(unmounted.status == 0, "\(unmounted.complaint)")
+    #expect(!Displayfs.isMounted(view.mountPoint))
+  }
+
+  @Test func itsUserGivesItUpByForceWhenItDoesNotAnswer() throws {
+    let view = try view()
+    let daemon = try #require(view.daemon)
+    kill(daemon, SIGSTOP)
+    defer { kill(daemon, SIGKILL) }
+    let outcome = OrdinaryUser.run(OrdinaryUser.owner, [Displayfs.path, "unmount", "--force", view.mountPoint])
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(!Displayfs.isMounted(view.mountPoint))
+  }
+
+  /// Whatever the number of threads that the user may have: the mount works, or the command says why not.
+  @Test(arguments: [2, 4, 6, 9, 12]) func fewThreadsAreEnoughOrToldOf(limit: Int) throws {
+    let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
+    view.unmount()
+    let outcome = OrdinaryUser.mount(view, limit: ["prlimit", "--nproc=\(limit)"])
+    if outcome.status == 0 {
+      #expect(shell(OrdinaryUser.owner, view, "cat notes").text == "x")
+    } else {
+      #expect(!outcome.errorText.isEmpty)
+      #expect(!Displayfs.isMounted(view.mountPoint), "\(outcome.complaint)")
+    }
+  }
+}
