@@ -24,14 +24,29 @@ each_file() {
   for manager in nautilus thunarx; do
     file 644 "$here/file-managers/menu.py.in" "share/$manager-python/extensions/displayfs.py"
   done
-  file 644 "$here/file-managers/dolphin.desktop.in" share/kio/servicemenus/displayfs.desktop
   for action in contents path; do
+    file 644 "$here/file-managers/dolphin-$action.desktop.in" "share/kio/servicemenus/displayfs-$action.desktop"
     file 644 "$here/file-managers/pcmanfm-$action.desktop.in" "share/file-manager/actions/displayfs-$action.desktop"
   done
 }
 
-# Has the program write its completions, into $built.
-write_completions() {
+# installed_prefix ARGUMENT...: sets $prefix to what follows --prefix, by default /usr/local.
+installed_prefix() {
+  prefix=/usr/local
+  case "$#${1:-}" in
+    0) ;;
+    2--prefix) prefix=$2 ;;
+    *) fail "usage: Mount/$(basename "$0") [--prefix DIRECTORY]" ;;
+  esac
+}
+
+# Puts the program and what it writes itself into a temporary directory. Sets $built, which goes when the script ends.
+build_files() {
+  built=$(mktemp -d "${TMPDIR:-/tmp}/displayfs-files.XXXXXX")
+  trap 'rm -rf "$built"' EXIT
+  step 'Installing what is missing' "$here/setup"
+  choose_binary
+  cp "$binary" "$built/displayfs"
   # It is sourced, and no program.
   "$built/displayfs" completions bash | sed '1{/^#!/d}' >"$built/displayfs.bash"
   "$built/displayfs" completions zsh >"$built/_displayfs"
@@ -44,7 +59,9 @@ fill_in() {
     *thunarx*) module=Thunarx ;;
     *) module=Nautilus ;;
   esac
-  sed "s|@prefix@|$1|g; s|@module@|$module|g"
+  # What the types of packages are called is said in one place.
+  types=$(sed -n 's/.*<mime-type type="\([^"]*\)".*/\1;/p' "$here/mime/displayfs.xml" | tr -d '\n')
+  sed "s|@prefix@|$1|g; s|@module@|$module|g; s|@types@|$types|g"
 }
 
 # place DESTINATION PREFIX MODE SOURCE TARGET: installs one file below DESTINATION.

@@ -12,19 +12,15 @@ fail() {
 
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 
-# step TEXT COMMAND...: runs the command between two lines.
+# step TEXT COMMAND...: runs the command between two lines. One that fails ends the script, and a function at the first of
+# its own commands that does: nothing here makes it a condition.
 step() {
   say "==> $1"
   shift
   started=$(milliseconds)
-  status=0
-  "$@" || status=$?
+  "$@"
   spent=$(($(milliseconds) - started))
   seconds=$(printf '%d.%02d' $((spent / 1000)) $((spent % 1000 / 10)))
-  if [ "$status" -ne 0 ]; then
-    say "    failed after $seconds s"
-    exit "$status"
-  fi
   say "    took $seconds s"
 }
 
@@ -45,14 +41,16 @@ find_swift() {
     "${HOME:-/root}/.local/share/swiftly/bin/swift" /usr/libexec/swift/bin/swift; do
     [ -x "$swift" ] || continue
     # OpenStack's client has the same name, and `swift --version` is not Swift's there.
-    version=$("$swift" --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p') || continue
+    answer=$("$swift" --version 2>&1) || why="$swift does not start: $answer
+  "
+    version=$(printf '%s\n' "$answer" | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     [ -n "$version" ] || continue
     # shellcheck disable=SC2086 # two words: major and minor
     set -- $version
     [ "$1" -gt 6 ] || { [ "$1" -eq 6 ] && [ "$2" -ge 2 ]; } && return
-    old="$swift is Swift $1.$2. "
+    why="$swift is Swift $1.$2. "
   done
-  fail "${old:-}Swift 6.2 or newer is needed and was not found.
+  fail "${why:-}Swift 6.2 or newer is needed and was not found.
   Install it from https://www.swift.org/install/linux/ and either put it on PATH or unpack it in /opt/swift."
 }
 
@@ -111,7 +109,7 @@ install_packages() {
     return 0
   fi
   say "Installing$missing"
-  as_root apt-get update -qq
+  as_root apt-get update -qq || say '    The lists of packages are as old as they were.'
   # shellcheck disable=SC2086 # a list of words
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
 }
