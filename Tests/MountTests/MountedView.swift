@@ -116,14 +116,6 @@ enum Displayfs {
 }
 
 extension Trait where Self == ConditionTrait {
-  /// For suites that mount. Without /dev/fuse they are skipped, but where the environment says that mounts must work
-  /// they run and fail.
-  static var mounting: Self {
-    .enabled(
-      if: access("/dev/fuse", F_OK) == 0 || getenv("CI") != nil || getenv("DISPLAYFS_REQUIRE_FUSE") != nil,
-      "There is no /dev/fuse here: nothing can be mounted, and the tests through a mount are skipped.")
-  }
-
   /// For tests that change users or mount other file systems.
   static var asRoot: Self { .enabled(if: geteuid() == 0, "Only root can do what this test needs.") }
 }
