@@ -85,7 +85,7 @@ public final class Server: @unchecked Sendable {
     defer { dfs_guardian_end(guardian) }
     let notices = Notices(session: session, mountPoint: mountPoint)
     if !options.contains(Array("ro".utf8)) {
-      view.finishStaged()
+      if !view.finishStaged() { Thread { [view] in view.finishStaged(waits: true) }?.detach() }
       replay = Replay(view: view, mountPoint: mountPoint, notices: notices)
     }
     let canAnnounce = announceWhenAnswering(mountPoint)

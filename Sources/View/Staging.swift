@@ -67,16 +67,22 @@ final class Staging: Sendable {
     }
   }
 
-  /// What is in staging, unless another mount of the same SOURCE is using it. Asked once, before anything is put there.
-  func forEachLeftover(_ body: (Name, Directory) -> Void) {
-    guard let opened = try? open(),
-      (try? systemCall { dfs_flock(opened.directory.descriptor, LOCK_EX | LOCK_NB) }) != nil,
-      let readable = try? opened.directory.openForReading()
-    else { return }
+  /// What is in staging, once no other daemon is using it: neither another mount of the same SOURCE nor one that was killed
+  /// and whose threads have not all ended.
+  ///
+  /// - Parameter waits: for as long as others are using it.
+  /// - Returns: false when others are, and it was not waited for.
+  func forEachLeftover(waits: Bool, _ body: (Name, Directory) -> Void) -> Bool {
+    guard let opened = try? open() else { return true }
+    do throws(Errno) {
+      try systemCall { dfs_flock(opened.directory.descriptor, waits ? LOCK_EX : LOCK_EX | LOCK_NB) }
+    } catch { return error != .wouldBlock }
+    guard let readable = try? opened.directory.openForReading() else { return true }
     var names: [Name] = []
     try? forEachEntry(of: readable.rawValue) { names.append(Name($0.name)) }
     for name in names { body(name, opened.directory) }
     try? root.directory.removeDirectory(Self.pointer)
+    return true
   }
 
   /// A directory of that name that is not the daemon's own is somebody's, and left alone.
@@ -128,10 +134,13 @@ extension View {
     }
   }
 
-  /// Settles what an earlier mount could not finish. Called once, when the mount starts.
-  public func finishStaged() {
-    guard !isPlainMirror else { return }
-    staging.forEachLeftover { name, directory in
+  /// Settles what an earlier mount could not finish. Called when the mount starts, and once more where that was too early.
+  ///
+  /// - Parameter waits: for as long as another daemon is using what is staged.
+  /// - Returns: false when another one is, and it was not waited for.
+  @discardableResult public func finishStaged(waits: Bool = false) -> Bool {
+    guard !isPlainMirror else { return true }
+    return staging.forEachLeftover(waits: waits) { name, directory in
       if isWorthKeeping(name, in: directory) { return }
       do throws(Errno) {
         try removeTree(name, in: directory)

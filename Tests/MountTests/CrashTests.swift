@@ -1,3 +1,4 @@
+import CFuse
 import Glibc
 import SystemPackage
 import Testing
@@ -19,6 +20,23 @@ import Testing
     try killDaemon(view)
     #expect(text(view.real("notes.txt")) == "synced")
     #expect(view.realListing() == ["notes.txt"])
+  }
+
+  /// Which may last: its threads have to end before it lets go of what it was removing.
+  @Test func whatADyingDaemonStillHoldsIsCleanedUpWhenItHasEnded() throws {
+    var dying: OpenFile?
+    let view = try MountedView { root in
+      try put("x", at: "\(root)/.displayfs-staging/1/part")
+      chmod("\(root)/.displayfs-staging", 0o700)
+      let held = try OpenFile("\(root)/.displayfs-staging", O_RDONLY | O_DIRECTORY)
+      try #require(dfs_flock(held.descriptor, LOCK_SH) == 0)
+      dying = held
+    }
+    #expect(view.shell("echo new >notes.txt; mv -f notes.txt others.txt").status == 0)
+    #expect(text(view.real(".displayfs-staging/1/part")) == "x")
+    withExtendedLifetime(dying) {}
+    dying = nil
+    #expect(view.realListing() == ["others.txt"])
   }
 
   @Test(arguments: [0, 2_000, 5_000, 10_000, 20_000, 50_000] as [UInt32])

@@ -20,13 +20,14 @@ final class TemporaryDirectory {
   func path(_ relative: String) -> String { "\(root)/\(relative)" }
 }
 
-/// Waits half a minute at most until something is so.
+/// Waits half a minute at most until something is so, however long it takes to look.
 func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
-  for _ in 0..<3000 {
-    if try condition() { return true }
+  let end = time(nil) + 30
+  while try !condition() {
+    if time(nil) > end { return false }
     usleep(10_000)
   }
-  return try condition()
+  return true
 }
 
 /// Waits for what will become true, for as long as a machine with much to do may need.
