@@ -49,14 +49,9 @@ final class Notices: CacheNotices, @unchecked Sendable {
     return error == 0
   }
 
-  /// Whether something is mounted below the mount point. (`/proc/self/mountinfo`, whose fifth word is where)
+  /// Whether something is mounted below the mount point, or may be.
   private var holdsMounts: Bool {
-    guard let table = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") else { return true }
-    let below = Array(mountPoint.description.utf8).mountTableEscaped + [0x2f]
-    return table.split(separator: 0x0a).contains { line in
-      let words = line.split(separator: 0x20, maxSplits: 5)
-      return words.count > 4 && words[4].starts(with: below)
-    }
+    MountTable.read()?.contains { $0.mountPoint != mountPoint && $0.mountPoint.starts(with: mountPoint) } ?? true
   }
 
   /// Has a name asked for again, at once. Waits for whoever works in that directory.
@@ -80,16 +75,6 @@ final class Notices: CacheNotices, @unchecked Sendable {
       }
       if hasEnded { return }
       for (parent, name) in names { expireNow(name, in: parent) }
-    }
-  }
-}
-
-extension [UInt8] {
-  /// As in the kernel's tables of mounts: white space and backslashes are written in octal.
-  fileprivate var mountTableEscaped: [UInt8] {
-    flatMap { byte -> [UInt8] in
-      guard [0x20, 0x09, 0x0a, 0x5c].contains(byte) else { return [byte] }
-      return [0x5c, 0x30 + byte >> 6, 0x30 + byte >> 3 & 7, 0x30 + byte & 7]
     }
   }
 }

@@ -1,3 +1,4 @@
+import BackingTree
 import Glibc
 import SystemPackage
 

@@ -1,33 +1,32 @@
-import BackingTree
 import Glibc
 import SystemPackage
 
 /// The mounts of this process's namespace, from `/proc/self/mountinfo`.
-struct MountTable {
-  struct Line {
+public struct MountTable {
+  public struct Line {
     /// The kernel's number of the mount, as in /proc/PID/fdinfo.
-    let id: Int
-    let mountPoint: FilePath
-    let type: String
+    public let id: Int
+    public let mountPoint: FilePath
+    public let type: String
     /// What the mount calls its source: a path, as long as nobody said `fsname=`.
-    let source: FilePath
+    public let source: FilePath
     /// As mount(8) prints them, those of the mount and those of the file system.
-    let options: [String]
+    public let options: [String]
     /// Who mounted it, of a FUSE file system.
-    var user: uid_t? {
+    public var user: uid_t? {
       options.lazy.compactMap { $0.hasPrefix("user_id=") ? uid_t($0.dropFirst(8)) : nil }.first
     }
     /// The number under which the kernel has the connection, in /sys/fs/fuse/connections.
-    let device: String
+    public let device: String
   }
 
   /// The views among them.
-  static var displayfs: [Line] { current.filter { $0.type == "fuse.displayfs" } }
+  public static var displayfs: [Line] { current.filter { $0.type == "fuse.displayfs" } }
 
   /// The mount on top at a path; nil when nothing is mounted there.
   ///
   /// The mount itself, which may be dead, is not asked: only what comes before the last component is resolved.
-  static func last(at path: FilePath) -> Line? {
+  public static func last(at path: FilePath) -> Line? {
     let mounts = current
     if let leaf = path.lastComponent, leaf.kind == .regular {
       let parent = path.removingLastComponent()
@@ -38,23 +37,28 @@ struct MountTable {
     return mounts.last { $0.mountPoint == resolved }
   }
 
-  static var current: [Line] {
-    guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") else { return [] }
+  private static var current: [Line] { read() ?? [] }
+
+  /// All mounts, those that came first first; nil where they cannot be read.
+  public static func read() -> [Line]? {
+    guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") else { return nil }
     return bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
       let fields = line.split(separator: UInt8(ascii: " "))
       guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash > 5, fields.count > dash + 3,
-        let id = Int(Text.lossy(Array(fields[0])))
+        let id = Int(text(fields[0]))
       else { return nil }
       return Line(
-        id: id, mountPoint: unescape(fields[4]), type: Text.lossy(Array(fields[dash + 1])),
+        id: id, mountPoint: unescape(fields[4]), type: text(fields[dash + 1]),
         source: unescape(fields[dash + 2]), options: merged(fields[5], fields[dash + 3]),
-        device: Text.lossy(fields[2].drop { $0 != UInt8(ascii: ":") }.dropFirst() + []))
+        device: text(fields[2].drop { $0 != UInt8(ascii: ":") }.dropFirst()))
     }
   }
 
+  private static func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+
   private static func merged(_ lists: ArraySlice<UInt8>...) -> [String] {
     var seen: Set<String> = []
-    return lists.flatMap { Text.lossy(Array($0)).split(separator: ",").map(String.init) }.filter {
+    return lists.flatMap { text($0).split(separator: ",").map(String.init) }.filter {
       seen.insert($0).inserted
     }
   }
