@@ -77,9 +77,9 @@ public final class NodeTable: Sendable {
   fileprivate struct State {
     var nodes: ContiguousArray<Node> = []
     var free: [UInt32] = []
-    var index = IdentityIndex()
+    var index = NodeIndex()
     /// The same by where they are.
-    var places = IdentityIndex()
+    var places = NodeIndex()
     var generation: UInt64 = 1
     /// Called when a node's number is about to be free for another file.
     var onRelease: (NodeID) -> Void
@@ -100,7 +100,7 @@ public final class NodeTable: Sendable {
     root.identity = identity
     root.lookups = 1
     initial.nodes = [none, root]
-    initial.index.insert(1, hash: IdentityIndex.hash(identity, .plain))
+    initial.index.insert(1, hash: NodeIndex.hash(identity, .plain))
     state = initial
   }
 
@@ -126,7 +126,7 @@ public final class NodeTable: Sendable {
     name: UnsafePointer<CChar>, byRealName: Bool = true
   ) -> Remembered {
     locked { state in
-      let hash = IdentityIndex.hash(identity, facet)
+      let hash = NodeIndex.hash(identity, facet)
       if let found = state.find(identity, facet, hash: hash) {
         if state.nodes[Int(found)].type != type {
           state.detach(found, hash: hash)
@@ -183,13 +183,13 @@ public final class NodeTable: Sendable {
 
   /// The node of a file; nil when the kernel does not know it.
   public func node(of identity: FileIdentity, facet: Facet = .plain) -> NodeID? {
-    locked { $0.find(identity, facet, hash: IdentityIndex.hash(identity, facet)).map(NodeID.init) }
+    locked { $0.find(identity, facet, hash: NodeIndex.hash(identity, facet)).map(NodeID.init) }
   }
 
   /// The node that is at a place.
   func node(at parent: NodeID, _ name: UnsafePointer<CChar>, facet: Facet) -> NodeID? {
     locked { state in
-      state.places.find(hash: IdentityIndex.hash(parent: UInt32(parent), name)) {
+      state.places.find(hash: NodeIndex.hash(parent: UInt32(parent), name)) {
         let node = state.nodes[Int($0)]
         return NodeID(node.parent) == parent && node.facet == facet && strcmp(node.name!, name) == 0
       }.map(NodeID.init)
@@ -233,7 +233,7 @@ public final class NodeTable: Sendable {
     _ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>
   ) -> GivenNames {
     locked { state in
-      guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)), found != 1
+      guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)), found != 1
       else { return [] }
       state.dropOtherPlaces(found)
       state.setPlace(found, parent: UInt32(parent), name: name)
@@ -244,7 +244,7 @@ public final class NodeTable: Sendable {
   /// The kernel has moved what it kept of a file's old name to a new one, and knows the file by no other.
   func renamed(_ identity: FileIdentity, facet: Facet, byRealName: Bool) {
     locked { state in
-      guard let found = state.find(identity, facet, hash: IdentityIndex.hash(identity, facet)) else { return }
+      guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)) else { return }
       state.nodes[Int(found)].given = byRealName ? .real : .display
       state.nodes[Int(found)].wasGivenByRealName = byRealName
     }
@@ -256,7 +256,7 @@ public final class NodeTable: Sendable {
   /// looked up, every directory below it. Who is in one of them stays.
   public func movedUnseen(_ identity: FileIdentity) {
     locked { state in
-      let hash = IdentityIndex.hash(identity, .plain)
+      let hash = NodeIndex.hash(identity, .plain)
       guard let found = state.find(identity, .plain, hash: hash), found != 1 else { return }
       state.supersede(found, hash: hash)
     }
@@ -272,7 +272,7 @@ public final class NodeTable: Sendable {
     _ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>, isLast: Bool
   ) -> GivenNames {
     locked { state in
-      let hash = IdentityIndex.hash(identity, facet)
+      let hash = NodeIndex.hash(identity, facet)
       guard let found = state.find(identity, facet, hash: hash), found != 1 else { return [] }
       if isLast {
         state.detach(found, hash: hash)
@@ -318,19 +318,19 @@ extension NodeTable.State {
     }
     nodes[Int(parent)].children += 1
     insertPlace(slot)
-    index.insert(slot, hash: hash) { IdentityIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
+    index.insert(slot, hash: hash) { NodeIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
     return NodeTable.Remembered(
       id: NodeID(slot), generation: generation, given: node.given, givenBefore: node.given)
   }
 
   private mutating func insertPlace(_ slot: UInt32) {
-    places.insert(slot, hash: placeHash(slot)) {
-      IdentityIndex.hash(parent: nodes[Int($0)].parent, nodes[Int($0)].name!)
-    }
+    places.insert(slot, hash: placeHash(slot)) { Self.placeHash(nodes[Int($0)]) }
   }
 
-  private func placeHash(_ slot: UInt32) -> Int {
-    IdentityIndex.hash(parent: nodes[Int(slot)].parent, nodes[Int(slot)].name!)
+  private func placeHash(_ slot: UInt32) -> Int { Self.placeHash(nodes[Int(slot)]) }
+
+  private static func placeHash(_ node: NodeTable.Node) -> Int {
+    NodeIndex.hash(parent: node.parent, node.name!)
   }
 
   /// From now on looking the identity up does not find this node, which lives on for those who have it.
@@ -343,6 +343,7 @@ extension NodeTable.State {
   mutating func detach(_ slot: UInt32, hash: Int) {
     supersede(slot, hash: hash)
     nodes[Int(slot)].isDetached = true
+    places.remove(slot, hash: placeHash(slot))
     dropOtherPlaces(slot)
   }
 
@@ -402,7 +403,7 @@ extension NodeTable.State {
     {
       let node = nodes[Int(slot)]
       onRelease(NodeID(slot))
-      if node.isIndexed { index.remove(slot, hash: IdentityIndex.hash(node.identity, node.facet)) }
+      if node.isIndexed { index.remove(slot, hash: NodeIndex.hash(node.identity, node.facet)) }
       places.remove(slot, hash: placeHash(slot))
       free(node.name)
       nodes[Int(slot)].name = nil
@@ -421,7 +422,8 @@ extension NodeTable.State {
     free = free.filter { $0 < end }
     // The lowest are used first, so that the end gets free.
     free.sort(by: >)
-    index.fit { IdentityIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
+    index.fit { NodeIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
+    places.fit { Self.placeHash(nodes[Int($0)]) }
   }
 
   private func free(_ pointer: UnsafeMutablePointer<CChar>?) { Glibc.free(pointer) }

@@ -3,7 +3,7 @@ import BackingTree
 /// An open-addressed table of 32-bit node numbers, found by a file's identity or place, which the nodes keep themselves.
 ///
 /// Eight bytes a node; a dictionary keyed by the identity costs three times the memory and the time.
-struct IdentityIndex {
+struct NodeIndex {
   private static let tombstone = UInt32.max
   private var slots: [UInt32] = [UInt32](repeating: 0, count: 64)
   private var used = 0
