@@ -53,7 +53,9 @@ let package = Package(
     .testTarget(name: "DisplayNamesTests", dependencies: ["DisplayNames"]),
     .testTarget(name: "MacMetadataTests", dependencies: ["Fuzzing", "MacMetadata"]),
     .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "DisplayNames", "Fuzzing"]),
-    .testTarget(name: "BackingTreeTests", dependencies: ["BackingTree"]),
+    .testTarget(
+      name: "BackingTreeTests",
+      dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
     .testTarget(
       name: "PackageStreamTests",
       dependencies: [

@@ -41,8 +41,40 @@ public final class ChangeWatch: Sendable {
 
   private struct Watches {
     /// Several owners may watch one directory, for which the kernel has one number.
-    var handlers: [CInt: [(serial: UInt64, call: Handler)]] = [:]
+    var handlers: [CInt: [(serial: UInt64, call: Handler, hearsEchoes: Bool)]] = [:]
     var serial: UInt64 = 0
+    var echoes: [(serial: UInt64, echo: Echo, state: EchoState)] = []
+  }
+
+  /// The event that a change of one's own is about to cause.
+  public struct Echo: Sendable {
+    public enum Kind: UInt32, Sendable {
+      // IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE
+      case movedAway = 0x40, movedHere = 0x80, made = 0x100, removed = 0x200
+    }
+    fileprivate let number: CInt
+    fileprivate let kind: Kind
+    fileprivate let name: ContiguousArray<CChar>
+
+    public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Key) {
+      number = directory.number
+      self.kind = kind
+      self.name = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
+    }
+
+    fileprivate func matches(_ number: CInt, _ mask: UInt32, _ name: UnsafePointer<CChar>) -> Bool {
+      number == self.number && mask & kind.rawValue != 0
+        && self.name.withUnsafeBufferPointer { strcmp($0.baseAddress!, name) == 0 }
+    }
+  }
+
+  private enum EchoState {
+    /// The change has not returned.
+    case underWay
+    /// If there is an event, the kernel has queued it.
+    case queued
+    /// The queue has been read since.
+    case due
   }
 
   private let descriptor: Descriptor
@@ -56,6 +88,14 @@ public final class ChangeWatch: Sendable {
   public init() throws(Errno) {
     descriptor = Descriptor(adopting: try systemCall { inotify_init1(CInt(IN_NONBLOCK | IN_CLOEXEC)) })
     waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
+  }
+
+  /// What a user may have: `max_user_watches`, `max_user_instances`; nil where the kernel has no inotify.
+  /// (`/proc/sys/fs/inotify`)
+  public static func limit(_ name: String) -> Int? {
+    Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/inotify/\(name)").flatMap {
+      Int(String(decoding: $0, as: UTF8.self).prefix { $0.isNumber })
+    }
   }
 
   /// Waits until the kernel has queued an event or somebody calls `wake`. (`poll`)
@@ -77,9 +117,10 @@ public final class ChangeWatch: Sendable {
 
   /// Watches a directory until `stop`.
   ///
+  /// - Parameter hearsEchoes: whether the handler is told of `unheard` changes too.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
-    _ directory: Directory, _ handler: @escaping @Sendable (Change) -> Void
+    _ directory: Directory, hearsEchoes: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
   ) throws(Errno) -> Key {
     let mask = UInt32(
       IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB
@@ -91,7 +132,7 @@ public final class ChangeWatch: Sendable {
           inotify_add_watch(descriptor.rawValue, "/proc/self/fd/\(directory.descriptor)", mask)
         }
         watches.serial += 1
-        watches.handlers[number, default: []].append((watches.serial, handler))
+        watches.handlers[number, default: []].append((watches.serial, handler, hearsEchoes))
         return .success(Key(number: number, serial: watches.serial))
       } catch {
         return .failure(error)
@@ -102,8 +143,8 @@ public final class ChangeWatch: Sendable {
 
   public func stop(_ key: Key) {
     // What the handler holds on to is let go after the lock is.
-    let stopped: [(serial: UInt64, call: Handler)]? = watches.withLock { watches in
-      guard let handlers = watches.handlers[key.number] else { return nil }
+    let stopped = watches.withLock { watches -> [Handler] in
+      guard let handlers = watches.handlers[key.number] else { return [] }
       let rest = handlers.filter { $0.serial != key.serial }
       if rest.isEmpty {
         watches.handlers[key.number] = nil
@@ -111,9 +152,36 @@ public final class ChangeWatch: Sendable {
       } else {
         watches.handlers[key.number] = rest
       }
-      return handlers
+      return handlers.map(\.call)
     }
     _ = stopped
+  }
+
+  /// Runs a change of watched directories, of which only those hear who want to hear echoes: whoever makes it tells all
+  /// others what it did.
+  ///
+  /// A change of the same kind that somebody else makes to the same name just before is taken for it. That loses nothing:
+  /// what is told was looked at afterwards.
+  public func unheard<R: ~Copyable>(_ echoes: [Echo], _ body: () throws(Errno) -> R) throws(Errno) -> R {
+    let serials = watches.withLock { watches in
+      for echo in echoes {
+        watches.serial += 1
+        watches.echoes.append((watches.serial, echo, .underWay))
+      }
+      return watches.serial - UInt64(echoes.count) + 1...watches.serial
+    }
+    do throws(Errno) {
+      let result = try body()
+      watches.withLock { watches in
+        for index in watches.echoes.indices where serials.contains(watches.echoes[index].serial) {
+          watches.echoes[index].state = .queued
+        }
+      }
+      return result
+    } catch {
+      watches.withLock { $0.echoes.removeAll { serials.contains($0.serial) } }
+      throw error
+    }
   }
 
   /// Delivers all events that the kernel has queued until now. One system call when there are none.
@@ -122,6 +190,14 @@ public final class ChangeWatch: Sendable {
   public func drain() {
     delivery.lock()
     defer { delivery.unlock() }
+    let awaitsEchoes = watches.withLock { watches in
+      for index in watches.echoes.indices where watches.echoes[index].state == .queued {
+        watches.echoes[index].state = .due
+      }
+      return !watches.echoes.isEmpty
+    }
+    // Those that have not come do not come: nothing changed, or the watch is a new one.
+    defer { if awaitsEchoes { watches.withLock { $0.echoes.removeAll { $0.state == .due } } } }
     withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
       while true {
         let count = read(descriptor.rawValue, buffer.baseAddress!, buffer.count)
@@ -149,7 +225,7 @@ public final class ChangeWatch: Sendable {
       } else if length > 0 {
         let name = (event + 16).assumingMemoryBound(to: CChar.self)
         let change = Self.change(mask, name)
-        for handler in handlers(of: number) { handler(change) }
+        for handler in handlers(of: number, mask, name) { handler(change) }
       } else if mask & UInt32(IN_ATTRIB) != 0 {
         for handler in handlers(of: number) { handler(.itself) }
       }
@@ -161,6 +237,18 @@ public final class ChangeWatch: Sendable {
     if mask & UInt32(IN_ATTRIB) != 0 { return .attributes(name) }
     if mask & UInt32(IN_MODIFY) != 0 { return .modification(name) }
     return .entry(name, wasMoved: mask & UInt32(IN_MOVED_FROM | IN_MOVED_TO) != 0)
+  }
+
+  /// Those who are to hear of an event.
+  private func handlers(of number: CInt, _ mask: UInt32, _ name: UnsafePointer<CChar>) -> [Handler] {
+    watches.withLock { watches in
+      let handlers = watches.handlers[number] ?? []
+      guard let echo = watches.echoes.firstIndex(where: { $0.echo.matches(number, mask, name) }) else {
+        return handlers.map(\.call)
+      }
+      watches.echoes.remove(at: echo)
+      return handlers.filter(\.hearsEchoes).map(\.call)
+    }
   }
 
   /// The handlers of one directory, or of all.

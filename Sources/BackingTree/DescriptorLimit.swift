@@ -7,7 +7,7 @@ import Glibc
 /// ones, nothing could be looked up, not even what has to be closed or removed to get some back.
 public enum DescriptorLimit {
   /// As many as ten threads need at once.
-  private static let kept: CInt = 64
+  private static let kept = 64
 
   /// As many as the kernel allows this process. (`setrlimit`, RLIMIT_NOFILE) Called before anything else of this type.
   public static func raise() {
@@ -28,12 +28,14 @@ public enum DescriptorLimit {
     return lowest.rawValue < 0 || isKept(lowest.rawValue)
   }
 
-  private static let firstKept: CInt = {
+  /// How many may be open.
+  public static let count: Int = {
     var limit = rlimit()
-    guard getrlimit(nofile, &limit) == 0, limit.rlim_cur < rlim_t(CInt.max) else { return CInt.max }
-    // Where there are few, programs get half of them.
-    return max(CInt(limit.rlim_cur) - kept, CInt(limit.rlim_cur) / 2)
+    return getrlimit(nofile, &limit) == 0 ? Int(clamping: limit.rlim_cur) : .max
   }()
+
+  // Where there are few, programs get half of them.
+  private static let firstKept = CInt(clamping: max(count - kept, count / 2))
 
   private static var nofile: __rlimit_resource_t { __rlimit_resource_t(RLIMIT_NOFILE.rawValue) }
 }

@@ -8,17 +8,11 @@ extension Operations {
   static func addNames(to table: inout fuse_lowlevel_ops) {
     table.lookup = { raw, parent, name in
       let request = Request(raw: raw!)
-      do throws(Errno) {
-        if let replayed = request.replayed {
-          return request.reply(try replayed.lookup(parent, name!).unkept, parent, name!)
-        }
-        var absence: CacheLease?
-        if let entry = try request.view.lookup(parent, name!, orAbsence: &absence) {
-          request.reply(entry, parent, name!)
-        } else {
-          request.replyAbsence(absence!, parent, name!)
-        }
-      } catch { request.fail(error) }
+      request.performEntry(parent, name!) { (view) throws(Errno) in
+        try view.lookupOrAbsence(parent, name!)
+      } replaying: { (answers) throws(Errno) in
+        try answers.lookup(parent, name!)
+      }
     }
     table.mknod = { raw, parent, name, mode, device in
       let request = Request(raw: raw!)

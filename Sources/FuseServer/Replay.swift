@@ -126,8 +126,8 @@ final class Replay: @unchecked Sendable {
     let directory = try open(item.directory, below: root)
     answers.step = step
     defer { answers.step = .nothing }
-    // What the kernel answers by itself would be taken for what is done.
-    notices.expireNow(item.name, in: item.directory)
+    // What the kernel answers by itself would be taken for what is done. Who touches does it to what is there.
+    if case .touching = step {} else { notices.expireNow(item.name, in: item.directory) }
     try item.name.bytes.withCName { (name) throws(Errno) in
       try body(Directory(descriptor: directory.rawValue), name)
     }

@@ -30,15 +30,6 @@ struct Request {
     view.settle(entry, parent, name)
   }
 
-  /// Answers that a name stands for nothing, which the kernel may keep.
-  func replyAbsence(_ lease: CacheLease, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
-    let view = view
-    var out = fuse_entry_param()
-    out.entry_timeout = view.keptFor
-    fuse_reply_entry(raw, &out)
-    view.settle(lease, parent, name)
-  }
-
   func replyAttributes(of id: NodeID) throws(Errno) {
     let view = view
     var (attributes, lease) = try view.leasedAttributes(id)

@@ -38,11 +38,10 @@ extension View {
   /// The same, with a lease where the kernel may keep them.
   public func leasedAttributes(_ id: NodeID) throws(Errno) -> (stat, CacheLease?) {
     guard let location = nodes.location(of: id), location.facet == .plain else {
-      // The root has no location's type; it is a directory.
       return (try attributes(id), nil)
     }
     // A directory's attributes change with what is in it; those of other files are told of where they are.
-    let watched = id == NodeTable.root || location.type == .directory ? id : location.parent
+    let watched = location.type == .directory ? id : location.parent
     let handle = try? directory(watched)
     let lease: CacheLease? = if let handle { cached.lease(watched, handle) } else { nil }
     let (attributes, isInPlace) = try attributesInPlace(id)

@@ -93,23 +93,15 @@ public final class CachedDirectory: Sendable {
 /// It is taken before the look at the backing tree. The change that breaks it may come while the answer is on its way, when
 /// a notice would be too early: whoever has answered asks afterwards.
 public struct CacheLease: Sendable {
-  private let directory: CachedDirectory
-  private let directories: CachedDirectories
+  fileprivate let directory: CachedDirectory
   private var count: UInt64
 
-  fileprivate init(_ directory: CachedDirectory, _ directories: CachedDirectories) {
+  fileprivate init(_ directory: CachedDirectory) {
     self.directory = directory
-    self.directories = directories
     count = directory.count
   }
 
   public var isBroken: Bool { directory.count != count }
-
-  /// A file that the kernel knows by its display name was looked up by its real name, or the other way round: it must keep
-  /// neither.
-  func noteOtherName(of realName: Name) {
-    if directory.noteOtherName(of: realName) { directories.announce(directory) }
-  }
 
   /// Who holds the lease has changed the directory.
   mutating func noteOwnChange() {
@@ -141,9 +133,7 @@ final class CachedDirectories: Sendable {
 
   /// Half of the watches that a user may have, and no more than about 64 MiB of the kernel's memory.
   private static var usualLimit: Int {
-    let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/inotify/max_user_watches") ?? []
-    let text = String(decoding: bytes, as: UTF8.self)
-    return min((text.split(whereSeparator: \.isWhitespace).first.flatMap { Int($0) } ?? 8192) / 2, 65_536)
+    min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, 65_536)
   }
 
   /// Who tells the kernel. Nothing is kept before there is somebody.
@@ -163,18 +153,23 @@ final class CachedDirectories: Sendable {
       state.directories[id]!.used = state.clock
       return (found, false)
     }
-    if let known { return CacheLease(known, self) }
+    if let known { return CacheLease(known) }
     guard mayAdd else { return nil }
     let new = CachedDirectory(node: id)
     let key: ChangeWatch.Key
     do throws(Errno) {
-      key = try watch.watch(handle.directory) { [weak self, weak new] change in
+      key = try watch.watch(handle.directory, hearsEchoes: false) { [weak self, weak new] change in
         if let new, new.note(change) { self?.announce(new) }
       }
     } catch {
       if error == .noSpace {
-        state.withLock { $0.isFull = true }
-        watch.wake()
+        // The follower makes room, if there is something to let go.
+        let isFirst = state.withLock { state in
+          guard !state.isFull, !state.directories.isEmpty else { return false }
+          state.isFull = true
+          return true
+        }
+        if isFirst { watch.wake() }
       }
       return nil
     }
@@ -185,12 +180,34 @@ final class CachedDirectories: Sendable {
       return nil
     }
     if other != nil { watch.stop(key) }
-    return CacheLease(other ?? new, self)
+    return CacheLease(other ?? new)
   }
 
   /// A lease of a directory that is watched already.
   func lease(_ id: NodeID) -> CacheLease? {
-    state.withLock { $0.directories[id]?.directory }.map { CacheLease($0, self) }
+    state.withLock { $0.directories[id]?.directory }.map { CacheLease($0) }
+  }
+
+  /// A file in the directory that the kernel knows by its display name was looked up by its real name, or the other way
+  /// round: it must keep neither.
+  func noteOtherName(of realName: Name, in lease: CacheLease) {
+    if lease.directory.noteOtherName(of: realName) { announce(lease.directory) }
+  }
+
+  /// Runs a change of directories whose echoes tell nobody anything, as whoever makes it calls `noteOwnChange`.
+  func unheard<R: ~Copyable>(
+    _ echoes: (directory: NodeID, kind: ChangeWatch.Echo.Kind, name: UnsafePointer<CChar>)...,
+    body: () throws(Errno) -> R
+  ) throws(Errno) -> R {
+    guard let watch else { return try body() }
+    let awaited = echoes.compactMap { echo -> ChangeWatch.Echo? in
+      // What begins with a period may say how others are shown.
+      guard echo.name[0] != 0x2e, let key = state.withLock({ $0.directories[echo.directory]?.key }) else {
+        return nil
+      }
+      return ChangeWatch.Echo(echo.kind, echo.name, in: key)
+    }
+    return awaited.isEmpty ? try body() : try watch.unheard(awaited, body)
   }
 
   /// A directory was changed through the mount. What others were told of it meanwhile may be outdated.

@@ -14,9 +14,6 @@ extension View {
   /// From now on the kernel keeps what it is told, and is told when that holds no longer.
   public func startCaching(_ notices: some CacheNotices) { cached.notices = notices }
 
-  /// What may be said of an open directory and of what is in it.
-  func lease(_ id: NodeID, _ handle: DirectoryHandle) -> CacheLease? { cached.lease(id, handle) }
-
   /// Whether a file's attributes change in no other way than the watch on its directory tells.
   func mayKeepAttributes(of status: stat, facet: Facet, in handle: DirectoryHandle) -> Bool {
     guard facet == .plain, UInt64(status.st_dev) == handle.identity.device else { return false }
@@ -39,13 +36,27 @@ extension View {
     if let lease = entry.attributesLease { settle(lease, of: entry.id) }
   }
 
-  public func settle(_ lease: CacheLease, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+  private func settle(_ lease: CacheLease, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     if lease.isBroken { cached.notices?.expire(Name(copying: name), in: parent) }
   }
 
   /// The same of a node's attributes.
   public func settle(_ lease: CacheLease, of node: NodeID) {
     if lease.isBroken { cached.notices?.expireAttributes(of: node) }
+  }
+
+  // MARK: After changes through the mount
+
+  /// What the names of an entry stand for is about to change, or how many they are.
+  func forgetNames(of location: NodeTable.Location) {
+    cached.forget([(location.parent, location.name.name)])
+  }
+
+  /// An entry has left a name, by which the kernel may know it in several ways: it forgets the one that was used itself.
+  func noteGone(_ given: NodeTable.GivenNames, _ realName: Name, in parent: NodeID) {
+    cached.noteOwnChange(in: parent)
+    guard given.areSeveral else { return }
+    cached.forget([(parent, realName)])
   }
 
   /// Nobody keeps display names right in views that are let go.

@@ -43,13 +43,15 @@ extension View {
       else { throw .fileNameTooLong }
       let realName = CName(real)
       let mustBeNew = exclusive || options.hidden == .deny
-      var lease = lease(parent, directory)
+      var lease = cached.lease(parent, directory)
       let openFlags = backingFlags(flags) | O_CREAT | (mustBeNew ? O_EXCL : flags & O_EXCL)
       let descriptor: Descriptor
       do throws(Errno) {
         descriptor = try realName.withPointer { (name) throws(Errno) in
-          try caller.actForMode(mode) { () throws(Errno) in
-            try directory.directory.open(name, openFlags, mode: mode & 0o7777)
+          try cached.unheard((parent, .made, name)) { () throws(Errno) in
+            try caller.actForMode(mode) { () throws(Errno) in
+              try directory.directory.open(name, openFlags, mode: mode & 0o7777)
+            }
           }
         }
       } catch {
@@ -60,7 +62,10 @@ extension View {
       }
       lease?.noteOwnChange()
       let status = try fileStatus(descriptor.rawValue)
-      guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
+      guard FileType(mode: status.st_mode) == .regular else {
+        view?.reconcile(real)
+        throw .staleNFSFileHandle
+      }
       if let remembered, real == remembered.realName {
         forgetRemembered(typed, in: parent, caller: caller)
         restore(remembered.attributes, to: descriptor)
@@ -187,9 +192,11 @@ extension View {
       if resolve(name, in: view) != nil { throw .fileExists }
       try refuseIfDenied(real, in: view)
       try refuseAdding(to: parent)
-      var lease = lease(parent, directory)
+      var lease = cached.lease(parent, directory)
       do throws(Errno) {
-        try caller.actForMode(mode) { () throws(Errno) in try act(directory.directory) }
+        try cached.unheard((parent, .made, name)) { () throws(Errno) in
+          try caller.actForMode(mode) { () throws(Errno) in try act(directory.directory) }
+        }
       } catch {
         if error == .fileExists { view?.reconcile(real) }
         throw error
@@ -266,11 +273,6 @@ extension View {
     else { return }
     currentView(of: above.parent)?.noteInside(above.name.name)
     forgetNames(of: above)
-  }
-
-  /// What the names of an entry stand for is about to change, or how many they are.
-  func forgetNames(of location: NodeTable.Location) {
-    cached.forget([(location.parent, location.name.name)])
   }
 }
 

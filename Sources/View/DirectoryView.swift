@@ -93,7 +93,9 @@ public final class DirectoryView: Sendable {
     inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
     do throws(Errno) {
-      watchKey = try watch.watch(handle.directory) { [weak self] change in self?.note(change) }
+      watchKey = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
+        self?.note(change)
+      }
     } catch { lacksWatch = error == .noSpace }
   }
 

@@ -4,11 +4,7 @@ import Glibc
 /// The directory views in use, by node: the least recently used go first.
 final class DirectoryViewCache: Sendable {
   /// A view keeps one descriptor and one watch: a quarter of the descriptors that the process may have.
-  private let limit: Int = {
-    var limit = rlimit()
-    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-    return max(64, min(4096, Int(clamping: limit.rlim_cur) / 4))
-  }()
+  private let limit = max(64, min(4096, DescriptorLimit.count / 4))
 
   private struct State {
     var views: [NodeID: (view: DirectoryView, used: UInt64)] = [:]

@@ -15,6 +15,11 @@ public struct Entry: Sendable {
 
   /// The same file, of which the kernel may keep nothing.
   public var unkept: Entry { Entry(id: id, generation: generation, attributes: attributes) }
+
+  /// No file: a name stands for nothing, which the kernel may keep.
+  static func absent(_ lease: CacheLease) -> Entry {
+    Entry(id: 0, generation: 0, attributes: stat(), nameLease: lease)
+  }
 }
 
 /// What a name in a directory of the view stands for.
@@ -31,21 +36,24 @@ extension View {
   /// What `name` stands for in `parent`, one more time known to the kernel.
   public func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
     let handle = try directory(parent)
-    let lease = lease(parent, handle)
-    let found = try find(parent, handle, name)
-    return entry(found, in: parent, byRealName: found.realName.equals(name), lease: lease)
+    return try lookup(parent, handle, name, lease: cached.lease(parent, handle))
   }
 
-  /// The same; nil with a lease when the name stands for nothing and the kernel may keep that.
-  public func lookup(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, orAbsence lease: inout CacheLease?
-  ) throws(Errno) -> Entry? {
-    let absence = mayKeepAbsence(of: name) ? self.lease(parent, try directory(parent)) : nil
-    do throws(Errno) { return try lookup(parent, name) } catch {
-      guard error == .noSuchFileOrDirectory, let absence else { throw error }
-      lease = absence
-      return nil
+  /// The same; ``Entry/absent(_:)`` when the name stands for nothing and the kernel may keep that.
+  public func lookupOrAbsence(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
+    let handle = try directory(parent)
+    let lease = cached.lease(parent, handle)
+    do throws(Errno) { return try lookup(parent, handle, name, lease: lease) } catch {
+      guard error == .noSuchFileOrDirectory, let lease, mayKeepAbsence(of: name) else { throw error }
+      return .absent(lease)
     }
+  }
+
+  private func lookup(
+    _ parent: NodeID, _ handle: DirectoryHandle, _ name: UnsafePointer<CChar>, lease: CacheLease?
+  ) throws(Errno) -> Entry {
+    let found = try find(parent, handle, name)
+    return entry(found, in: parent, byRealName: found.realName.equals(name), lease: lease)
   }
 
   /// What a name stood for that is gone from the view, one more time known to the kernel: the node that it knows, if it
@@ -159,7 +167,7 @@ extension View {
       entry.nameLease = lease
     }
     if node.given != node.givenBefore, cached.notices?.expireAllNames() != true {
-      lease.noteOtherName(of: found.realName.name)
+      cached.noteOtherName(of: found.realName.name, in: lease)
     }
     return entry
   }

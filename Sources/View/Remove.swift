@@ -42,7 +42,9 @@ extension View {
     let companion = companion(of: realName.name, in: place)
     try realName.withPointer { (name) throws(Errno) in
       let status = try directory.status(name)
-      try caller.act { () throws(Errno) in try directory.directory.removeDirectory(name) }
+      try cached.unheard((parent, .removed, name)) { () throws(Errno) in
+        try caller.act { () throws(Errno) in try directory.directory.removeDirectory(name) }
+      }
       noteGone(
         nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true),
         realName.name, in: parent)
@@ -70,7 +72,9 @@ extension View {
     let place = CompanionPlace(directory: directory, id: parent, view: view)
     let companion = companion(of: realName.name, in: place)
     try realName.withPointer { (name) throws(Errno) in
-      try caller.act { () throws(Errno) in try directory.directory.unlink(name) }
+      try cached.unheard((parent, .removed, name)) { () throws(Errno) in
+        try caller.act { () throws(Errno) in try directory.directory.unlink(name) }
+      }
       noteGone(
         nodes.removed(
           FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1),
@@ -79,12 +83,5 @@ extension View {
     view?.reconcile(realName.name)
     if let companion { removeCompanion(companion, in: place, caller) }
     removeNetatalkFile(of: realName.name, in: place, caller)
-  }
-
-  /// An entry has left a name, by which the kernel may know it in several ways: it forgets the one that was used itself.
-  func noteGone(_ given: NodeTable.GivenNames, _ realName: Name, in parent: NodeID) {
-    cached.noteOwnChange(in: parent)
-    guard given.areSeveral else { return }
-    cached.forget([(parent, realName)])
   }
 }

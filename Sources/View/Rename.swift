@@ -165,9 +165,14 @@ extension View {
     let replaced = to.withPointer { try? newHandle.status($0) }
     try from.withPointer { (from) throws(Errno) in
       try to.withPointer { (to) throws(Errno) in
-        try caller.act { () throws(Errno) in
-          try oldHandle.directory.rename(from, to: newHandle.directory, to, flags)
+        func act() throws(Errno) {
+          try caller.act { () throws(Errno) in
+            try oldHandle.directory.rename(from, to: newHandle.directory, to, flags)
+          }
         }
+        // Two that change places are four events.
+        if flags.contains(.exchange) { return try act() }
+        try cached.unheard((oldParent, .movedAway, from), (newParent, .movedHere, to), body: act)
       }
     }
     var given: (moved: NodeTable.GivenNames, replaced: NodeTable.GivenNames) = ([], [])

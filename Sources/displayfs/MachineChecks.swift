@@ -83,12 +83,9 @@ enum MachineChecks {
   private static let watchesAdvised = 65_536
 
   private static var changeWatches: Finding {
-    func limit(_ name: String) -> Int? {
-      Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/inotify/\(name)").flatMap {
-        Int(Text.lossy($0).prefix { $0.isNumber })
-      }
-    }
-    guard let watches = limit("max_user_watches"), let instances = limit("max_user_instances") else {
+    guard let watches = ChangeWatch.limit("max_user_watches"),
+      let instances = ChangeWatch.limit("max_user_instances")
+    else {
       return .problem(
         "inotify", "this kernel has none, so changes made beside a view are noticed late",
         do: "use a kernel with CONFIG_INOTIFY_USER")
