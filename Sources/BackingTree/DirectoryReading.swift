@@ -34,26 +34,41 @@ public func forEachEntry(
 public func forEachEntryWithPosition(
   of descriptor: CInt, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
 ) throws(Errno) {
-  let size = 64 * 1024
-  let buffer = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 8)
+  let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 8)
   defer { buffer.deallocate() }
-  while true {
-    let count = try systemCall { dfs_getdents(descriptor, buffer, size) }
-    if count == 0 { return }
-    var offset = 0
-    while offset < count {
-      // struct linux_dirent64: u64 inode, s64 offset, u16 record length, u8 type, name.
-      let record = buffer + offset
-      let length = Int(record.loadUnaligned(fromByteOffset: 16, as: UInt16.self))
-      let name = (record + 19).assumingMemoryBound(to: UInt8.self)
-      let nameLength = strlen(UnsafeRawPointer(name).assumingMemoryBound(to: CChar.self))
-      offset += length
-      if name[0] == 0x2e && (nameLength == 1 || (nameLength == 2 && name[1] == 0x2e)) { continue }
-      let entry = RawDirectoryEntry(
-        inode: record.loadUnaligned(as: UInt64.self),
-        type: FileType(direntType: record.load(fromByteOffset: 18, as: UInt8.self)),
-        name: UnsafeBufferPointer(start: name, count: nameLength))
-      guard try body(entry, record.loadUnaligned(fromByteOffset: 8, as: Int64.self)) else { return }
-    }
+  while try readEntries(of: descriptor, buffer, body) == .all {}
+}
+
+/// How far one reading of a directory has come.
+public enum DirectoryReading: Sendable {
+  case atEnd
+  /// `body` got all that was read; there may be more.
+  case all
+  /// `body` stopped it.
+  case stopped
+}
+
+/// As `forEachEntryWithPosition` for as many entries as there is room for in `buffer`, in one system call.
+public func readEntries(
+  of descriptor: CInt, _ buffer: UnsafeMutableRawBufferPointer,
+  _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
+) throws(Errno) -> DirectoryReading {
+  let count = try systemCall { dfs_getdents(descriptor, buffer.baseAddress!, buffer.count) }
+  if count == 0 { return .atEnd }
+  var offset = 0
+  while offset < count {
+    // struct linux_dirent64: u64 inode, s64 offset, u16 record length, u8 type, name.
+    let record = buffer.baseAddress! + offset
+    let length = Int(record.loadUnaligned(fromByteOffset: 16, as: UInt16.self))
+    let name = (record + 19).assumingMemoryBound(to: UInt8.self)
+    let nameLength = strlen(UnsafeRawPointer(name).assumingMemoryBound(to: CChar.self))
+    offset += length
+    if name[0] == 0x2e && (nameLength == 1 || (nameLength == 2 && name[1] == 0x2e)) { continue }
+    let entry = RawDirectoryEntry(
+      inode: record.loadUnaligned(as: UInt64.self),
+      type: FileType(direntType: record.load(fromByteOffset: 18, as: UInt8.self)),
+      name: UnsafeBufferPointer(start: name, count: nameLength))
+    guard try body(entry, record.loadUnaligned(fromByteOffset: 8, as: Int64.self)) else { return .stopped }
   }
+  return .all
 }

@@ -121,7 +121,7 @@ public struct HiddenRules: Sendable {
 
 extension Span<UInt8> {
   /// Whether these are the bytes of `text`; letters of the ASCII alphabet may differ in case if so asked.
-  func equals(_ text: StaticString, ignoringCase: Bool = false) -> Bool {
+  package func equals(_ text: StaticString, ignoringCase: Bool = false) -> Bool {
     guard count == text.utf8CodeUnitCount else { return false }
     return text.withUTF8Buffer { expected in
       for index in indices where self[index] != expected[index] {

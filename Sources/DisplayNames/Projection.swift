@@ -53,7 +53,7 @@ public struct Projection: Sendable {
     public let byDisplayName: Bool
   }
 
-  struct Record {
+  struct Record: Equatable {
     var nameOffset: UInt32
     var nameLength: UInt16
     /// 0 when no extension is hidden: a stem is never empty.
@@ -97,30 +97,37 @@ public struct Projection: Sendable {
   /// Adds a child, or replaces what is known of the child with that real name, which keeps its slot.
   @discardableResult
   public mutating func upsert(_ child: Child) -> Slot {
-    let nameHash = hash(of: child.realName.bytes.span)
-    if let slot = realNames.find(
-      hash: nameHash, where: { realNameEquals($0, child.realName.bytes.span) })
-    {
-      if self.child(at: slot) == child { return slot }
+    upsert(
+      child.realName.bytes.span, kind: child.kind, inode: child.inode, entryType: child.entryType,
+      hidden: child.hidden, stemLength: child.stemLength, localized: child.localized)
+  }
+
+  /// The same for a child of which only bytes are at hand: a directory of a million entries comes so.
+  @discardableResult
+  public mutating func upsert(
+    _ realName: Span<UInt8>, kind: EntryKind, inode: UInt64, entryType: UInt8, hidden: HiddenReason?,
+    stemLength: Int?, localized localizedName: Name? = nil
+  ) -> Slot {
+    let nameHash = hash(of: realName)
+    let length = realName.count
+    // VFAT's 255 UTF-16 units are up to 765 bytes.
+    precondition(length <= UInt16.max, "no file system has longer names than directory entries can be")
+    var record = Record(
+      nameOffset: UInt32(bytes.count), nameLength: UInt16(length), stemLength: UInt16(clamping: stemLength ?? 0),
+      entryType: entryType, kind: kind, hidden: hidden, isLive: true, inode: inode)
+    if let slot = realNames.find(hash: nameHash, where: { realNameEquals($0, realName) }) {
+      record.nameOffset = records[slot].nameOffset
+      if records[slot] == record, localized.isEmpty && localizedName == nil || localized[slot]?.name == localizedName {
+        return slot
+      }
       version += 1
       retract(slot)
-      records[slot].kind = child.kind
-      records[slot].entryType = child.entryType
-      records[slot].hidden = child.hidden
-      records[slot].inode = child.inode
-      records[slot].stemLength = UInt16(clamping: child.stemLength ?? 0)
-      claim(slot, localizedName: child.localized)
+      records[slot] = record
+      claim(slot, localizedName: localizedName)
       return slot
     }
     version += 1
-    let length = child.realName.bytes.count
-    // VFAT's 255 UTF-16 units are up to 765 bytes.
-    precondition(length <= UInt16.max, "no file system has longer names than directory entries can be")
-    let record = Record(
-      nameOffset: UInt32(bytes.count), nameLength: UInt16(length),
-      stemLength: UInt16(clamping: child.stemLength ?? 0),
-      entryType: child.entryType, kind: child.kind, hidden: child.hidden, isLive: true, inode: child.inode)
-    bytes.append(contentsOf: child.realName.bytes)
+    realName.withUnsafeBytes { bytes.append(contentsOf: $0) }
     let slot: Slot
     if let reused = free.popLast() {
       slot = reused
@@ -133,7 +140,7 @@ public struct Projection: Sendable {
     if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil {
       settleLocalized()
     }
-    claim(slot, localizedName: child.localized)
+    claim(slot, localizedName: localizedName)
     return slot
   }
 

@@ -31,7 +31,7 @@ extension Operations {
       defer { buffer.deallocate() }
       var used = 0
       do throws(Errno) {
-        try request.view.list(directory, from: Int64(offset)) { entry in
+        try request.view.list(directory, from: Int64(offset), size: size) { entry in
           let need = dfs_add_entry(
             buffer + used, size - used, UInt64(entry.inode), UInt32(entry.type) >> 12, entry.next,
             entry.name.baseAddress!, UInt32(entry.name.count))

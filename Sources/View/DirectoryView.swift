@@ -566,9 +566,22 @@ public final class DirectoryView: Sendable {
     state.accompanied = []
     // No entry of the backing directory stands for it.
     gone.remove(ContainerData.realName)
+    // What was there before has to be compared.
+    let plain =
+      state.isRead || handle.holdsMountPoint ? nil : inspector.plainEntries(at: site, facts: state.facts)
     try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in
-      let name = Name(entry.name)
       var type = entry.type
+      if let plain, type != .unknown {
+        let name = Span(_unsafeElements: entry.name)
+        let kind = EntryInspector.kind(of: type)
+        if let facts = plain.facts(of: name, kind) {
+          state.projection.upsert(
+            name, kind: kind, inode: entry.inode, entryType: type.direntType, hidden: facts.hidden,
+            stemLength: facts.stemLength)
+          return
+        }
+      }
+      let name = Name(entry.name)
       if type == .unknown {
         guard let found = try? handle.status(entry.cName) else { return }
         type = FileType(mode: found.st_mode)

@@ -63,8 +63,10 @@ public struct EntryInspector: Sendable {
 
   /// Whether the content of a file of that name may say how it is listed.
   func mayNameItself(_ name: Name) -> Bool {
-    options.readsDesktopNames && name.bytes.suffix(8).elementsEqual(".desktop".utf8)
+    options.readsDesktopNames && Self.isDesktopEntry(name.bytes.span)
   }
+
+  private static func isDesktopEntry(_ name: Span<UInt8>) -> Bool { name.extracting(last: 8).equals(".desktop") }
 
   /// What the projection must know of an entry.
   ///
@@ -145,6 +147,39 @@ public struct EntryInspector: Sendable {
     return child
   }
 
+  /// What decides about the entries of a directory of which nothing counts but the name: most files of most directories.
+  /// It looks at bytes where they lie, as there may be a million of them.
+  struct PlainEntries {
+    fileprivate let extensionRule: ExtensionRule
+    fileprivate let hiddenRules: HiddenRules
+    fileprivate let place: Place
+    fileprivate let hides: Bool
+    fileprivate let readsDesktopNames: Bool
+
+    /// The same as `inspect` finds out; nil for an entry that has to be looked at.
+    func facts(
+      of name: Span<UInt8>, _ kind: EntryKind
+    ) -> (hidden: HiddenReason?, stemLength: Int?)? {
+      // `._name` may be a companion.
+      if kind == .directory || name.count > 1 && name[0] == 0x2e && name[1] == 0x5f { return nil }
+      if readsDesktopNames, EntryInspector.isDesktopEntry(name) { return nil }
+      let hidden = hides ? hiddenRules.reason(name: name, kind: kind, place: place) : nil
+      return (
+        hidden, hidden == nil ? extensionRule.stemLength(of: name, kind: kind, finderFlagHidden: false) : nil
+      )
+    }
+  }
+
+  /// Nil where more than names counts for every entry.
+  func plainEntries(at site: Site, facts: DirectoryFacts) -> PlainEntries? {
+    guard !metadata.isThere, !facts.hasNetatalkDirectory, facts.hiddenList.isEmpty, site.rules.isEmpty,
+      site.place.isDisjoint(with: [.insidePackage, .trashFiles])
+    else { return nil }
+    return PlainEntries(
+      extensionRule: extensionRule, hiddenRules: hiddenRules, place: site.place, hides: options.hidden != .show,
+      readsDesktopNames: options.readsDesktopNames)
+  }
+
   /// The type of a package; nil for a directory that is none.
   func packageType(of name: Name, in directory: Directory, hasBundleBit: Bool) -> PackageType? {
     guard let type = packageTypes.type(of: name.bytes.span, hasBundleBit: hasBundleBit) else { return nil }
@@ -204,7 +239,7 @@ public struct EntryInspector: Sendable {
 
   private static let infoPlists = [Array("/Contents/Info.plist".utf8), Array("/Info.plist".utf8)]
 
-  private static func kind(of type: FileType) -> EntryKind {
+  static func kind(of type: FileType) -> EntryKind {
     switch type {
     case .regular: .file
     case .directory: .directory

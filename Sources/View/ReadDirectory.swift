@@ -54,9 +54,12 @@ extension View {
       keptListingHolds: visitor == nil ? try view.beginKeptListing() : nil)
   }
 
-  /// Lists from a position on (0 is the start) until `body` returns false. `.` and `..` come first.
+  /// Lists from a position on (0 is the start) until `body` returns false, and ends before the end of the directory only
+  /// after an entry. `.` and `..` come first.
+  ///
+  /// - Parameter size: in bytes, about what `body` has room for.
   public func list(
-    _ open: OpenDirectory, from position: Int64, _ body: (borrowing ListedEntry) -> Bool
+    _ open: OpenDirectory, from position: Int64, size: Int, _ body: (borrowing ListedEntry) -> Bool
   ) throws(Errno) {
     var position = max(0, position)
     while position < 2 {
@@ -75,7 +78,7 @@ extension View {
       try view.withCurrent { (projection) throws(Errno) in
         list(projection, from: position, visitor: open.visitor, in: view.handle.directory, body)
       }
-    case .mirror(let stream): try stream.list(from: position, device: rootDevice, body)
+    case .mirror(let stream): try stream.list(from: position, size: size, body)
     }
   }
 
