@@ -34,17 +34,14 @@ extension Directory {
   /// The whole content of a small regular file below this directory, reached without following any symlink.
   ///
   /// For tables that the view reads from the volume: anything but a regular file, a file larger than `limit` bytes
-  /// and every error give nil. It is opened without blocking, so that a FIFO put there cannot hang the mount.
+  /// and every error give nil, and nothing but a regular file is opened.
   public func smallFile(_ path: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
-    guard let file = try? openBeneath(path, O_RDONLY | O_NONBLOCK),
-      let status = try? fileStatus(file.rawValue),
-      status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit
-    else { return nil }
-    let size = Int(status.st_size)
+    guard let file = try? openRegular(path, O_RDONLY), file.status.st_size <= limit else { return nil }
+    let size = Int(file.status.st_size)
     // All empty arrays are one, which two threads may not write to, not even nothing.
     if size == 0 { return [] }
     let bytes = try? [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
-      count = try readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+      count = try readFully(file.descriptor.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
     }
     return bytes
   }
@@ -52,11 +49,9 @@ extension Directory {
   /// The first `limit` bytes of a regular file below this directory, or all of a shorter one; with the cautions and the
   /// answers of `smallFile`.
   public func beginning(of path: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
-    guard let file = try? openBeneath(path, O_RDONLY | O_NONBLOCK),
-      let status = try? fileStatus(file.rawValue), status.st_mode & S_IFMT == S_IFREG
-    else { return nil }
+    guard let file = try? openRegular(path, O_RDONLY) else { return nil }
     return try? [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
-      count = try readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+      count = try readFully(file.descriptor.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
     }
   }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -52,12 +53,16 @@ pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments) {
   if (pipe2(ready, O_CLOEXEC)) return -1;
   pid_t guardian = fork();
   if (guardian) {
-    // It is on guard, and goes by its own name, once it has let go of everything.
+    // It says that it can be a guardian, and is on guard, under its own name, once it has let go of everything.
     close(ready[1]);
     char byte;
-    while (read(ready[0], &byte, 1) < 0 && errno == EINTR) {}
+    bool can_guard = false;
+    for (ssize_t count; (count = read(ready[0], &byte, 1)) > 0 || (count < 0 && errno == EINTR);)
+      if (count > 0) can_guard = true;
     close(ready[0]);
-    return guardian;
+    if (can_guard) return guardian;
+    dfs_guardian_end(guardian);
+    return -1;
   }
   // What ends a daemon is often sent to all of its group: the guardian goes after it, not with it.
   sigset_t signals;
@@ -69,7 +74,7 @@ pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments) {
   if (file <= 0) _exit(1);
   // Sent when the thread that forked ends, which the death of the daemon ends even if others cannot.
   prctl(PR_SET_PDEATHSIG, SIGUSR1);
-  if (chdir("/")) _exit(1);
+  if (chdir("/") || write(ready[1], "", 1) != 1) _exit(1);
   // It holds nothing of the daemon's: neither the connection nor the tree.
   syscall(SYS_close_range, 0u, (unsigned)file - 1, 0u);
   syscall(SYS_close_range, (unsigned)file + 1, ~0u, 0u);

@@ -31,6 +31,14 @@ int dfs_open_beneath(int dir, const char *path, int flags) {
   return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 }
 
+static void write_path(char *path, size_t size, int fd) { snprintf(path, size, "/proc/self/fd/%d", fd); }
+
+int dfs_reopen(int fd, int flags) {
+  char path[32];
+  write_path(path, sizeof path, fd);
+  return open(path, flags | O_CLOEXEC);
+}
+
 int dfs_open_mount(const char *path) {
   enum { CLONE = 1 };  // OPEN_TREE_CLONE
   int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, CLONE | O_CLOEXEC);
@@ -64,7 +72,7 @@ int dfs_empty_path_link(int fd, int to_dir, const char *to) {
   if (linkat(fd, "", to_dir, to, AT_EMPTY_PATH) == 0) return 0;
   if (errno != ENOENT && errno != EPERM) return -1;
   char path[32];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  write_path(path, sizeof path, fd);
   return linkat(AT_FDCWD, path, to_dir, to, AT_SYMLINK_FOLLOW);
 }
 

@@ -129,17 +129,17 @@ struct PackageWalk {
     let size = Int64(status.st_size)
     let smallest = SparseMap.smallestHole(size: size)
     guard size >= smallest, Int64(status.st_blocks) < size / 512,
-      let file = try? directory.open(name, O_RDONLY | O_NONBLOCK)
+      let file = try? directory.openRegular(name, O_RDONLY)
     else { return nil }
     let ranges: [Range<Int64>]
     do {
-      ranges = try dataRanges(file.rawValue, size: size, smallestHole: smallest)
+      ranges = try dataRanges(file.descriptor.rawValue, size: size, smallestHole: smallest)
     } catch {
       // No SEEK_DATA on this file system.
       if error == .invalidArgument || error == .notSupported { return nil }
       throw error
     }
-    guard entry.matches(try fileStatus(file.rawValue)) else { throw Errno.ioError }
+    guard entry.matches(try fileStatus(file.descriptor.rawValue)) else { throw Errno.ioError }
     return SparseMap(ranges: ranges, size: size)
   }
 

@@ -104,10 +104,7 @@ extension View {
       }
     }
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
-    let again = Descriptor(
-      adopting: try systemCall {
-        Glibc.open("/proc/self/fd/\(open.descriptor.rawValue)", backing | O_CLOEXEC)
-      })
+    let again = try open.descriptor.opened(backing)
     let mode = try fileStatus(again.rawValue).st_mode
     return OpenFile(descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true)
   }

@@ -221,9 +221,9 @@ final class FinderMetadata: Sendable {
   ) throws(Errno) {
     // Attributes need permission to write the file, which opening it tells.
     let file = try CName(name).withPointer { (name) throws(Errno) in
-      try caller.act { () throws(Errno) in try directory.open(name, O_WRONLY | O_NONBLOCK) }
+      try caller.act { () throws(Errno) in try directory.openRegular(name, O_WRONLY) }
     }
-    let attributes = ExtendedAttributes(of: file.rawValue)
+    let attributes = ExtendedAttributes(of: file.descriptor.rawValue)
     for store in FinderInfo.Store.allCases {
       guard let attribute = store.attribute,
         let value = attributes.value(attribute, limit: Self.largestValue),
@@ -244,10 +244,10 @@ final class FinderMetadata: Sendable {
       else { continue }
       if changed == bytes { return }
       let sideFile = try path.withCName { (path) throws(Errno) in
-        try caller.act { () throws(Errno) in try directory.openBeneath(path, O_WRONLY | O_NONBLOCK) }
+        try caller.act { () throws(Errno) in try directory.openRegular(path, O_WRONLY) }
       }
       return try changed.withUnsafeBytesTyped { (bytes) throws(Errno) in
-        try writeFully(sideFile.rawValue, bytes, at: 0)
+        try writeFully(sideFile.descriptor.rawValue, bytes, at: 0)
       }
     }
     guard isOn, let attribute = FinderInfo.Store.plain.attribute else { return }

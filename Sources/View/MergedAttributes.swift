@@ -35,7 +35,7 @@ extension View {
     guard range.count <= Self.largestAttribute else { throw Errno(rawValue: E2BIG) }
     var value = [UInt8](repeating: 0, count: range.count)
     let count = try value.withUnsafeMutableBytesTyped { (buffer) throws(Errno) in
-      try readFully(companion.file.rawValue, into: buffer, at: Int64(range.lowerBound))
+      try readFully(companion.file.descriptor.rawValue, into: buffer, at: Int64(range.lowerBound))
     }
     return Array(value.prefix(count))
   }
@@ -52,21 +52,20 @@ extension View {
   }
 
   private struct CompanionFile: ~Copyable {
-    let file: Descriptor
+    let file: RegularFile
     let header: AppleDouble
   }
 
   private func companionFile(of id: NodeID) -> CompanionFile? {
     guard let location = nodes.location(of: id), let companion = location.name.name.companion,
       let parent = try? directory(location.parent).directory,
-      let file = CName(companion).withPointer({ try? parent.open($0, O_RDONLY | O_NONBLOCK) }),
-      let status = try? fileStatus(file.rawValue), FileType(mode: status.st_mode) == .regular
+      let file = CName(companion).withPointer({ try? parent.openRegular($0, O_RDONLY) })
     else { return nil }
     var bytes = [UInt8](repeating: 0, count: 4096)
     let count = try? bytes.withUnsafeMutableBytesTyped { (buffer) throws(Errno) in
-      try readFully(file.rawValue, into: buffer, at: 0)
+      try readFully(file.descriptor.rawValue, into: buffer, at: 0)
     }
-    guard let header = AppleDouble(Array(bytes.prefix(count ?? 0)), fileSize: Int(status.st_size)) else {
+    guard let header = AppleDouble(Array(bytes.prefix(count ?? 0)), fileSize: Int(file.status.st_size)) else {
       return nil
     }
     return CompanionFile(file: file, header: header)

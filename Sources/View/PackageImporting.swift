@@ -32,14 +32,13 @@ extension View {
       let handle = try directory(parent)
       // Read by the daemon: whoever wrote the file need not be allowed to read it.
       let stream = try realName.withPointer { (name) throws(Errno) in
-        try handle.directory.open(name, O_RDONLY | O_NONBLOCK)
+        try handle.directory.openRegular(name, O_RDONLY)
       }
-      let status = try fileStatus(stream.rawValue)
       // Only what is the caller's own: root may close a file that somebody else has filled.
-      guard FileIdentity(status) == identity, status.st_uid == caller.user,
-        let type = PackageImport.type(of: stream.rawValue)
+      guard FileIdentity(stream.status) == identity, stream.status.st_uid == caller.user,
+        let type = PackageImport.type(of: stream.descriptor.rawValue)
       else { return }
-      try importPackage(stream, StreamState(status), type: type, realName, in: handle, parent, caller)
+      try importPackage(stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, caller)
     } catch {
       logger.error("\(name) holds a package but stays a file: \(error)")
     }

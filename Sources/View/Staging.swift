@@ -155,11 +155,10 @@ extension View {
   /// written.
   private func isWorthKeeping(_ name: Name, in directory: Directory) -> Bool {
     let stream = try? CName(name).withPointer { (name) throws(Errno) in
-      guard FileType(mode: try directory.status(name).st_mode) == .regular else { throw .isDirectory }
-      return try directory.open(name, O_RDONLY | O_NONBLOCK)
+      try directory.openRegular(name, O_RDONLY)
     }
     guard let stream else { return false }
-    if (try? PackageImport(checking: stream.rawValue).checkData()) != nil { return false }
+    if (try? PackageImport(checking: stream.descriptor.rawValue).checkData()) != nil { return false }
     logger.error(
       "\(name) in \(Staging.name) was a package's stream and has been written to since: look at it, then delete it"
     )

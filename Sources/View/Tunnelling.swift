@@ -68,10 +68,10 @@ extension View {
   func restore(_ attributes: [Tunnel.Attribute], to name: CName, in directory: DirectoryHandle) {
     guard !attributes.isEmpty,
       let file = try? name.withPointer({ (name) throws(Errno) in
-        try directory.directory.open(name, O_RDONLY | O_NONBLOCK)
+        try directory.directory.openRegular(name, O_RDONLY)
       })
     else { return }
-    restore(attributes, to: file)
+    restore(attributes, to: file.descriptor)
   }
 
   /// A directory that is removed must not leave its memories to the next one with its inode number.

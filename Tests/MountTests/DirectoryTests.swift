@@ -6,7 +6,7 @@ import Testing
 @Suite(.mounting) struct DirectoryTests {
   @Test(arguments: ["", "profile=none"])
   func entriesThatStayAreListedOnceWhileOthersComeAndGo(options: String) throws {
-    let count = 20_000
+    let count = 100_000
     let view = try MountedView(options) { root in
       for number in 0..<count {
         let file = open("\(root)/stays\(number).txt", O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)

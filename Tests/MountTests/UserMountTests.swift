@@ -12,14 +12,19 @@ private enum OrdinaryUser {
     return mount(view).status == 0
   }()
 
-  static func run(_ user: String, _ command: [String]) -> Outcome {
-    Shell.run(["setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups"] + command)
+  static func run(_ user: String, _ command: [String], in surroundings: [String] = []) -> Outcome {
+    Shell.run(surroundings + ["setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups"] + command)
   }
 
   /// Mounts what is unmounted as the owner.
-  static func mount(_ view: MountedView, _ options: String = "language=en", limit: [String] = []) -> Outcome {
+  ///
+  /// - Parameters:
+  ///   - surroundings: a command that root has run this.
+  ///   - limit: a command that the owner has run this.
+  static func mount(_ view: MountedView, in surroundings: [String] = [], limit: [String] = []) -> Outcome {
     _ = Shell.run("chown \(owner) '\(view.source)' '\(view.mountPoint)'")
-    return run(owner, limit + [Displayfs.path, "mount", "-o", options, view.source, view.mountPoint])
+    let mount = [Displayfs.path, "mount", "-o", "language=en", view.source, view.mountPoint]
+    return run(owner, limit + mount, in: surroundings)
   }
 
 }
@@ -86,6 +91,19 @@ struct UserMountTests {
     let outcome = OrdinaryUser.run(OrdinaryUser.owner, [Displayfs.path, "unmount", "--force", view.mountPoint])
     #expect(outcome.status == 0, "\(outcome.complaint)")
     #expect(!Displayfs.isMounted(view.mountPoint))
+  }
+
+  /// In a mount namespace without fusectl, which only root can look into all the same.
+  @Test func aDaemonThatNobodyCanGuardKeepsNothingOfItsGuardian() throws {
+    let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
+    view.unmount()
+    let outcome = OrdinaryUser.mount(
+      view, in: ["unshare", "-m", "sh", "-c", "umount -q /sys/fs/fuse/connections; exec \"$@\"", "sh"])
+    try #require(outcome.status == 0, "\(outcome.complaint)")
+    let daemon = try #require(view.daemon)
+    #expect(text("/proc/\(daemon)/task/\(daemon)/children") == "")
+    kill(daemon, SIGTERM)
+    #expect(eventually { !isThere("/proc/\(daemon)") })
   }
 
   /// Whatever the number of threads that the user may have: the mount works, or the command says why not.

@@ -1,0 +1,36 @@
+import CFuse
+import Glibc
+import SystemPackage
+
+/// A regular file that the daemon opened by itself, and what it was found to be.
+public struct RegularFile: ~Copyable {
+  public let descriptor: Descriptor
+  public let status: stat
+}
+
+extension Directory {
+  /// Opens a regular file of one or several components below this directory, none of them a symlink.
+  ///
+  /// Opening a device acts on it, and opening a FIFO tells its other end that somebody came, whatever the flags. So the
+  /// file is named first (O_PATH), which touches nothing, and what was named is opened, whatever has its name by then.
+  /// Nobody's lease on it is waited for.
+  ///
+  /// - Throws: EISDIR for a directory, ENXIO for everything else that is not regular, as open(2) does of a socket; the errors
+  ///   of `openat2` and `open`.
+  public func openRegular(_ path: UnsafePointer<CChar>, _ flags: CInt) throws(Errno) -> RegularFile {
+    let named = try openBeneath(path, dfs_O_PATH)
+    let status = try fileStatus(named.rawValue)
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: return RegularFile(descriptor: try named.opened(flags | O_NONBLOCK), status: status)
+    case S_IFDIR: throw .isDirectory
+    default: throw .noSuchAddressOrDevice
+    }
+  }
+}
+
+extension Descriptor {
+  /// Opens what this one names once more, with other flags. (`open` of `/proc/self/fd/N`)
+  public borrowing func opened(_ flags: CInt) throws(Errno) -> Descriptor {
+    Descriptor(adopting: try systemCall { dfs_reopen(rawValue, flags) })
+  }
+}
