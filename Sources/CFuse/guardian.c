@@ -68,10 +68,10 @@ pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments) {
   sigset_t signals;
   sigfillset(&signals);
   sigprocmask(SIG_SETMASK, &signals, NULL);
-  setsid();
   rename_process(count, arguments);
   int file = open_abort(mount_point);
   if (file <= 0) _exit(1);
+  setsid();
   // Sent when the thread that forked ends, which the death of the daemon ends even if others cannot.
   prctl(PR_SET_PDEATHSIG, SIGUSR1);
   if (chdir("/") || write(ready[1], "", 1) != 1) _exit(1);

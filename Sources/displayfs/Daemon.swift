@@ -18,9 +18,10 @@ enum Daemon {
     case -1: throw Failure(.system, "no process can be made: \(String(cString: strerror(errno)))")
     case 0:
       close(reading)
-      setsid()
       chdir("/")
       try body {
+        // Not before: automount(8) lets nobody but its own group of processes reach a mount point that is being mounted.
+        setsid()
         // From here on nobody reads what we print; what is worth telling goes to the log.
         let null = open("/dev/null", O_RDWR)
         for standard in 0...2 { dup2(null, CInt(standard)) }
