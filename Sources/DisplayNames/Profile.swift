@@ -37,23 +37,41 @@ public enum Profile: String, CaseIterable, Sendable {
   /// What the directory at `components`, names relative to SOURCE, is. SOURCE itself is `[]`.
   public func place(ofPath components: [Name]) -> Place {
     let depth = components.count
-    guard depth <= 2 else { return [] }
     switch self {
     case .auto, .plain, .none: return []
-    case .home: return depth == 0 ? .home : []
+    case .home: return Self.place(inHome: components[...])
     case .icloud: return depth == 0 ? .cloudContainer : []
     case .ios: return depth == 0 || components == ["Data"] ? .container : []
     case .macos:
       if depth == 0 { return .macVolumeRoot }
       if depth == 1 { return components[0] == "Users" ? .usersDirectory : [] }
-      if components[0] == "Volumes" { return .macVolumeRoot }
-      return components[0] == "Users" && components[1] != "Shared" ? .home : []
+      if components[0] == "Volumes" { return depth == 2 ? .macVolumeRoot : [] }
+      return components[0] == "Users" && components[1] != "Shared" ? Self.place(inHome: components[2...]) : []
     case .unix:
       if depth == 0 { return .unixRoot }
       if depth == 1 {
         return components[0] == "home" ? .usersDirectory : components[0] == "root" ? .home : []
       }
-      return components[0] == "home" && components[1] != "lost+found" ? .home : []
+      return depth == 2 && components[0] == "home" && components[1] != "lost+found" ? .home : []
     }
+  }
+
+  /// What a directory below a Mac user's home is: sandboxed applications have their containers there, and iCloud those that
+  /// it keeps alike on all devices.
+  private static func place(inHome path: ArraySlice<Name>) -> Place {
+    guard let first = path.first else { return .home }
+    guard first == "Library", (3...4).contains(path.count) else { return [] }
+    let rest = path.dropFirst(2)
+    switch path[path.startIndex + 1] {
+    case "Containers": return rest.count == 1 || rest.last == "Data" ? .container : []
+    case "Mobile Documents": return rest.count == 1 && isCloudContainer(rest.first!) ? .cloudContainer : []
+    default: return []
+    }
+  }
+
+  /// Whether a directory of `Mobile Documents` is the container of an application: `iCloud~com~example~app`. The one that
+  /// is called iCloud Drive holds the user's own files.
+  public static func isCloudContainer(_ name: Name) -> Bool {
+    name.bytes.contains(UInt8(ascii: "~")) && name != "com~apple~CloudDocs"
   }
 }

@@ -6,6 +6,8 @@ public enum SambaDepot {
   /// The extended attribute of a file that has streams there. Without it what is there belonged to an earlier file with
   /// the same inode number.
   public static let marker = "user.SAMBA_STREAMS"
+  /// The value that Samba gives it.
+  public static let mark = [UInt8(ascii: "1")]
   /// The stream that holds the Finder info.
   public static let finderInfo = ":AFP_AfpInfo:$DATA"
 

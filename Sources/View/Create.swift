@@ -68,7 +68,8 @@ extension View {
       }
       if let remembered, real == remembered.realName {
         forgetRemembered(typed, in: parent, caller: caller)
-        restore(remembered.attributes, to: descriptor)
+        inspector.metadata.restore(
+          remembered.attributes, to: descriptor, in: directory.directory, caller: caller)
       }
       view?.reconcile(real)
       noteMarker(real, in: parent)

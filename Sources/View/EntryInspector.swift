@@ -89,7 +89,7 @@ public struct EntryInspector: Sendable {
     }
     let verdict = site.rules.verdict(on: name.bytes.span, isDirectory: type == .directory)
     let finder = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
-    if let awaited = finder.awaited { sources.append([0x2f] + awaited) }
+    if let elsewhere = finder.elsewhere { sources.append([0x2f] + elsewhere) }
     if type == .directory {
       if sideFiles.contains(.netatalk) { sources.append(name.bytes + Array("/.AppleDouble".utf8)) }
       let isPackage =

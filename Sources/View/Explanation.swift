@@ -34,11 +34,6 @@ public struct Explanation: Sendable {
   }
 }
 
-extension Explanation {
-  /// How the reason of a hidden entry begins.
-  public static let hiddenPrefix = "Hidden. "
-}
-
 extension View {
   /// What the view makes of a node.
   public func explain(_ id: NodeID) throws(Errno) -> Explanation {
@@ -133,7 +128,7 @@ extension View {
   }
 
   private static func reason(_ child: Projection.Child, _ rung: Projection.Rung) -> String {
-    if let hidden = child.hidden { return Explanation.hiddenPrefix + hidden.explanation }
+    if let hidden = child.hidden { return "Hidden. " + hidden.explanation }
     if child.realName == ContainerData.realName {
       return "It is all that an application keeps in its iCloud container beside the documents."
     }

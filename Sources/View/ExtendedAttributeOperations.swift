@@ -116,6 +116,7 @@ extension View {
     case "realpath": return explanation.realPath
     case "kind": return Array(explanation.kind.utf8)
     case "displayname": return explanation.displayName.bytes
+    case "hidden": return Array((explanation.isHidden ? "true" : "false").utf8)
     case "reason": return Array(explanation.reason.utf8)
     default: throw Errno(rawValue: ENODATA)
     }

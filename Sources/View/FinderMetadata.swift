@@ -12,8 +12,8 @@ struct FinderFlags {
   fileprivate(set) var hasBundle = false
   fileprivate(set) var hidesExtension = false
   fileprivate(set) var isDOSHidden = false
-  /// A directory in which more may be written about the entry at any moment, as a path from SOURCE.
-  fileprivate(set) var awaited: [UInt8]?
+  /// A directory elsewhere in which what is said about the entry changes, as a path from SOURCE.
+  fileprivate(set) var elsewhere: [UInt8]?
 }
 
 /// Reads and writes Finder info and DOS attributes in whichever stores a volume keeps them.
@@ -146,22 +146,19 @@ final class FinderMetadata: Sendable {
       isInDepot = present.isInDepot
       return nil
     }
-    if let info = info ?? (isInDepot ? depotInfo(of: name, in: directory) : nil)
+    if isInDepot { flags.elsewhere = depotPath(of: name, in: directory) }
+    if let info = info ?? flags.elsewhere.flatMap({ depotInfo(of: name, in: $0) })
       ?? sideFileInfo(of: name, in: directory, sideFiles)
     {
       flags.isInvisible = info.isInvisible
       flags.hasBundle = info.hasBundle
       flags.hidesExtension = info.hidesExtension
-    } else if isInDepot {
-      flags.awaited = depotPath(of: name, in: directory)
     }
     return flags
   }
 
-  private func depotInfo(of name: Name, in directory: Directory) -> FinderInfo? {
-    guard let path = depotFile(of: name, in: directory),
-      let bytes = path.withCName({ root?.directory.beginning(of: $0, limit: Self.largestValue) })
-    else { return nil }
+  private func depotInfo(of name: Name, in streams: [UInt8]) -> FinderInfo? {
+    guard let bytes = depotBytes(in: streams) else { return nil }
     let info = FinderInfo.decode(store: .sambaDepot, bytes: bytes)
     // One that was just made has yet to be written.
     if info == nil, !bytes.isEmpty { complaints.ignored("stream \(SambaDepot.finderInfo)", of: name) }
@@ -173,13 +170,20 @@ final class FinderMetadata: Sendable {
     Array(path).withCName { try? root?.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
   }
 
-  private func depotFile(of name: Name, in directory: Directory) -> [UInt8]? {
-    depotPath(of: name, in: directory).map { $0 + Array("/\(SambaDepot.finderInfo)".utf8) }
+  private func depotBytes(in streams: [UInt8]) -> [UInt8]? {
+    Self.depotFile(in: streams).withCName { root?.directory.beginning(of: $0, limit: Self.largestValue) }
+  }
+
+  private static func depotFile(in streams: [UInt8]) -> [UInt8] {
+    streams + Array("/\(SambaDepot.finderInfo)".utf8)
   }
 
   private func depotPath(of name: Name, in directory: Directory) -> [UInt8]? {
-    guard let status = CName(name).withPointer({ try? directory.status($0) }) else { return nil }
-    return SambaDepot.path(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
+    CName(name).withPointer { try? directory.status($0) }.map(Self.depotPath)
+  }
+
+  private static func depotPath(of file: stat) -> [UInt8] {
+    SambaDepot.path(device: UInt64(file.st_dev), inode: UInt64(file.st_ino))
   }
 
   private func isDOSHidden(
@@ -233,9 +237,9 @@ final class FinderMetadata: Sendable {
     }
     var files: [(store: FinderInfo.Store, path: [UInt8], from: Directory)] = []
     if attributes.value(SambaDepot.marker, limit: 8) != nil, let root,
-      let path = depotFile(of: name, in: directory)
+      let streams = depotPath(of: name, in: directory)
     {
-      files.append((.sambaDepot, path, root.directory))
+      files.append((.sambaDepot, Self.depotFile(in: streams), root.directory))
     }
     files += Self.paths(of: name, [.appleDouble, .netatalk]).map { (.appleDouble, $0, directory) }
     for (store, path, directory) in files {
@@ -257,17 +261,106 @@ final class FinderMetadata: Sendable {
   // MARK: Stores
 
   /// The attributes of all stores that an entry has, DOS attributes included: they ride along when a file takes another's
-  /// place.
-  static func stored(of name: CName, in directory: Directory) -> [Tunnel.Attribute] {
-    name.withPointer { name in
-      let attributes = ExtendedAttributes(of: name, in: directory)
-      guard hasStore(attributes) else { return [] }
+  /// place. So do the stream of a depot, under the stream's name, and what lies beside the entry, under its path: files
+  /// that will be the caller's, who must be allowed to read them.
+  func stored(of name: CName, in directory: Directory, caller: Caller) -> [Tunnel.Attribute] {
+    func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
+      let bytes: [UInt8]? = path.withCName { path in
+        guard directory.has(path) else { return nil }
+        return try? caller.act { () throws(Errno) -> [UInt8] in
+          guard let bytes = directory.beginning(of: path, limit: Tunnel.attributeLimit) else {
+            throw .permissionDenied
+          }
+          return bytes
+        }
+      }
+      return bytes.flatMap { $0.count < Tunnel.attributeLimit ? $0 : nil }
+    }
+    return name.withPointer { cName in
+      let attributes = ExtendedAttributes(of: cName, in: directory)
+      let beside = Self.paths(of: name.name, [.appleDouble, .netatalk]).compactMap { path in
+        readable(path, in: directory).flatMap {
+          AppleDouble($0) == nil ? nil : Tunnel.Attribute(name: path, value: $0)
+        }
+      }
+      guard Self.hasStore(attributes) else { return beside }
       let stores = FinderInfo.Store.allCases.compactMap(\.attribute) + [DOSAttributes.sambaAttribute]
-      return stores.compactMap { store in
+      var result = stores.compactMap { store in
         attributes.value(store, limit: Tunnel.attributeLimit).map {
           Tunnel.Attribute(name: Array(store.utf8), value: $0)
         }
       }
+      if attributes.value(SambaDepot.marker, limit: Self.largestValue) != nil,
+        let root, let streams = depotPath(of: name.name, in: directory),
+        let value = readable(Self.depotFile(in: streams), in: root.directory)
+      {
+        result.append(Tunnel.Attribute(name: Array(SambaDepot.finderInfo.utf8), value: value))
+      }
+      return result + beside
+    }
+  }
+
+  /// Gives a file that has none of them what rode along. A backing file system that refuses keeps the file.
+  func restore(
+    _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, caller: Caller
+  ) {
+    let stored = ExtendedAttributes(of: file.rawValue)
+    for attribute in attributes {
+      if attribute.name.elementsEqual(SambaDepot.finderInfo.utf8) {
+        try? putIntoDepot(attribute.value, of: file, caller)
+      } else if attribute.name.first == UInt8(ascii: ".") {
+        try? putBeside(attribute.value, at: attribute.name, in: directory, caller)
+      } else {
+        attribute.name.withCName { name in
+          attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
+        }
+      }
+    }
+  }
+
+  private func putBeside(
+    _ bytes: [UInt8], at path: [UInt8], in directory: Directory, _ caller: Caller
+  ) throws(Errno) {
+    let parts = path.split(separator: UInt8(ascii: "/")).map(Array.init)
+    try caller.act { () throws(Errno) in
+      let folder = try (parts.count == 1 ? [UInt8(ascii: ".")] : parts[0]).withCName { (name) throws(Errno) in
+        try directory.subdirectory(name)
+      }
+      try Self.create(parts[parts.count - 1], in: Directory(descriptor: folder.rawValue), holding: bytes)
+    }
+  }
+
+  private static func create(_ name: [UInt8], in directory: Directory, holding bytes: [UInt8]) throws(Errno) {
+    let file = try name.withCName { (name) throws(Errno) in
+      try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: 0o644)
+    }
+    try bytes.withUnsafeBytesTyped { (bytes) throws(Errno) in try writeFully(file.rawValue, bytes, at: 0) }
+  }
+
+  /// Writes the stream as Samba does, as the user who connects.
+  private func putIntoDepot(_ stream: [UInt8], of file: borrowing Descriptor, _ caller: Caller) throws(Errno) {
+    let attributes = ExtendedAttributes(of: file.rawValue)
+    guard let root, attributes.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
+    let path = Self.depotPath(of: try fileStatus(file.rawValue)).split(separator: UInt8(ascii: "/"))
+    try caller.act { () throws(Errno) in
+      var streams = try Array(path[0]).withCName { (name) throws(Errno) in try root.subdirectory(name) }
+      for name in path.dropFirst() {
+        streams = try Array(name).withCName { (name) throws(Errno) in
+          let parent = Directory(descriptor: streams.rawValue)
+          do throws(Errno) { try parent.makeDirectory(name, mode: 0o755) } catch {
+            guard error == .fileExists else { throw error }
+          }
+          return try parent.subdirectory(name)
+        }
+      }
+      let directory = Directory(descriptor: streams.rawValue)
+      // Without the mark, what is there belonged to an earlier file with this number.
+      let readable = try directory.openForReading()
+      try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in try directory.unlink(entry.cName) }
+      try Self.create(Array(SambaDepot.finderInfo.utf8), in: directory, holding: stream)
+    }
+    try SambaDepot.mark.withUnsafeBytesTyped { (bytes) throws(Errno) in
+      try attributes.set(SambaDepot.marker, bytes, flags: 0)
     }
   }
 

@@ -13,7 +13,9 @@ extension View {
       if facet == .packageFile {
         return try removePackage(realName, status, in: directory, parent, view, caller)
       }
-      let memory = resolved.flatMap { self.memory(of: $0, typed: Name(copying: name), in: directory, parent) }
+      let memory = resolved.flatMap {
+        self.memory(of: $0, typed: Name(copying: name), in: directory, parent, caller)
+      }
       try removeFile(realName, status, in: directory, parent, view, caller)
       remember(memory, caller: caller)
       noteMarker(realName.name, in: parent)

@@ -54,8 +54,8 @@ extension View {
       let existingIdentity = existing.flatMap { existing in
         existing.realName.withPointer { try? FileIdentity(newHandle.status($0)) }
       }
-      let memory = memory(of: source, typed: typedOld, in: oldHandle, oldParent)
-      let riding = riding(of: existing, in: newHandle)
+      let memory = memory(of: source, typed: typedOld, in: oldHandle, oldParent, caller)
+      let riding = riding(of: existing, in: newHandle, caller: caller)
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
         try execute(
@@ -68,10 +68,10 @@ extension View {
       case .move(let from, let to, let exclusive):
         try move(from, to, exclusive || existing == nil && options.hidden == .deny ? .noReplace : [])
         if let remembered, to == remembered.realName {
-          restore(remembered.attributes, to: CName(to), in: newHandle)
+          restore(remembered.attributes, to: CName(to), in: newHandle, caller: caller)
           forgetRemembered(typed, in: newParent, caller: caller)
         } else if source.child.kind == .file {
-          restore(riding, to: CName(to), in: newHandle)
+          restore(riding, to: CName(to), in: newHandle, caller: caller)
         }
       case .moveThenRemove(let from, let to, let remove):
         // Both are there if this stops after the first step.

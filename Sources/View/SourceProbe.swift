@@ -32,7 +32,7 @@ extension SourceTraits {
     if Self.isHome(path) { insert(.isSomeUsersHome) }
     let components = path.split(separator: UInt8(ascii: "/"))
     if components.count >= 2, components[components.count - 2].elementsEqual("Mobile Documents".utf8),
-      components[components.count - 1].contains(UInt8(ascii: "~"))
+      Profile.isCloudContainer(Name(components[components.count - 1]))
     {
       insert(.isCloudContainer)
     }

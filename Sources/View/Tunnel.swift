@@ -38,7 +38,7 @@ public final class Tunnel: Sendable {
   }
 
   /// Attributes beyond this many bytes, names and values of one entry together, are not remembered.
-  public static let attributeLimit = 4096
+  public static let attributeLimit = 8192
 
   private struct Entry: Sendable {
     let directory: UInt64

@@ -6,23 +6,26 @@ import SystemPackage
 extension View {
   /// What will have to be remembered when a display name that hid an extension goes away. Asked before it does, as
   /// the file's Finder info is read.
-  func memory(of resolved: Resolved, typed: Name, in directory: DirectoryHandle, _ parent: NodeID) -> Memory?
-  {
+  func memory(
+    of resolved: Resolved, typed: Name, in directory: DirectoryHandle, _ parent: NodeID, _ caller: Caller
+  ) -> Memory? {
     guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else {
       return nil
     }
     return Memory(
       directory: key(parent), display: typed, real: resolved.child.realName,
-      attributes: FinderMetadata.stored(of: resolved.realName, in: directory.directory))
+      attributes: inspector.metadata.stored(of: resolved.realName, in: directory.directory, caller: caller))
   }
 
   /// What a file that is about to be replaced says to the Finder: that stays with the name, which is what a save by
   /// renaming means.
-  func riding(of replaced: Resolved?, in directory: DirectoryHandle) -> [Tunnel.Attribute] {
+  func riding(
+    of replaced: Resolved?, in directory: DirectoryHandle, caller: Caller
+  ) -> [Tunnel.Attribute] {
     guard let replaced, replaced.child.kind == .file,
       inspector.metadata.isThere || replaced.byDisplayName && replaced.child.stemLength != nil
     else { return [] }
-    return FinderMetadata.stored(of: replaced.realName, in: directory.directory)
+    return inspector.metadata.stored(of: replaced.realName, in: directory.directory, caller: caller)
   }
 
   /// A display name and what it stood for.
@@ -54,24 +57,16 @@ extension View {
       directory: key(parent), display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
   }
 
-  /// Puts attributes back on a file that has none of them. A backing file system that refuses keeps the file.
-  func restore(_ attributes: [Tunnel.Attribute], to descriptor: borrowing Descriptor) {
-    let stored = ExtendedAttributes(of: descriptor.rawValue)
-    for attribute in attributes {
-      attribute.name.withCName { name in
-        attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
-      }
-    }
-  }
-
-  /// The same for a file that has just got the name.
-  func restore(_ attributes: [Tunnel.Attribute], to name: CName, in directory: DirectoryHandle) {
+  /// Puts attributes back on a file that has just got the name.
+  func restore(
+    _ attributes: [Tunnel.Attribute], to name: CName, in directory: DirectoryHandle, caller: Caller
+  ) {
     guard !attributes.isEmpty,
       let file = try? name.withPointer({ (name) throws(Errno) in
         try directory.directory.openRegular(name, O_RDONLY)
       })
     else { return }
-    restore(attributes, to: file.descriptor)
+    inspector.metadata.restore(attributes, to: file.descriptor, in: directory.directory, caller: caller)
   }
 
   /// A directory that is removed must not leave its memories to the next one with its inode number.

@@ -21,11 +21,11 @@ enum MountedAnswer {
   /// All answers at once.
   static func explanation(_ path: FilePath) -> Explanation? {
     guard let realName = of("realname", path), let realPath = of("realpath", path),
-      let displayName = of("displayname", path), let kind = of("kind", path), let reason = of("reason", path)
+      let displayName = of("displayname", path), let kind = of("kind", path), let hidden = of("hidden", path),
+      let reason = of("reason", path)
     else { return nil }
-    let sentence = Text.lossy(reason)
     return Explanation(
       realName: Name(realName), realPath: realPath, displayName: Name(displayName), kind: Text.lossy(kind),
-      isHidden: sentence.hasPrefix(Explanation.hiddenPrefix), reason: sentence)
+      isHidden: hidden.elementsEqual("true".utf8), reason: Text.lossy(reason))
   }
 }

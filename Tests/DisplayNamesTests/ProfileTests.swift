@@ -27,7 +27,19 @@ import Testing
     (.unix, ["home", "lost+found"], []), (.unix, ["root"], .home), (.unix, ["Users", "anna"], []),
     (.unix, ["srv", "home"], []), (.home, [], .home), (.home, ["anna"], []), (.ios, [], .container),
     (.ios, ["Data"], .container), (.ios, ["Documents"], []), (.icloud, [], .cloudContainer), (.plain, [], []),
-    (.none, [], []), (.auto, [], []),
+    (.none, [], []), (.auto, [], []), (.unix, ["home", "anna", "x"], []), (.macos, ["Volumes", "Data", "x"], []),
+    (.macos, ["Users", "anna", "Library"], []), (.macos, ["Users", "anna", "Library", "Containers"], []),
+    (.macos, ["Users", "anna", "Library", "Containers", "org.app"], .container),
+    (.macos, ["Users", "anna", "Library", "Containers", "org.app", "Data"], .container),
+    (.macos, ["Users", "anna", "Library", "Containers", "org.app", "Documents"], []),
+    (.macos, ["Users", "anna", "Library", "Containers", "org.app", "Data", "Data"], []),
+    (.macos, ["Users", "Shared", "Library", "Containers", "org.app"], []),
+    (.home, ["Library", "Containers", "org.app", "Data"], .container),
+    (.home, ["Library", "Mobile Documents", "iCloud~org~app"], .cloudContainer),
+    (.home, ["Library", "Mobile Documents", "iCloud~org~app", "Documents"], []),
+    (.home, ["Library", "Mobile Documents", "com~apple~CloudDocs"], []),
+    (.home, ["Library", "Mobile Documents", "folder"], []), (.home, ["Library", "Containers"], []),
+    (.plain, ["Library", "Containers", "org.app"], []),
   ]
 
   @Test(arguments: places)

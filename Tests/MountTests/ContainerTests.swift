@@ -38,6 +38,25 @@ import Testing
     return (view, container)
   }
 
+  @Test func containersInTheLibraryOfAMacsHomeAreTreatedAsContainers() throws {
+    let library = "Users/anna/Library"
+    let sandbox = "\(library)/Containers/org.example.App/Data"
+    let cloud = "\(library)/Mobile Documents/iCloud~org~example"
+    let drive = "\(library)/Mobile Documents/com~apple~CloudDocs"
+    let view = try MountedView("language=en,profile=macos") { root in
+      for path in [
+        "\(sandbox)/Documents/Inbox/mail.txt", "\(sandbox)/Library/p.plist", "\(sandbox)/tmp/t",
+        "\(cloud)/Documents/letter.txt", "\(cloud)/Data/store.db", "\(drive)/report.pdf", "\(drive)/Trips/a.txt",
+      ] { try put("x", at: "\(root)/\(path)") }
+    }
+    #expect(view.listing(sandbox) == ["Documents"])
+    #expect(view.shell("echo y >>'\(sandbox)/Documents/Inbox/mail.txt'").status != 0)
+    #expect(view.shell("rm '\(sandbox)/Documents/Inbox/mail'").status == 0)
+    #expect(view.listing(cloud) == ["Documents", "iCloud~org~example"])
+    #expect(view.shell("tar -tf '\(cloud)/iCloud~org~example'").text.contains("Data/store.db"))
+    #expect(view.listing(drive) == ["report", "Trips"])
+  }
+
   @Test func anICloudContainerShowsDocumentsAndOneEntryForTheRest() throws {
     let (view, container) = try cloudContainer()
     #expect(view.listing() == ["Documents", "com~example~app"])
@@ -71,7 +90,7 @@ import Testing
     // The name is that of something else from now on.
     try put("x", at: "\(container)/com~example~app")
     #expect(view.listing() == ["Documents"])
-    #expect(text(view.at("com~example~app")) == "x")
+    #expect(eventually { text(view.at("com~example~app")) == "x" })
   }
 
   @Test func theOneEntryOfAnICloudContainerCanOnlyBeRead() throws {

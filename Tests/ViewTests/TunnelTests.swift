@@ -86,7 +86,7 @@ private let second: UInt64 = 1_000_000_000
     let tunnel = Tunnel()
     let info = Tunnel.Attribute(
       name: Array("user.com.apple.FinderInfo".utf8), value: [UInt8](repeating: 1, count: 32))
-    let huge = Tunnel.Attribute(name: Array("user.huge".utf8), value: [UInt8](repeating: 2, count: 4096))
+    let huge = Tunnel.Attribute(name: Array("user.huge".utf8), value: [UInt8](repeating: 2, count: Tunnel.attributeLimit))
     tunnel.remember(directory: 1, display: "a", real: "a.txt", attributes: [huge, info], process: 7, now: 0)
     #expect(tunnel.take(directory: 1, display: "a", process: 7, now: 1)?.attributes == [info])
   }
