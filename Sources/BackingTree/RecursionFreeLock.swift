@@ -16,5 +16,7 @@ package final class RecursionFreeLock: @unchecked Sendable {
   }
 
   package func lock() { pthread_mutex_lock(raw) }
+  /// Takes the lock unless somebody has it, who may be the calling thread. - Returns: whether it was taken.
+  package func tryLock() -> Bool { pthread_mutex_trylock(raw) == 0 }
   package func unlock() { pthread_mutex_unlock(raw) }
 }

@@ -162,6 +162,7 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
   }
   mine = atomic_load_explicit(&turn, memory_order_relaxed) + 1;
   atomic_store(&turn, mine);
-  if (!atomic_load_explicit(&is_watched, memory_order_relaxed) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
+  // In this order: the watcher, before it sleeps, says so and then looks at the turn.
+  if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
   return count;
 }

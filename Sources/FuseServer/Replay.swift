@@ -65,12 +65,12 @@ final class Replay: @unchecked Sendable {
     answers.thread.store(Thread.current, ordering: .releasing)
     while true {
       wake.wait()
-      let (changes, crowded, hasEnded) = queue.withLock { queue in
+      let (changes, crowded) = queue.withLock { queue in
         defer {
           queue.changes = []
           queue.crowded = []
         }
-        return (queue.changes, queue.crowded, queue.hasEnded)
+        return (queue.changes, queue.crowded)
       }
       if hasEnded { return }
       // For a moment only: whoever unmounts is not to find the mount busy.
@@ -80,10 +80,12 @@ final class Replay: @unchecked Sendable {
         return
       }
       let directory = Directory(descriptor: root.rawValue)
-      for change in changes { perform(change, below: directory) }
-      for crowded in crowded { touch(crowded, below: directory) }
+      for change in changes where !hasEnded { perform(change, below: directory) }
+      for crowded in crowded where !hasEnded { touch(crowded, below: directory) }
     }
   }
+
+  private var hasEnded: Bool { queue.withLock { $0.hasEnded } }
 
   private func openMount() -> Descriptor? {
     let opened = mountPoint.withPlatformString { dfs_open_mount($0) }

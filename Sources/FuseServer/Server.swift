@@ -26,6 +26,7 @@ public final class Server: @unchecked Sendable {
   private struct Loop: @unchecked Sendable {
     var session: OpaquePointer?
     var thread = pthread_t()
+    var tellers: Tellers?
     var isStopping = false
   }
 
@@ -90,14 +91,11 @@ public final class Server: @unchecked Sendable {
     }
     let canAnnounce = announceWhenAnswering(mountPoint)
     let returning = Thread { [memoryReturn, view] in memoryReturn.run(view) }
-    let forgetting = Thread { notices.run() }
-    view.startCaching(notices)
-    view.startFollowing()
-    let following = Thread { [view, replay] in view.follow { replay?.add($0) } }
-    let replaying = replay.flatMap { replay in Thread { replay.run() } }
+    let tellers = Tellers(view: view, notices: notices, replay: replay)
     nonisolated(unsafe) let served = session
     let isWanted = loop.withLock {
       $0.session = served
+      $0.tellers = tellers
       $0.thread = pthread_self()
       return !$0.isStopping
     }
@@ -105,16 +103,10 @@ public final class Server: @unchecked Sendable {
       !canAnnounce ? -EAGAIN : isWanted ? dfs_session_loop(session, UInt32(Self.threads), 0) : 0
     loop.withLock { $0.session = nil }
     onStopping()
-    view.stopFollowing()
-    following?.join()
+    tellers.end()
     fuse_session_unmount(session)
-    // What these wait for fails at the latest now that nobody answers any more.
-    notices.end()
-    forgetting?.join()
     memoryReturn.end()
     returning?.join()
-    replay?.end()
-    replaying?.join()
     view.settleImports()
     // libfuse says no more when it cannot make the first of its threads.
     if result == -EAGAIN || result == -1 {
@@ -140,6 +132,7 @@ public final class Server: @unchecked Sendable {
     interrupting.__sigaction_handler.sa_handler = { _ in }
     sigaction(SIGURG, &interrupting, nil)
     let waking = Thread { [self] in
+      loop.withLock { $0.tellers }?.end()
       while loop.withLock({ loop in
         guard let session = loop.session else { return false }
         fuse_session_exit(session)

@@ -2,7 +2,7 @@ import CFuse
 import Glibc
 
 /// A thread of the system's: what it does may block for long, which a task of Swift's must not.
-public struct Thread {
+public struct Thread: Sendable {
   private let id: pthread_t
 
   private final class Body {

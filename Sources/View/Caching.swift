@@ -60,10 +60,17 @@ extension View {
   }
 
   /// Nobody keeps display names right in views that are let go.
-  func forgetDisplayNames(of views: [DirectoryView]) {
+  ///
+  /// Descriptors may run out for somebody who works with one of them: those that are in use are left to the thread that
+  /// follows, which holds no lock.
+  func forgetDisplayNames(of views: [DirectoryView], isFollowing: Bool = false) {
     guard !views.isEmpty, let notices = cached.notices, !notices.expireAllNames() else { return }
     for view in views {
-      for name in view.displayNames { notices.expire(name, in: view.node) }
+      if let names = view.displayNames(waits: isFollowing) {
+        for name in names { notices.expire(name, in: view.node) }
+      } else {
+        changes.isLetGo(view)
+      }
     }
   }
 

@@ -147,8 +147,11 @@ public final class DirectoryView: Sendable {
   }
 
   /// The names under which entries are listed that are not their real names, as of the last look.
-  var displayNames: [Name] {
-    lock.lock()
+  ///
+  /// - Parameter waits: whether to wait for whoever works with the directory, which those who work with one must not.
+  /// - Returns: nil when somebody does, who may be the calling thread, and that is not waited for.
+  func displayNames(waits: Bool) -> [Name]? {
+    if waits { lock.lock() } else if !lock.tryLock() { return nil }
     defer { unlock() }
     return (0..<state.projection.slotLimit).compactMap { slot in
       guard let item = listed(slot), item.name != item.realName else { return nil }

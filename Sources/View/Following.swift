@@ -34,6 +34,7 @@ extension View {
   private func takeNews() -> [ViewChange] {
     watch?.drain()
     expireOutdated()
+    forgetDisplayNames(of: changes.takeLetGo(), isFollowing: true)
     for view in changes.takeUnseen() { view.follow() }
     return changes.takeChanges()
   }

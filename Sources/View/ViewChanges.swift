@@ -7,6 +7,7 @@ import BackingTree
 final class ViewChanges: Sendable {
   private struct State {
     var unseen: [DirectoryView] = []
+    var letGo: [DirectoryView] = []
     var changes: [ViewChange] = []
     var isFollowed = false
   }
@@ -36,6 +37,15 @@ final class ViewChanges: Sendable {
     if isFirst { watch?.wake() }
   }
 
+  /// The view is no longer kept, and was in use when that was decided.
+  func isLetGo(_ view: DirectoryView) {
+    let isFollowed = state.withLock { state in
+      if state.isFollowed { state.letGo.append(view) }
+      return state.isFollowed
+    }
+    if isFollowed { watch?.wake() }
+  }
+
   func report(_ changes: [ViewChange]) {
     guard !changes.isEmpty else { return }
     let isFirst = state.withLock { state in
@@ -50,6 +60,13 @@ final class ViewChanges: Sendable {
     state.withLock { state in
       defer { state.unseen = [] }
       return state.unseen
+    }
+  }
+
+  func takeLetGo() -> [DirectoryView] {
+    state.withLock { state in
+      defer { state.letGo = [] }
+      return state.letGo
     }
   }
 

@@ -1,0 +1,44 @@
+import BackingTree
+import Dispatch
+import DisplayNames
+import Glibc
+import Logging
+import SystemPackage
+import Testing
+
+@testable import View
+
+/// What is kept of directories is let go when descriptors run out, for somebody who may be working with one of them.
+@Suite struct LettingGoTests {
+  /// A kernel that must be told of each name.
+  private final class Notices: CacheNotices {
+    let names = Guarded<[Name]>([])
+    let hasExpired = DispatchSemaphore(value: 0)
+    func expire(_ name: Name, in directory: NodeID) {
+      names.withLock { $0.append(name) }
+      hasExpired.signal()
+    }
+    func expireAttributes(of node: NodeID) {}
+    func expireAllNames() -> Bool { false }
+  }
+
+  @Test func whoWorksWithADirectoryDoesNotWaitForHimself() throws {
+    var template = Array("/tmp/displayfs-letting-go-XXXXXX".utf8CString)
+    let root = String(cString: try #require(mkdtemp(&template)))
+    close(open("\(root)/notes.txt", O_WRONLY | O_CREAT, 0o644))
+    let source = Descriptor(adopting: try systemCall { open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
+    let view = try View(source: source, options: ViewOptions(), logger: Logger(label: "test"))
+    let notices = Notices()
+    view.startCaching(notices)
+    view.startFollowing()
+    DispatchQueue.global().async {
+      try? view.changing(NodeTable.root) { (_, _) throws(Errno) in view.releaseDescriptors() }
+      view.follow { _ in }
+    }
+    #expect(notices.hasExpired.wait(timeout: .now() + 30) == .success)
+    #expect(notices.names.withLock { $0 } == ["notes"])
+    view.stopFollowing()
+    unlink("\(root)/notes.txt")
+    rmdir(root)
+  }
+}
