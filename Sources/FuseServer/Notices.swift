@@ -13,10 +13,9 @@ final class Notices: CacheNotices, @unchecked Sendable {
   private struct State {
     var names: [(parent: NodeID, name: Name)] = []
     var hasEnded = false
-    /// The kernel can be told of all names at once. (FUSE_NOTIFY_INC_EPOCH, Linux 6.16)
-    var hasEpochs = true
   }
 
+  let tellsOfAllNames: Bool
   private let session: OpaquePointer
   private let mountPoint: FilePath
   private let state = Guarded(State())
@@ -25,6 +24,7 @@ final class Notices: CacheNotices, @unchecked Sendable {
   init(session: OpaquePointer, mountPoint: FilePath) {
     self.session = session
     self.mountPoint = mountPoint
+    tellsOfAllNames = dfs_notify_epoch(session) == 0
   }
 
   func expire(_ name: Name, in directory: NodeID) {
@@ -43,10 +43,7 @@ final class Notices: CacheNotices, @unchecked Sendable {
   /// The kernel takes mounts away from names that it looks up anew after this, so it is not done where something is mounted
   /// below.
   func expireAllNames() -> Bool {
-    guard state.withLock({ $0.hasEpochs }), !holdsMounts else { return false }
-    let error = dfs_notify_epoch(session)
-    if error == EINVAL { state.withLock { $0.hasEpochs = false } }
-    return error == 0
+    tellsOfAllNames && !holdsMounts && dfs_notify_epoch(session) == 0
   }
 
   /// Whether something is mounted below the mount point, or may be.

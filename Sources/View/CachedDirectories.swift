@@ -13,6 +13,8 @@ public protocol CacheNotices: Sendable {
   func expireAttributes(of node: NodeID)
   /// Every name must be asked for again; done when this returns. False where that cannot be had.
   func expireAllNames() -> Bool
+  /// Whether this kernel lets that be had. (Linux 6.16)
+  var tellsOfAllNames: Bool { get }
 }
 
 /// A directory of which the kernel keeps names and attributes.

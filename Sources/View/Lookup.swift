@@ -163,7 +163,9 @@ extension View {
       }
     // A link is made from a node, and which of its names was meant is told by the last look-up: only one is kept.
     let hasOneName = (type == .directory || found.status.st_nlink <= 1) && !node.given.areSeveral
-    if hasOneName, found.isNameKept, UInt64(found.status.st_dev) == found.directory.identity.device {
+    if hasOneName, found.isNameKept, mayKeepNames,
+      UInt64(found.status.st_dev) == found.directory.identity.device
+    {
       entry.nameLease = lease
     }
     if node.given != node.givenBefore, cached.notices?.expireAllNames() != true {

@@ -20,6 +20,7 @@ import Testing
     }
     func expireAttributes(of node: NodeID) {}
     func expireAllNames() -> Bool { false }
+    var tellsOfAllNames: Bool { false }
   }
 
   @Test func whoWorksWithADirectoryDoesNotWaitForHimself() throws {
