@@ -17,6 +17,8 @@ extension View {
   /// Whether a file's attributes change in no other way than the watch on its directory tells.
   func mayKeepAttributes(of status: stat, facet: Facet, in handle: DirectoryHandle) -> Bool {
     guard facet == .plain, UInt64(status.st_dev) == handle.identity.device else { return false }
+    // What the kernel writes by itself takes these bits away without that it notices.
+    if status.st_mode & (S_ISUID | S_ISGID) != 0 { return false }
     // A directory's own change with what is in it.
     let type = FileType(mode: status.st_mode)
     return type != .directory && status.st_nlink == 1
