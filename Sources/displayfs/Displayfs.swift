@@ -31,8 +31,7 @@ enum Main {
         try command.run()
       }
     } catch let failure as Failure {
-      printError("displayfs: \(failure)")
-      exit(failure.code.rawValue)
+      end(with: failure)
     } catch let status as ExitCode {
       exit(status.rawValue)
     } catch {
@@ -41,6 +40,11 @@ enum Main {
       if isHelp { print(text) } else { printError(text) }
       exit(isHelp ? 0 : ExitStatus.usage.rawValue)
     }
+  }
+
+  static func end(with failure: Failure) -> Never {
+    printError("displayfs: \(failure)")
+    exit(failure.code.rawValue)
   }
 }
 

@@ -228,6 +228,16 @@ import Testing
     #expect(eventually { failure { kill(daemon, 0) } == .noSuchProcess })
   }
 
+  /// Swift's runtime must not be used by the thread that forked; no signal wakes it.
+  @Test func theThreadThatForkedOnlySleeps() throws {
+    let view = try view()
+    let daemon = try #require(view.daemon)
+    let lines = (text("/proc/\(daemon)/task/\(daemon)/status") ?? "").split(separator: "\n")
+    let blocked = lines.first { $0.hasPrefix("SigBlk:") }.flatMap { UInt64($0.split(separator: "\t").last ?? "", radix: 16) }
+    // All but those that cannot be blocked and the two that the C library keeps for itself.
+    #expect(blocked == ~(1 << 8 | 1 << 18 | 1 << 31 | 1 << 32))
+  }
+
   @Test(arguments: ["TERM", "INT"]) func aSignalUnmountsCleanly(signal: String) throws {
     let place = try unmounted()
     let script = """

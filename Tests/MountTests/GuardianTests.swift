@@ -52,8 +52,8 @@ import Testing
   /// As a service manager or a container does that kills all of a group.
   @Test(.asRoot, .tracing) func aDaemonThatIsKilledWithItsGuardianIsGivenUpByForce() throws {
     guard let stuck = try StuckView() else { return }
-    try waitUntil { !guardians(of: stuck.daemon).isEmpty }
-    for process in guardians(of: stuck.daemon) + [stuck.daemon] { kill(process, SIGKILL) }
+    try waitUntil { !children(of: stuck.daemon).isEmpty }
+    for process in children(of: stuck.daemon) + [stuck.daemon] { kill(process, SIGKILL) }
     let asking = Shell.start("exec stat '\(stuck.view.at("other"))'")
     #expect(Displayfs.run(["unmount", "--force", stuck.view.mountPoint]).status == 0)
     var outcome: CInt = 0
@@ -61,10 +61,6 @@ import Testing
     #expect(!Displayfs.isMounted(stuck.view.mountPoint))
     try stuck.view.mount()
     #expect(text(stuck.view.at("other")) == "x")
-  }
-
-  private func guardians(of daemon: pid_t) -> [pid_t] {
-    (text("/proc/\(daemon)/task/\(daemon)/children") ?? "").split(separator: " ").compactMap { pid_t($0) }
   }
 
   @Test func mountingAgainRepairsAMountWhoseDaemonDied() throws {
@@ -81,8 +77,8 @@ import Testing
   @Test func theGuardianEndsWithTheMount() throws {
     let view = try MountedView()
     let daemon = try #require(view.daemon)
-    #expect(eventually { !guardians(of: daemon).isEmpty })
-    let guardian = try #require(guardians(of: daemon).first)
+    #expect(eventually { !children(of: daemon).isEmpty })
+    let guardian = try #require(children(of: daemon).first)
     view.unmount()
     #expect(eventually { !isThere("/proc/\(daemon)") && !isThere("/proc/\(guardian)") })
   }

@@ -49,17 +49,11 @@ final class Tracer {
       Shell.wait(for: victim)
     }
     // `timeout` is what was started; what it runs is its only child.
-    guard eventually({ child(of: victim) != nil }), let sleeping = child(of: victim) else { return false }
+    guard eventually({ !children(of: victim).isEmpty }), let sleeping = children(of: victim).first else { return false }
     let probe = Shell.run(
       "timeout -k 1 1 strace -qq -o /dev/null -p \(sleeping); test $? -eq 124 && kill -KILL \(sleeping)")
     return probe.status == 0
   }()
-
-  private static func child(of process: pid_t) -> pid_t? {
-    (text("/proc/\(process)/task/\(process)/children") ?? "").split(separator: " ").first.flatMap {
-      pid_t($0)
-    }
-  }
 }
 
 extension Trait where Self == ConditionTrait {

@@ -101,7 +101,7 @@ struct UserMountTests {
       view, in: ["unshare", "-m", "sh", "-c", "umount -q /sys/fs/fuse/connections; exec \"$@\"", "sh"])
     try #require(outcome.status == 0, "\(outcome.complaint)")
     let daemon = try #require(view.daemon)
-    #expect(text("/proc/\(daemon)/task/\(daemon)/children") == "")
+    #expect(children(of: daemon).isEmpty)
     kill(daemon, SIGTERM)
     #expect(eventually { !isThere("/proc/\(daemon)") })
   }
