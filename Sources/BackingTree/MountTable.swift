@@ -37,34 +37,43 @@ public struct MountTable {
     return mounts.last { $0.mountPoint == resolved }
   }
 
-  private static var current: [Line] { read() ?? [] }
-
-  /// All mounts, those that came first first; nil where they cannot be read.
-  public static func read() -> [Line]? {
-    guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") else { return nil }
-    return bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
-      let fields = line.split(separator: UInt8(ascii: " "))
-      guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash > 5, fields.count > dash + 3,
-        let id = Int(text(fields[0]))
-      else { return nil }
-      return Line(
-        id: id, mountPoint: unescape(fields[4]), type: text(fields[dash + 1]),
-        source: unescape(fields[dash + 2]), options: merged(fields[5], fields[dash + 3]),
-        device: text(fields[2].drop { $0 != UInt8(ascii: ":") }.dropFirst()))
+  /// Whether something is mounted below a directory, or may be. Reads no more than it must: it is asked between requests.
+  public static func hasMounts(below directory: FilePath) -> Bool {
+    guard let bytes = text else { return true }
+    let path = directory.bytes + [UInt8(ascii: "/")]
+    return bytes.split(separator: UInt8(ascii: "\n")).contains { line in
+      let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 5)
+      return fields.count > 4 && fields[4].count >= path.count && unescape(fields[4]).starts(with: path)
     }
   }
 
-  private static func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+  private static var text: [UInt8]? { Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") }
+
+  private static var current: [Line] {
+    guard let bytes = text else { return [] }
+    return bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
+      let fields = line.split(separator: UInt8(ascii: " "))
+      guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash > 5, fields.count > dash + 3,
+        let id = Int(string(fields[0]))
+      else { return nil }
+      return Line(
+        id: id, mountPoint: FilePath(bytes: unescape(fields[4])), type: string(fields[dash + 1]),
+        source: FilePath(bytes: unescape(fields[dash + 2])), options: merged(fields[5], fields[dash + 3]),
+        device: string(fields[2].drop { $0 != UInt8(ascii: ":") }.dropFirst()))
+    }
+  }
+
+  private static func string(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
 
   private static func merged(_ lists: ArraySlice<UInt8>...) -> [String] {
     var seen: Set<String> = []
-    return lists.flatMap { text($0).split(separator: ",").map(String.init) }.filter {
+    return lists.flatMap { string($0).split(separator: ",").map(String.init) }.filter {
       seen.insert($0).inserted
     }
   }
 
   /// Blanks and the like stand as `\040`.
-  private static func unescape(_ field: ArraySlice<UInt8>) -> FilePath {
+  private static func unescape(_ field: ArraySlice<UInt8>) -> [UInt8] {
     var bytes: [UInt8] = []
     var rest = field
     while let byte = rest.popFirst() {
@@ -77,6 +86,6 @@ public struct MountTable {
         bytes.append(byte)
       }
     }
-    return FilePath(bytes: bytes)
+    return bytes
   }
 }

@@ -43,12 +43,7 @@ final class Notices: CacheNotices, @unchecked Sendable {
   /// The kernel takes mounts away from names that it looks up anew after this, so it is not done where something is mounted
   /// below.
   func expireAllNames() -> Bool {
-    tellsOfAllNames && !holdsMounts && dfs_notify_epoch(session) == 0
-  }
-
-  /// Whether something is mounted below the mount point, or may be.
-  private var holdsMounts: Bool {
-    MountTable.read()?.contains { $0.mountPoint != mountPoint && $0.mountPoint.starts(with: mountPoint) } ?? true
+    tellsOfAllNames && !MountTable.hasMounts(below: mountPoint) && dfs_notify_epoch(session) == 0
   }
 
   /// Has a name asked for again, at once. Waits for whoever works in that directory.
