@@ -60,7 +60,7 @@ struct Bench: ParsableCommand {
         note("round \(round) of \(rounds): \(results.line(workload))")
       }
     }
-    print(results.table)
+    print(results.table(of: workloads))
     if publish { try results.publish(in: repository, machine: Machine.description) }
   }
 

@@ -35,7 +35,7 @@ struct Results {
   }
 
   /// Markdown: a row for each workload; the backing directory as it is, the others as multiples of it.
-  var table: String {
+  func table(of workloads: [Workload]) -> String {
     var rows = [["workload"] + contestants, ["---"] + contestants.map { _ in "--:" }]
     for workload in workloads where values[workload.name] != nil {
       rows.append(
@@ -58,10 +58,12 @@ struct Results {
     guard let readme = text(path), let from = readme.range(of: begin), let to = readme.range(of: end) else {
       throw Problem("\(path) has no lines \(begin)and \(end), between which the table belongs")
     }
-    let section = "![The ratios as bars](Mount/speed.svg)\n\n\(machine). \(legend)\n\n\(table)\n"
+    let published = workloads.filter(\.isPublished)
+    let section =
+      "![The ratios as bars](Mount/speed.svg)\n\n\(machine). \(legend)\n\n\(table(of: published))\n"
     try write(readme[..<from.upperBound] + section + readme[to.lowerBound...], to: path)
     try write(
-      Picture(of: self, contestants: contestants, workloads: workloads).svg,
+      Picture(of: self, contestants: contestants, workloads: published).svg,
       to: repository + "/Mount/speed.svg")
     note("README.md and Mount/speed.svg are written.")
   }

@@ -32,6 +32,12 @@ struct Workload: Sendable {
   let name: String
   let unit: Unit
   let needs: Preparation
+  /// Whether README.md tells of it: one of each kind, the slowest included.
+  var isPublished: Bool {
+    let isVariant = [", 4 jobs", "listing of 2 000", "create many"].contains { name.contains($0) }
+    // Of programs that run twice the second run counts.
+    return !isVariant && !["find", "grep -r", "git status"].contains(name)
+  }
   /// Whether there is nothing to measure on the backing directory.
   var isAboutMounting = false
   /// Before it is mounted and after it is unmounted, on the backing tree.
