@@ -15,6 +15,11 @@ enum NameHash {
         offset += 8
       }
       var last: UInt64 = 0
+      if offset < bytes.count, bytes.count >= 8 {
+        // Some bytes once more, which is as good and takes no loop.
+        last = bytes.loadUnaligned(fromByteOffset: bytes.count - 8, as: UInt64.self)
+        offset = bytes.count
+      }
       while offset < bytes.count {
         last = last << 8 | UInt64(bytes[offset])
         offset += 1
