@@ -63,7 +63,10 @@ extension View {
           caller)
       }
       switch plan {
-      case .nothing: return
+      case .nothing:
+        // The kernel moves what it kept of the names nevertheless.
+        cached.forget([(oldParent, typedOld), (newParent, typed)])
+        return
       case .refuse(let error): throw error
       case .move(let from, let to, let exclusive):
         try move(from, to, exclusive || existing == nil && options.hidden == .deny ? .noReplace : [])
