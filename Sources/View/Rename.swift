@@ -107,7 +107,7 @@ extension View {
       if flags.contains(.exchange) {
         cached.forget([(oldParent, typedOld), (newParent, typed)])
       } else if let name = plan.newName, let movedIdentity {
-        noteNewName(typed, of: name, movedIdentity, in: newParent, newView)
+        noteNewName(typed, of: name, movedIdentity, source.facet, in: newParent, newView)
       }
       // The kernel may know a package's directory by its real name, which it does not know to be gone.
       if source.facet == .packageFile {
@@ -134,10 +134,12 @@ extension View {
 
   /// The kernel goes on with what it kept of the old name under the one that was typed, which must stand for that.
   private func noteNewName(
-    _ typed: Name, of realName: Name, _ identity: FileIdentity, in parent: NodeID, _ view: DirectoryView
+    _ typed: Name, of realName: Name, _ identity: FileIdentity, _ facet: Facet, in parent: NodeID,
+    _ view: DirectoryView
   ) {
     let resolved = CName(typed).withPointer { resolve($0, in: view.projection) }
-    if let resolved, resolved.child.realName == realName {
+    // A directory may have become a package by its new name, or the other way round.
+    if let resolved, resolved.child.realName == realName, resolved.facet == facet {
       nodes.renamed(identity, facet: resolved.facet, byRealName: typed == realName)
     } else {
       cached.forget([(parent, typed)])
