@@ -53,6 +53,8 @@ public final class NodeTable: Sendable {
     /// By what names the kernel may know it, this one included.
     let given: GivenNames
     let givenBefore: GivenNames
+    /// That of a file which is gone, and whose inode number this one got.
+    var gone: NodeID?
   }
 
   fileprivate struct Node {
@@ -127,9 +129,11 @@ public final class NodeTable: Sendable {
   ) -> Remembered {
     locked { state in
       let hash = NodeIndex.hash(identity, facet)
+      var gone: NodeID?
       if let found = state.find(identity, facet, hash: hash) {
         if state.nodes[Int(found)].type != type {
           state.detach(found, hash: hash)
+          gone = NodeID(found)
         } else if type == .directory, facet == .plain, state.hasMovedUnseen(found, to: UInt32(parent)) {
           state.supersede(found, hash: hash)
         } else {
@@ -143,7 +147,9 @@ public final class NodeTable: Sendable {
             given: state.nodes[Int(found)].given, givenBefore: others)
         }
       }
-      return state.add(identity, type, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
+      var new = state.add(identity, type, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
+      new.gone = gone
+      return new
     }
   }
 

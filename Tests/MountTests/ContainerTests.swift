@@ -81,7 +81,7 @@ import Testing
     let (view, container) = try cloudContainer()
     let size = status(view.at("com~example~app"))?.st_size ?? 0
     try put(String(repeating: "y", count: 100_000), at: "\(container)/Data/deep/more")
-    #expect((status(view.at("com~example~app"))?.st_size ?? 0) > size + 100_000)
+    #expect(eventually { (status(view.at("com~example~app"))?.st_size ?? 0) > size + 100_000 })
     #expect(view.shell("tar -xOf com~example~app ./Data/deep/more | wc -c").text == "100000")
     #expect(view.shell("rm -r Data Cache state.plist").status == 0)
     #expect(view.listing() == ["Documents"])

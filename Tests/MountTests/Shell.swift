@@ -63,7 +63,11 @@ enum Shell {
     for standard in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] {
       posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0)
     }
-    return spawn(["/bin/sh", "-c", script], with: [:], &actions) ?? -1
+    guard let child = spawn(["/bin/sh", "-c", script], with: [:], &actions) else {
+      // There is no number to give back: to signal -1 is to signal everybody.
+      fatalError("no program can be started: \(String(cString: strerror(errno)))")
+    }
+    return child
   }
 
   /// The exit status of what was started, or 128 and the number of the signal that ended it.
