@@ -33,7 +33,8 @@ final class MemoryReturn: Sendable {
         if hasEnded.load(ordering: .relaxed) { return }
         seen = forgotten.load(ordering: .relaxed)
         wake.wait(milliseconds: 500)
-      } while forgotten.load(ordering: .relaxed) != seen
+        // What woke this may have been the end, of which nobody tells twice.
+      } while hasEnded.load(ordering: .relaxed) || forgotten.load(ordering: .relaxed) != seen
       forgotten.store(0, ordering: .relaxed)
       view.nodes.shrink()
       malloc_trim(0)

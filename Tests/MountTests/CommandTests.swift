@@ -228,6 +228,16 @@ import Testing
     #expect(eventually { failure { kill(daemon, 0) } == .noSuchProcess })
   }
 
+  @Test func theDaemonEndsWithItsMountRightAfterManyFilesAreForgotten() throws {
+    let view = try view()
+    let daemon = try #require(view.daemon)
+    #expect(view.shell("mkdir many && (cd many && seq 5000 | xargs touch) && rm -r many").status == 0)
+    // In the last half second in which it waits for more, before it gives their memory back.
+    usleep(500_000)
+    view.unmount()
+    #expect(eventually { failure { kill(daemon, 0) } == .noSuchProcess })
+  }
+
   /// Swift's runtime must not be used by the thread that forked; no signal wakes it.
   @Test func theThreadThatForkedOnlySleeps() throws {
     let view = try view()
