@@ -225,11 +225,6 @@ public struct Projection: Sendable {
     }
   }
 
-  /// Lends the real name's bytes without copying them.
-  public func withRealName<R>(at slot: Slot, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
-    bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[range(slot)])) }
-  }
-
   /// Lends the display name's bytes without copying them.
   public func withDisplayName<R>(at slot: Slot, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
     let record = records[slot]

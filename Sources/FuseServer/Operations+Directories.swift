@@ -41,43 +41,6 @@ extension Operations {
         fuse_reply_buf(raw, buffer.assumingMemoryBound(to: CChar.self), used)
       } catch { request.fail(error) }
     }
-    table.readdirplus = { raw, id, size, offset, info in
-      let request = Request(raw: raw!)
-      guard let directory = Handle.object(info) as? OpenDirectory else {
-        return request.fail(.badFileDescriptor)
-      }
-      let view = request.view
-      let buffer = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 8)
-      defer { buffer.deallocate() }
-      var used = 0
-      var told: [(entry: Entry, name: CName)] = []
-      do throws(Errno) {
-        let lease = view.lease(of: directory)
-        // An entry takes several times the room that it takes in the backing directory.
-        try view.list(directory, from: Int64(offset), size: size / 4) { listed in
-          let length = UInt32(listed.name.count)
-          guard used + dfs_plus_size(length) <= size else { return false }
-          var parameters = fuse_entry_param()
-          if let entry = view.entry(of: listed, in: directory, lease: lease) {
-            parameters = request.parameters(entry)
-            told.append((entry, CName(listed.name)))
-          } else {
-            parameters.attr.st_ino = ino_t(listed.inode)
-            parameters.attr.st_mode = listed.type
-          }
-          used += dfs_add_entry_plus(raw, buffer + used, &parameters, listed.next, listed.name.baseAddress!, length)
-          return true
-        }
-        if fuse_reply_buf(raw, buffer.assumingMemoryBound(to: CChar.self), used) == -ENOENT {
-          // The kernel did not hear of them, so it will not forget them either.
-          for (entry, _) in told { view.forget(entry.id, count: 1) }
-        }
-        for (entry, name) in told { name.withPointer { view.settle(entry, id, $0) } }
-      } catch {
-        for (entry, _) in told { view.forget(entry.id, count: 1) }
-        request.fail(error)
-      }
-    }
     table.fsyncdir = { raw, id, _, _ in
       Request(raw: raw!).perform { (view) throws(Errno) in try view.synchronizeDirectory(id) }
     }

@@ -44,7 +44,7 @@ struct Request {
     return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
   }
 
-  func parameters(_ entry: Entry) -> fuse_entry_param {
+  private func parameters(_ entry: Entry) -> fuse_entry_param {
     var out = fuse_entry_param()
     out.ino = entry.id
     out.generation = entry.generation

@@ -9,15 +9,12 @@ public struct CName: Sendable {
     storage = ContiguousArray(UnsafeBufferPointer(start: pointer, count: strlen(pointer) + 1))
   }
 
-  public init(_ name: Name) { self = name.bytes.withUnsafeBufferPointer { CName($0) } }
-
-  /// A copy of bytes without a NUL.
-  public init(_ name: UnsafeBufferPointer<UInt8>) {
-    storage = ContiguousArray(unsafeUninitializedCapacity: name.count + 1) { buffer, count in
-      if let bytes = name.baseAddress { memcpy(buffer.baseAddress!, bytes, name.count) }
-      buffer[name.count] = 0
-      count = name.count + 1
-    }
+  public init(_ name: Name) {
+    var bytes = ContiguousArray<CChar>()
+    bytes.reserveCapacity(name.bytes.count + 1)
+    for byte in name.bytes { bytes.append(CChar(bitPattern: byte)) }
+    bytes.append(0)
+    storage = bytes
   }
 
   /// Without the NUL.

@@ -192,14 +192,6 @@ public final class NodeTable: Sendable {
     locked { $0.find(identity, facet, hash: NodeIndex.hash(identity, facet)).map(NodeID.init) }
   }
 
-  /// Whether the kernel knows a file by no other kind of name.
-  func isUnknown(_ identity: FileIdentity, exceptBy name: GivenNames) -> Bool {
-    locked { state in
-      guard let found = state.find(identity, .plain, hash: NodeIndex.hash(identity, .plain)) else { return true }
-      return state.nodes[Int(found)].given == name
-    }
-  }
-
   /// The node that is at a place.
   func node(at parent: NodeID, _ name: UnsafePointer<CChar>, facet: Facet) -> NodeID? {
     locked { state in

@@ -27,12 +27,10 @@ public final class OpenDirectory: Sendable {
   }
 }
 
-/// One entry of a listing, valid during the callback.
+/// One entry of a listing.
 public struct ListedEntry {
-  /// The name's bytes, without a terminating NUL.
+  /// The name's bytes, without a terminating NUL, valid during the callback.
   public let name: UnsafeBufferPointer<UInt8>
-  /// The same of its real name; nil for what is not looked up by that.
-  var realName: UnsafeBufferPointer<UInt8>?
   public let inode: UInt
   /// The type bits of a mode.
   public let type: mode_t
@@ -70,7 +68,7 @@ extension View {
       let inode =
         nodes.location(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
       let goOn = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
-        body(ListedEntry(name: $0, realName: nil, inode: inode, type: S_IFDIR, next: position + 1))
+        body(ListedEntry(name: $0, inode: inode, type: S_IFDIR, next: position + 1))
       }
       guard goOn else { return }
       position += 1
@@ -101,13 +99,8 @@ extension View {
       let facet = isFile ? Facet.packageFile : .plain
       let inode = inodeNumber(FileIdentity(device: rootDevice, inode: summary.inode), facet)
       let type = isFile ? S_IFREG : FileType(direntType: summary.entryType).modeBits
-      let goOn = projection.withDisplayName(at: slot) { name in
-        projection.withRealName(at: slot) {
-          // What a package measures takes a walk through it.
-          body(
-            ListedEntry(
-              name: name, realName: isFile ? nil : $0, inode: inode, type: type, next: Int64(slot) + 3))
-        }
+      let goOn = projection.withDisplayName(at: slot) {
+        body(ListedEntry(name: $0, inode: inode, type: type, next: Int64(slot) + 3))
       }
       if !goOn { return }
     }
@@ -115,28 +108,6 @@ extension View {
 }
 
 extension View {
-  /// What may be said of what is listed, taken before it is looked at.
-  public func lease(of open: OpenDirectory) -> CacheLease? {
-    (try? directory(open.node)).flatMap { cached.lease(open.node, $0) }
-  }
-
-  /// What an entry that is being listed stands for, one more time known to the kernel; nil for what is better asked for.
-  public func entry(of listed: borrowing ListedEntry, in open: OpenDirectory, lease: CacheLease?) -> Entry? {
-    // What is not kept would be asked for again.
-    guard let lease, let realName = listed.realName, let handle = try? directory(open.node) else { return nil }
-    let name = CName(realName)
-    guard let status = name.withPointer({ try? handle.status($0) }),
-      UInt(status.st_ino) == listed.inode || UInt64(status.st_dev) != rootDevice
-    else { return nil }
-    let byRealName = listed.name.elementsEqual(realName)
-    // What the kernel knows by its other name it would have to forget.
-    guard nodes.isUnknown(FileIdentity(status), exceptBy: byRealName ? .real : .display) else { return nil }
-    let isWatched = if case .view(let view) = open.content { view.isWatched } else { true }
-    let found = Found(
-      directory: handle, realName: name, status: status, facet: .plain, isNameKept: isWatched)
-    return entry(found, in: open.node, byRealName: byRealName, lease: lease)
-  }
-
   /// Makes what was changed in a directory last. (`fsync`)
   public func synchronizeDirectory(_ id: NodeID) throws(Errno) {
     let readable = try directory(id).directory.openForReading()
