@@ -116,7 +116,8 @@ extension View {
       guard let status = try? handle?.status(cName), let node = nodes.node(of: FileIdentity(status)),
         let location = nodes.location(of: node)
       else { return false }
-      if status.st_nlink > 1 || location.type == .directory { notices.expireAttributes(of: node) }
+      // Its content may have changed in the same moment.
+      notices.expireAttributes(of: node)
       return location.parent == id && location.isOf(status) && location.name.equals(cName)
     }
     if isKnown { return }
