@@ -161,7 +161,7 @@ public final class ChangeWatch: Sendable {
   /// others what it did.
   ///
   /// A change of the same kind that somebody else makes to the same name just before is taken for it. That loses nothing:
-  /// what is told was looked at afterwards.
+  /// what is told was looked at afterwards, and of a change that failed the others are told what was taken for it.
   public func unheard<R: ~Copyable>(_ echoes: [Echo], _ body: () throws(Errno) -> R) throws(Errno) -> R {
     let serials = watches.withLock { watches in
       for echo in echoes {
@@ -179,7 +179,18 @@ public final class ChangeWatch: Sendable {
       }
       return result
     } catch {
-      watches.withLock { $0.echoes.removeAll { serials.contains($0.serial) } }
+      let mistaken = watches.withLock { watches in
+        let left = Set(watches.echoes.map(\.serial))
+        watches.echoes.removeAll { serials.contains($0.serial) }
+        return zip(serials, echoes).filter { !left.contains($0.0) }.map { _, echo in
+          (echo, (watches.handlers[echo.number] ?? []).filter { !$0.hearsEchoes }.map(\.call))
+        }
+      }
+      for (echo, handlers) in mistaken {
+        echo.name.withUnsafeBufferPointer { name in
+          for handler in handlers { handler(Self.change(echo.kind.rawValue, name.baseAddress!)) }
+        }
+      }
       throw error
     }
   }

@@ -53,4 +53,19 @@ private struct Heard {
     try directory.makeDirectory("name", mode: 0o700)
     #expect(heard.names().others == ["name"])
   }
+
+  @Test func whatSomebodyElseDidFirstIsToldWhenTheChangeFails() throws {
+    let temporary = try TemporaryDirectory()
+    let directory = temporary.directory
+    let heard = try Heard(directory)
+    #expect(throws: Errno.fileExists) {
+      try heard.watch.unheard([.init(.made, "name", in: heard.key)]) { () throws(Errno) in
+        // Somebody else, as far as the watch can tell.
+        try directory.makeDirectory("name", mode: 0o700)
+        heard.watch.drain()
+        try directory.makeDirectory("name", mode: 0o700)
+      }
+    }
+    #expect(heard.names() == (["name"], ["name"]))
+  }
 }
