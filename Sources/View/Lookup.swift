@@ -92,9 +92,10 @@ extension View {
     return location
   }
 
-  /// What is gone from the view is gone for the kernel too: a new file with its inode number is another node.
+  /// What is gone from the view is gone for the kernel too: a new file with its inode number is another node. That may be
+  /// known by now, under another name or the same.
   public func forgetVanished(_ item: ListedItem) {
-    for identity in location(of: item) == nil ? [Self.nothing] : [item.identity, Self.nothing] {
+    for identity in isGone(item) ? [item.identity, Self.nothing] : [Self.nothing] {
       _ = CName(item.realName).withPointer {
         nodes.removed(identity, facet: item.facet, from: item.directory, name: $0, isLast: true)
       }

@@ -196,8 +196,7 @@ public final class NodeTable: Sendable {
   func node(at parent: NodeID, _ name: UnsafePointer<CChar>, facet: Facet) -> NodeID? {
     locked { state in
       state.places.find(hash: NodeIndex.hash(parent: UInt32(parent), name)) {
-        let node = state.nodes[Int($0)]
-        return NodeID(node.parent) == parent && node.facet == facet && strcmp(node.name!, name) == 0
+        state.nodes[Int($0)].facet == facet && state.isPlaced($0, parent: UInt32(parent), name)
       }.map(NodeID.init)
     }
   }
@@ -280,15 +279,14 @@ public final class NodeTable: Sendable {
     locked { state in
       let hash = NodeIndex.hash(identity, facet)
       guard let found = state.find(identity, facet, hash: hash), found != 1 else { return [] }
-      if isLast {
+      // Who was looked up somewhere else since is there: the file's inode number may be another one's by now.
+      if isLast, state.isPlaced(found, parent: UInt32(parent), name) {
         state.detach(found, hash: hash)
         return state.nodes[Int(found)].given
       }
       state.dropOtherPlace(found, parent: UInt32(parent), name: name)
       let node = state.nodes[Int(found)]
-      if NodeID(node.parent) == parent, let current = node.name, strcmp(current, name) == 0,
-        let next = state.otherPlaces[found]?.last
-      {
+      if state.isPlaced(found, parent: UInt32(parent), name), let next = state.otherPlaces[found]?.last {
         next.name.withPointer { name in
           state.setPlace(found, parent: next.parent, name: name)
           state.dropOtherPlace(found, parent: next.parent, name: name)
@@ -359,10 +357,15 @@ extension NodeTable.State {
     return slot != 1 && old != parent && !nodes[Int(old)].isIndexed
   }
 
+  func isPlaced(_ slot: UInt32, parent: UInt32, _ name: UnsafePointer<CChar>) -> Bool {
+    let node = nodes[Int(slot)]
+    return node.parent == parent && node.name.map { strcmp($0, name) == 0 } ?? false
+  }
+
   /// The latest place counts; an earlier one is kept for when the latest goes away, if both may be links.
   mutating func place(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
     let node = nodes[Int(slot)]
-    guard let current = node.name, node.parent != parent || strcmp(current, name) != 0 else { return }
+    guard let current = node.name, !isPlaced(slot, parent: parent, name) else { return }
     if otherPlaces[slot]?.count ?? 0 < 8 {
       // A remembered place holds on to its directory like the current one.
       nodes[Int(node.parent)].children += 1

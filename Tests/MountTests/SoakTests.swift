@@ -58,15 +58,34 @@ import Testing
         }
         guard here.isRegular, let real = attribute("user.displayfs.realpath", of: path) else { continue }
         let there = status(real)
-        if there?.st_ino != here.st_ino || there?.st_size != here.st_size || there?.st_mode != here.st_mode
-          || there?.st_mtim.tv_nsec != here.st_mtim.tv_nsec || contents(path) != contents(real)
-        {
-          Issue.record("\(when): \(path) is not as \(real)")
+        let sameContents = contents(path) == contents(real)
+        if there.map(Facts.init) != Facts(here) || !sameContents {
+          Issue.record(
+            """
+            \(when): \(path) is not as \(real): \(Facts(here)), \(there.map { "\(Facts($0))" } ?? "nothing"), \
+            contents are \(sameContents ? "" : "not ")the same
+            \(Displayfs.run(["explain", path]).text)
+            """)
           isRight = false
         }
       }
     }
     return isRight
+  }
+
+  /// What is compared of a file.
+  private struct Facts: Equatable {
+    let inode: UInt64
+    let size: Int
+    let mode: UInt32
+    let modified: Int
+
+    init(_ status: stat) {
+      inode = UInt64(status.st_ino)
+      size = Int(status.st_size)
+      mode = status.st_mode
+      modified = status.st_mtim.tv_nsec
+    }
   }
 
   /// Half a second of random changes, or of looking. Only errors that a race with others explains are passed over.
