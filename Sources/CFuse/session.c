@@ -64,13 +64,15 @@ int dfs_notify_epoch(struct fuse_session *session) {
   return write(fuse_session_fd(session), &notice, sizeof notice) == sizeof notice ? 0 : errno;
 }
 
-int dfs_notify_expired(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length) {
+int dfs_notify_entry(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length,
+                     int is_invalid) {
   enum { EXPIRE_ONLY = 1 };
   struct {
     struct fuse_out_header header;
     uint64_t directory;
     uint32_t length, flags;
-  } notice = {{.error = FUSE_NOTIFY_INVAL_ENTRY}, directory, length, EXPIRE_ONLY};
+  } notice = {{.error = FUSE_NOTIFY_INVAL_ENTRY}, directory, length,
+              is_invalid ? 0 : EXPIRE_ONLY};
   struct iovec pieces[] = {{&notice, sizeof notice}, {(void *)name, length + 1}};
   notice.header.len = (uint32_t)(sizeof notice + length + 1);
   return writev(fuse_session_fd(session), pieces, 2) == (ssize_t)notice.header.len ? 0 : errno;

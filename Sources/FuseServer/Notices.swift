@@ -7,11 +7,19 @@ import View
 
 /// Tells the kernel what it must not answer from its own caches any more.
 ///
-/// The kernel holds a directory's lock while it waits for a request, and takes it to forget a name there: a thread of its
-/// own does that, after the request is answered.
+/// The kernel holds a directory's lock while it looks a name up there that it does not know, and takes it to forget a name:
+/// a thread of its own does that, after the request is answered. Of a name that it knows and asks for again it holds no
+/// lock: what it is answered may come after a notice that the name has expired, and would be believed, but not after one
+/// that the name is not valid.
 final class Notices: CacheNotices, @unchecked Sendable {
+  private enum Notice {
+    case expired(Name, in: NodeID)
+    case invalid(Name, in: NodeID)
+    case attributes(of: NodeID, in: NodeID)
+  }
+
   private struct State {
-    var names: [(parent: NodeID, name: Name)] = []
+    var notices: [Notice] = []
     var hasEnded = false
   }
 
@@ -27,17 +35,28 @@ final class Notices: CacheNotices, @unchecked Sendable {
     tellsOfAllNames = dfs_notify_epoch(session) == 0
   }
 
-  func expire(_ name: Name, in directory: NodeID) {
+  func expire(_ name: Name, in directory: NodeID) { add(.expired(name, in: directory)) }
+
+  func invalidate(_ name: Name, in directory: NodeID) { add(.invalid(name, in: directory)) }
+
+  func expireAttributes(of node: NodeID, in directory: NodeID?) {
+    if expireNow(node) || directory == nil { return }
+    // Whoever looks it up has the directory locked until the kernel knows it.
+    add(.attributes(of: node, in: directory!))
+  }
+
+  private func add(_ notice: Notice) {
     let isFirst = state.withLock { state in
-      state.names.append((directory, name))
-      return state.names.count == 1
+      state.notices.append(notice)
+      return state.notices.count == 1
     }
     if isFirst { wake.post() }
   }
 
-  func expireAttributes(of node: NodeID) {
-    // A node that the kernel does not know needs no notice. From -1 on is nothing of its content.
-    _ = fuse_lowlevel_notify_inval_inode(session, node, -1, 0)
+  /// - Returns: false when the kernel does not know the node.
+  private func expireNow(_ node: NodeID) -> Bool {
+    // From -1 on is nothing of its content.
+    fuse_lowlevel_notify_inval_inode(session, node, -1, 0) != -ENOENT
   }
 
   /// The kernel takes mounts away from names that it looks up anew after this, so it is not done where something is mounted
@@ -47,9 +66,13 @@ final class Notices: CacheNotices, @unchecked Sendable {
   }
 
   /// Has a name asked for again, at once. Waits for whoever works in that directory.
-  func expireNow(_ name: Name, in directory: NodeID) {
+  func expireNow(_ name: Name, in directory: NodeID) { notify(name, in: directory, isInvalid: false) }
+
+  private func notify(_ name: Name, in directory: NodeID, isInvalid: Bool) {
     // Not knowing the name is as good as forgetting it.
-    name.bytes.withCName { _ = dfs_notify_expired(session, directory, $0, UInt32(name.bytes.count)) }
+    name.bytes.withCName {
+      _ = dfs_notify_entry(session, directory, $0, UInt32(name.bytes.count), isInvalid ? 1 : 0)
+    }
   }
 
   func end() {
@@ -61,12 +84,21 @@ final class Notices: CacheNotices, @unchecked Sendable {
   func run() {
     while true {
       wake.wait()
-      let (names, hasEnded) = state.withLock { state in
-        defer { state.names = [] }
-        return (state.names, state.hasEnded)
+      let (notices, hasEnded) = state.withLock { state in
+        defer { state.notices = [] }
+        return (state.notices, state.hasEnded)
       }
       if hasEnded { return }
-      for (parent, name) in names { expireNow(name, in: parent) }
+      for notice in notices {
+        switch notice {
+        case .expired(let name, let directory): expireNow(name, in: directory)
+        case .invalid(let name, let directory): notify(name, in: directory, isInvalid: true)
+        case .attributes(let node, let directory):
+          // No file has this name. It waits for the lock.
+          expireNow(".", in: directory)
+          _ = expireNow(node)
+        }
+      }
     }
   }
 }

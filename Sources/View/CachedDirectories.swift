@@ -9,8 +9,14 @@ public protocol CacheNotices: Sendable {
   /// A name in a directory must be asked for again. Soon: the kernel may have the directory locked for a request that is
   /// being served.
   func expire(_ name: Name, in directory: NodeID)
-  /// A node's attributes must be asked for again; done when this returns.
-  func expireAttributes(of node: NodeID)
+  /// A name in a directory stands for something else now, or for nothing. Soon, like that; but what the kernel is being told
+  /// of the name meanwhile does not make it believed again.
+  func invalidate(_ name: Name, in directory: NodeID)
+  /// A node's attributes must be asked for again; done when this returns. Soon, if the kernel is only about to know the
+  /// node.
+  ///
+  /// - Parameter directory: where it is being looked up, if it is; nil when the kernel knows it.
+  func expireAttributes(of node: NodeID, in directory: NodeID?)
   /// Every name must be asked for again; done when this returns. False where that cannot be had.
   func expireAllNames() -> Bool
   /// Whether this kernel lets that be had. (Linux 6.16)

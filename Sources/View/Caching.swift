@@ -39,7 +39,7 @@ extension View {
   /// What the kernel was told of a name, which it may keep, was true when it was looked at. It may be outdated by now.
   public func settle(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     if let lease = entry.nameLease { settle(lease, parent, name) }
-    if let lease = entry.attributesLease { settle(lease, of: entry.id) }
+    if let lease = entry.attributesLease { settle(lease, of: entry.id, in: parent) }
   }
 
   private func settle(_ lease: CacheLease, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
@@ -47,8 +47,10 @@ extension View {
   }
 
   /// The same of a node's attributes.
-  public func settle(_ lease: CacheLease, of node: NodeID) {
-    if lease.isBroken { cached.notices?.expireAttributes(of: node) }
+  ///
+  /// - Parameter parent: where it was looked up, if it was.
+  public func settle(_ lease: CacheLease, of node: NodeID, in parent: NodeID? = nil) {
+    if lease.isBroken { cached.notices?.expireAttributes(of: node, in: parent) }
   }
 
   // MARK: After changes through the mount
@@ -93,7 +95,7 @@ extension View {
         expireEverything(in: [directory.node], notices)
         continue
       }
-      if news.isItselfChanged { notices.expireAttributes(of: directory.node) }
+      if news.isItselfChanged { expireAttributes(of: directory.node, notices) }
       let handle = try? self.directory(directory.node)
       for name in news.aliased {
         notices.expire(name, in: directory.node)
@@ -108,23 +110,26 @@ extension View {
     if !surplus.isEmpty { expireEverything(in: surplus, notices) }
   }
 
+  /// Something was done to a name in a directory.
   private func expire(
     _ name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ notices: any CacheNotices
   ) {
+    guard let handle else { return notices.expire(name, in: id) }
     let isKnown = CName(name).withPointer { cName -> Bool in
-      // What was made through the mount is where the kernel knows it to be.
-      guard let status = try? handle?.status(cName), let node = nodes.node(of: FileIdentity(status)),
+      guard let status = try? handle.status(cName), let node = nodes.node(of: FileIdentity(status)),
         let location = nodes.location(of: node)
       else { return false }
       // Its content may have changed in the same moment.
-      notices.expireAttributes(of: node)
+      notices.expireAttributes(of: node, in: id)
+      // What was made through the mount by this name is where the kernel knows it to be.
       return location.parent == id && location.isOf(status) && location.name.equals(cName)
+        && location.wasGivenByRealName
     }
     if isKnown { return }
-    notices.expire(name, in: id)
+    notices.invalidate(name, in: id)
     for facet in [Facet.plain, .packageFile] {
       guard let node = CName(name).withPointer({ nodes.node(at: id, $0, facet: facet) }) else { continue }
-      notices.expireAttributes(of: node)
+      notices.expireAttributes(of: node, in: id)
     }
   }
 
@@ -136,17 +141,23 @@ extension View {
     }
     for facet in [Facet.plain, .packageFile] {
       guard let node = nodes.node(of: FileIdentity(status), facet: facet) else { continue }
-      notices.expireAttributes(of: node)
+      notices.expireAttributes(of: node, in: id)
     }
     // A directory's attributes may say that it is a package.
     if FileType(mode: status.st_mode) == .directory { notices.expire(name, in: id) }
   }
 
+  private func expireAttributes(of directory: NodeID, _ notices: any CacheNotices) {
+    notices.expireAttributes(of: directory, in: nodes.location(of: directory)?.parent)
+  }
+
+  /// Among the names are display names, and some that stand for nothing.
   private func expireEverything(in directories: Set<NodeID>, _ notices: any CacheNotices) {
-    for id in directories { notices.expireAttributes(of: id) }
+    let areNamesExpired = notices.expireAllNames()
+    for id in directories { expireAttributes(of: id, notices) }
     for (node, location) in nodes.located(in: directories) {
-      notices.expireAttributes(of: node)
-      notices.expire(location.name.name, in: location.parent)
+      notices.expireAttributes(of: node, in: location.parent)
+      if !areNamesExpired { notices.expire(location.name.name, in: location.parent) }
     }
   }
 
@@ -156,7 +167,8 @@ extension View {
     func expire(_ item: ListedItem) { notices.expire(item.name, in: item.directory) }
     for change in changes {
       switch change {
-      case .appeared(let item), .vanished(let item): expire(item)
+      case .appeared(let item): expire(item)
+      case .vanished(let item): notices.invalidate(item.name, in: item.directory)
       case .renamed(let old, let new):
         expire(old)
         expire(new)

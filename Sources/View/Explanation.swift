@@ -37,13 +37,14 @@ public struct Explanation: Sendable {
 extension View {
   /// What the view makes of a node.
   public func explain(_ id: NodeID) throws(Errno) -> Explanation {
-    guard id != NodeTable.root, let location = nodes.location(of: id) else {
+    guard id != NodeTable.root else {
       let path = try realPath(of: rootHandle)
       let name = Name(path.split(separator: 0x2f).last ?? [0x2f])
       return Explanation(
         realName: name, realPath: path, displayName: name, kind: "directory", isHidden: false,
         reason: "It is the root of the view.")
     }
+    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
     let handle = try directory(location.parent)
     let realName = location.name.name
     let path = try realPath(of: handle)

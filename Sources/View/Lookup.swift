@@ -152,7 +152,7 @@ extension View {
       nodes.remember(
         FileIdentity(found.status), type, facet: found.facet, parent: parent, name: $0, byRealName: byRealName)
     }
-    if let gone = node.gone { cached.notices?.expireAttributes(of: gone) }
+    if let gone = node.gone { cached.notices?.expireAttributes(of: gone, in: nil) }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
     }

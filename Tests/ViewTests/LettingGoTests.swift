@@ -18,7 +18,8 @@ import Testing
       names.withLock { $0.append(name) }
       hasExpired.signal()
     }
-    func expireAttributes(of node: NodeID) {}
+    func invalidate(_ name: Name, in directory: NodeID) { expire(name, in: directory) }
+    func expireAttributes(of node: NodeID, in directory: NodeID?) {}
     func expireAllNames() -> Bool { false }
     var tellsOfAllNames: Bool { false }
   }

@@ -16,10 +16,10 @@ int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clo
 // Tells the kernel that every name it keeps must be asked for again (FUSE_NOTIFY_INC_EPOCH, Linux 6.16). 0, or an errno:
 // EINVAL where it does not know that.
 int dfs_notify_epoch(struct fuse_session *session);
-// Tells the kernel that a name must be asked for again (FUSE_NOTIFY_INVAL_ENTRY with FUSE_EXPIRE_ONLY; before Linux 6.2
-// the kernel forgets the name itself). Waits while somebody works in that directory. 0, or an errno: ENOENT when the kernel
-// does not know it.
-int dfs_notify_expired(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length);
+// Tells the kernel that a name must be asked for again, or that it is not valid (FUSE_NOTIFY_INVAL_ENTRY with
+// FUSE_EXPIRE_ONLY or without; before Linux 6.2 both are the same). Waits while somebody works in that directory. 0, or an
+// errno: ENOENT when the kernel does not know it.
+int dfs_notify_entry(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length, int is_invalid);
 // How many requests of a kind (enum fuse_opcode of linux/fuse.h) have come since the session began.
 enum { DFS_OPCODES = 64 };
 uint64_t dfs_request_count(unsigned opcode);
