@@ -2,14 +2,14 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// Tells which entries of watched directories may have changed. (`inotify`)
+/// Tells which entries of watched directories may have changed: with fanotify where it can be had, else with inotify.
 ///
 /// The kernel queues an event before the call that caused it returns, so whoever drains the queue first and then looks
 /// at what it remembers of a directory never sees an outdated state.
 public final class ChangeWatch: Sendable {
   /// One watch. The kernel gives a directory that is watched again the same number, so a serial tells them apart.
   public struct Key: Sendable {
-    fileprivate let number: CInt
+    fileprivate let watched: Watched
     fileprivate let serial: UInt64
   }
 
@@ -39,32 +39,41 @@ public final class ChangeWatch: Sendable {
 
   private typealias Handler = @Sendable (Change) -> Void
 
+  /// A directory that is watched.
+  fileprivate struct Watched: Hashable {
+    let isFallback: Bool
+    let number: ChangeEvent.Number
+  }
+
   private struct Watches {
     /// Several owners may watch one directory, for which the kernel has one number.
-    var handlers: [CInt: [(serial: UInt64, call: Handler, hearsEchoes: Bool)]] = [:]
+    var handlers: [Watched: [(serial: UInt64, call: Handler, hearsEchoes: Bool)]] = [:]
     var serial: UInt64 = 0
     var echoes: [(serial: UInt64, echo: Echo, state: EchoState)] = []
   }
 
   /// The event that a change of one's own is about to cause.
   public struct Echo: Sendable {
-    public enum Kind: UInt32, Sendable {
-      // IN_MOVED_FROM, IN_MOVED_TO, IN_CREATE, IN_DELETE
-      case movedAway = 0x40, movedHere = 0x80, made = 0x100, removed = 0x200
-    }
-    fileprivate let number: CInt
-    fileprivate let kind: Kind
+    public enum Kind: Sendable { case movedAway, movedHere, made, removed }
+
+    fileprivate let watched: Watched
+    fileprivate let kind: ChangeEvent.Mask
     fileprivate let name: ContiguousArray<CChar>
 
     public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Key) {
-      number = directory.number
-      self.kind = kind
+      watched = directory.watched
+      self.kind =
+        switch kind {
+        case .movedAway: .movedAway
+        case .movedHere: .movedHere
+        case .made: .made
+        case .removed: .removed
+        }
       self.name = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
     }
 
-    fileprivate func matches(_ number: CInt, _ mask: UInt32, _ name: UnsafePointer<CChar>) -> Bool {
-      number == self.number && mask & kind.rawValue != 0
-        && self.name.withUnsafeBufferPointer { strcmp($0.baseAddress!, name) == 0 }
+    fileprivate func isNamed(_ name: UnsafePointer<CChar>, in watched: Watched) -> Bool {
+      self.watched == watched && self.name.withUnsafeBufferPointer { strcmp($0.baseAddress!, name) == 0 }
     }
   }
 
@@ -77,18 +86,32 @@ public final class ChangeWatch: Sendable {
     case due
   }
 
-  private let descriptor: Descriptor
+  private let source: any ChangeSource
+  /// For directories that the other does not take, once there is one.
+  private let fallback = Guarded<InotifySource?>(nil)
   /// Readable when whoever waits shall stop waiting. (`eventfd`)
   private let waker: Descriptor
   private let watches = Guarded(Watches())
+  /// Held while a watch begins or ends: the kernel has one for all owners of a directory.
+  private let marking = RecursionFreeLock()
   /// Held while events are delivered, so that whoever drains after another waits until those are.
   private let delivery = RecursionFreeLock()
 
+  /// - Parameters:
+  ///   - root: a directory of the file system that is watched most.
+  ///   - tellsWho: whether fanotify may be used.
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
-  public init() throws(Errno) {
-    descriptor = Descriptor(adopting: try systemCall { inotify_init1(CInt(IN_NONBLOCK | IN_CLOEXEC)) })
+  public init(root: Directory, tellsWho: Bool = true) throws(Errno) {
     waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
+    if tellsWho, let source = try? FanotifySource(root: root) {
+      self.source = source
+    } else {
+      source = try InotifySource()
+    }
   }
+
+  /// Whether it is known which changes are one's own, and directories can be watched without limit. (fanotify)
+  public var tellsWho: Bool { source.tellsWho }
 
   /// What a user may have: `max_user_watches`, `max_user_instances`; nil where the kernel has no inotify.
   /// (`/proc/sys/fs/inotify`)
@@ -100,13 +123,12 @@ public final class ChangeWatch: Sendable {
 
   /// Waits until the kernel has queued an event or somebody calls `wake`. (`poll`)
   public func wait() {
-    var waiting = [
-      pollfd(fd: descriptor.rawValue, events: Int16(POLLIN), revents: 0),
-      pollfd(fd: waker.rawValue, events: Int16(POLLIN), revents: 0),
-    ]
-    poll(&waiting, 2, -1)
+    var waiting = [source.queue, fallback.withLock { $0?.queue } ?? -1, waker.rawValue].map {
+      pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+    }
+    poll(&waiting, 3, -1)
     var count: UInt64 = 0
-    if waiting[1].revents != 0 { _ = read(waker.rawValue, &count, 8) }
+    if waiting[2].revents != 0 { _ = read(waker.rawValue, &count, 8) }
   }
 
   /// Ends the wait that is under way, or the next one.
@@ -115,54 +137,66 @@ public final class ChangeWatch: Sendable {
     _ = write(waker.rawValue, &one, 8)
   }
 
-  /// Watches a directory until `stop`.
+  /// Watches a directory until `stop`: of what changes from when this returns on the handler is told.
   ///
   /// - Parameter hearsEchoes: whether the handler is told of `unheard` changes too.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
     _ directory: Directory, hearsEchoes: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
   ) throws(Errno) -> Key {
-    let mask = UInt32(
-      IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB
-        | IN_ONLYDIR)
-    // The lock is held over the call: an event for the new key must find its handler.
-    let result: Result<Key, Errno> = watches.withLock { watches in
-      do throws(Errno) {
-        let number = try systemCall {
-          inotify_add_watch(descriptor.rawValue, "/proc/self/fd/\(directory.descriptor)", mask)
-        }
-        watches.serial += 1
-        watches.handlers[number, default: []].append((watches.serial, handler, hearsEchoes))
-        return .success(Key(number: number, serial: watches.serial))
-      } catch {
-        return .failure(error)
-      }
+    marking.lock()
+    defer { marking.unlock() }
+    let watched = try add(directory)
+    return watches.withLock { watches in
+      watches.serial += 1
+      watches.handlers[watched, default: []].append((watches.serial, handler, hearsEchoes))
+      return Key(watched: watched, serial: watches.serial)
     }
-    return try result.get()
+  }
+
+  private func add(_ directory: Directory) throws(Errno) -> Watched {
+    do throws(Errno) {
+      return Watched(isFallback: false, number: try source.add(directory))
+    } catch {
+      guard source.tellsWho else { throw error }
+      // Another file system is mounted there.
+      let (inotify, isNew) = try fallback.withLock { (fallback) throws(Errno) -> (InotifySource, Bool) in
+        if let fallback { return (fallback, false) }
+        let new = try InotifySource()
+        fallback = new
+        return (new, true)
+      }
+      // Whoever waits is to wait for its events too.
+      if isNew { wake() }
+      return Watched(isFallback: true, number: try inotify.add(directory))
+    }
   }
 
   public func stop(_ key: Key) {
-    // What the handler holds on to is let go after the lock is.
-    let stopped = watches.withLock { watches -> [Handler] in
-      guard let handlers = watches.handlers[key.number] else { return [] }
+    // What the handlers hold on to is let go after the lock is.
+    _ = remove(key)
+  }
+
+  private func remove(_ key: Key) -> [Handler] {
+    marking.lock()
+    defer { marking.unlock() }
+    let (stopped, isLast) = watches.withLock { watches -> ([Handler], Bool) in
+      guard let handlers = watches.handlers[key.watched] else { return ([], false) }
       let rest = handlers.filter { $0.serial != key.serial }
-      if rest.isEmpty {
-        watches.handlers[key.number] = nil
-        inotify_rm_watch(descriptor.rawValue, key.number)
-      } else {
-        watches.handlers[key.number] = rest
-      }
-      return handlers.map(\.call)
+      watches.handlers[key.watched] = rest.isEmpty ? nil : rest
+      return (handlers.map(\.call), rest.isEmpty)
     }
-    _ = stopped
+    if isLast {
+      let source: (any ChangeSource)? = key.watched.isFallback ? fallback.withLock { $0 } : source
+      source?.remove(key.watched.number)
+    }
+    return stopped
   }
 
   /// Runs a change of watched directories, of which only those hear who want to hear echoes: whoever makes it tells all
-  /// others what it did.
-  ///
-  /// A change of the same kind that somebody else makes to the same name just before is taken for it. That loses nothing:
-  /// what is told was looked at afterwards, and of a change that failed the others are told what was taken for it.
+  /// others what it did. Where it is not known who causes an event, everybody hears of it.
   public func unheard<R: ~Copyable>(_ echoes: [Echo], _ body: () throws(Errno) -> R) throws(Errno) -> R {
+    guard tellsWho else { return try body() }
     let serials = watches.withLock { watches in
       for echo in echoes {
         watches.serial += 1
@@ -170,29 +204,15 @@ public final class ChangeWatch: Sendable {
       }
       return watches.serial - UInt64(echoes.count) + 1...watches.serial
     }
-    do throws(Errno) {
-      let result = try body()
+    // Even when it fails it may have done something.
+    defer {
       watches.withLock { watches in
         for index in watches.echoes.indices where serials.contains(watches.echoes[index].serial) {
           watches.echoes[index].state = .queued
         }
       }
-      return result
-    } catch {
-      let mistaken = watches.withLock { watches in
-        let left = Set(watches.echoes.map(\.serial))
-        watches.echoes.removeAll { serials.contains($0.serial) }
-        return zip(serials, echoes).filter { !left.contains($0.0) }.map { _, echo in
-          (echo, (watches.handlers[echo.number] ?? []).filter { !$0.hearsEchoes }.map(\.call))
-        }
-      }
-      for (echo, handlers) in mistaken {
-        echo.name.withUnsafeBufferPointer { name in
-          for handler in handlers { handler(Self.change(echo.kind.rawValue, name.baseAddress!)) }
-        }
-      }
-      throw error
     }
+    return try body()
   }
 
   /// Delivers all events that the kernel has queued until now. One system call when there are none.
@@ -207,67 +227,61 @@ public final class ChangeWatch: Sendable {
       }
       return !watches.echoes.isEmpty
     }
+    source.read { deliver($0, isFallback: false) }
+    if let inotify = fallback.withLock({ $0 }) { inotify.read { deliver($0, isFallback: true) } }
     // Those that have not come do not come: nothing changed, or the watch is a new one.
-    defer { if awaitsEchoes { watches.withLock { $0.echoes.removeAll { $0.state == .due } } } }
-    withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
-      while true {
-        let count = read(descriptor.rawValue, buffer.baseAddress!, buffer.count)
-        if count <= 0 { return }
-        deliver(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+    if awaitsEchoes { watches.withLock { $0.echoes.removeAll { $0.state == .due } } }
+  }
+
+  private func deliver(_ event: ChangeEvent, isFallback: Bool) {
+    let watched = Watched(isFallback: isFallback, number: event.number)
+    switch event.kind {
+    case .overflow: for handler in handlers(of: nil) { handler(.everything) }
+    // Either the directory is gone, or a watch was stopped: then nobody is left to tell, or a new watch on the same
+    // directory has a number of its own.
+    case .end: for handler in handlers(of: watched, forgetting: true) { handler(.everything) }
+    case .change:
+      guard let name = event.name else {
+        if event.mask.contains(.attributes) { for handler in handlers(of: watched) { handler(.itself) } }
+        return
+      }
+      if !event.mask.isDisjoint(with: .names) {
+        let change = Change.entry(name, wasMoved: !event.mask.isDisjoint(with: .moved))
+        for handler in handlers(of: watched, event, name) { handler(change) }
+      }
+      if event.mask.contains(.written) {
+        for handler in handlers(of: watched) { handler(.content(name)) }
+      } else if event.mask.contains(.modified) {
+        for handler in handlers(of: watched) { handler(.modification(name)) }
+      }
+      if event.mask.contains(.attributes) {
+        for handler in handlers(of: watched) { handler(.attributes(name)) }
       }
     }
   }
 
-  private func deliver(_ events: UnsafeRawBufferPointer) {
-    var offset = 0
-    while offset < events.count {
-      // struct inotify_event: s32 wd, u32 mask, u32 cookie, u32 length, name.
-      let event = events.baseAddress! + offset
-      let number = event.load(as: CInt.self)
-      let mask = event.load(fromByteOffset: 4, as: UInt32.self)
-      let length = Int(event.load(fromByteOffset: 12, as: UInt32.self))
-      offset += 16 + length
-      if mask & UInt32(IN_Q_OVERFLOW) != 0 {
-        for handler in handlers(of: nil) { handler(.everything) }
-      } else if mask & UInt32(IN_IGNORED) != 0 {
-        // Either the directory is gone, or a watch was stopped: then nobody is left to tell, or a new watch on the same
-        // directory has a number of its own.
-        for handler in handlers(of: number, forgetting: true) { handler(.everything) }
-      } else if length > 0 {
-        let name = (event + 16).assumingMemoryBound(to: CChar.self)
-        let change = Self.change(mask, name)
-        for handler in handlers(of: number, mask, name) { handler(change) }
-      } else if mask & UInt32(IN_ATTRIB) != 0 {
-        for handler in handlers(of: number) { handler(.itself) }
-      }
-    }
-  }
-
-  private static func change(_ mask: UInt32, _ name: UnsafePointer<CChar>) -> Change {
-    if mask & UInt32(IN_CLOSE_WRITE) != 0 { return .content(name) }
-    if mask & UInt32(IN_ATTRIB) != 0 { return .attributes(name) }
-    if mask & UInt32(IN_MODIFY) != 0 { return .modification(name) }
-    return .entry(name, wasMoved: mask & UInt32(IN_MOVED_FROM | IN_MOVED_TO) != 0)
-  }
-
-  /// Those who are to hear of an event.
-  private func handlers(of number: CInt, _ mask: UInt32, _ name: UnsafePointer<CChar>) -> [Handler] {
+  /// Those who are to hear of an event about names.
+  private func handlers(of watched: Watched, _ event: ChangeEvent, _ name: UnsafePointer<CChar>) -> [Handler] {
     watches.withLock { watches in
-      let handlers = watches.handlers[number] ?? []
-      guard let echo = watches.echoes.firstIndex(where: { $0.echo.matches(number, mask, name) }) else {
-        return handlers.map(\.call)
+      let handlers = watches.handlers[watched] ?? []
+      guard event.isOwn else { return handlers.map(\.call) }
+      // Events of one name may come as one.
+      var unknown = event.mask.intersection(.names)
+      watches.echoes.removeAll { _, echo, _ in
+        guard unknown.contains(echo.kind), echo.isNamed(name, in: watched) else { return false }
+        unknown.subtract(echo.kind)
+        return true
       }
-      watches.echoes.remove(at: echo)
-      return handlers.filter(\.hearsEchoes).map(\.call)
+      return (unknown.isEmpty ? handlers.filter(\.hearsEchoes) : handlers).map(\.call)
     }
   }
 
   /// The handlers of one directory, or of all.
-  private func handlers(of number: CInt?, forgetting: Bool = false) -> [Handler] {
+  private func handlers(of watched: Watched?, forgetting: Bool = false) -> [Handler] {
     watches.withLock { watches in
-      guard let number else { return watches.handlers.values.joined().map(\.call) }
-      defer { if forgetting { watches.handlers[number] = nil } }
-      return watches.handlers[number]?.map(\.call) ?? []
+      guard let watched else { return watches.handlers.values.joined().map(\.call) }
+      defer { if forgetting { watches.handlers[watched] = nil } }
+      return watches.handlers[watched]?.map(\.call) ?? []
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fanotify.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
@@ -74,6 +75,37 @@ int dfs_empty_path_link(int fd, int to_dir, const char *to) {
   char path[32];
   write_path(path, sizeof path, fd);
   return linkat(AT_FDCWD, path, to_dir, to, AT_SYMLINK_FOLLOW);
+}
+
+int dfs_fanotify_new(void) {
+  return fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_DFID_NAME | FAN_UNLIMITED_MARKS | FAN_CLOEXEC | FAN_NONBLOCK, O_RDONLY);
+}
+
+int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added) {
+  char path[32];
+  write_path(path, sizeof path, directory);
+  return fanotify_mark(group, (is_added ? FAN_MARK_ADD : FAN_MARK_REMOVE) | FAN_MARK_ONLYDIR,
+                       mask | FAN_DELETE_SELF | FAN_EVENT_ON_CHILD | FAN_ONDIR, AT_FDCWD, path);
+}
+
+union handle {
+  struct file_handle known;
+  char room[sizeof(struct file_handle) + sizeof((struct dfs_handle *)0)->bytes];
+};
+
+int dfs_handle_of(int directory, struct dfs_handle *handle) {
+  union handle raw = {.known = {.handle_bytes = sizeof handle->bytes}};
+  int mount;
+  if (name_to_handle_at(directory, "", &raw.known, &mount, AT_EMPTY_PATH)) return -1;
+  *handle = (struct dfs_handle){.length = raw.known.handle_bytes, .type = raw.known.handle_type};
+  memcpy(handle->bytes, raw.known.f_handle, handle->length);
+  return 0;
+}
+
+int dfs_open_handle(int mount, const struct dfs_handle *handle) {
+  union handle raw = {.known = {.handle_bytes = handle->length, .handle_type = handle->type}};
+  memcpy(raw.known.f_handle, handle->bytes, handle->length);
+  return open_by_handle_at(mount, &raw.known, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 int dfs_set_thread_identity(uid_t uid, gid_t gid) {

@@ -134,14 +134,11 @@ final class CachedDirectories: Sendable {
   private let state = Guarded(State())
 
   /// - Parameter watch: hears of changes in the backing tree; without one nothing may be kept.
-  init(watch: ChangeWatch?, limit: Int = CachedDirectories.usualLimit) {
+  init(watch: ChangeWatch?) {
     self.watch = watch
-    self.limit = limit
-  }
-
-  /// Half of the watches that a user may have, and no more than about 64 MiB of the kernel's memory.
-  private static var usualLimit: Int {
-    min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, 65_536)
+    // Half of the watches that a user may have, and no more than about 64 MiB of the kernel's memory.
+    let most = 65_536
+    limit = watch?.tellsWho ?? false ? most : min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, most)
   }
 
   /// Who tells the kernel. Nothing is kept before there is somebody.

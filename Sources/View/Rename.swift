@@ -180,6 +180,11 @@ extension View {
         try cached.unheard((oldParent, .movedAway, from), (newParent, .movedHere, to), body: act)
       }
     }
+    // Somebody put another file there just before, and that one has moved: the kernel takes it for the one that it knows.
+    let arrived = to.withPointer { try? newHandle.status($0) }
+    if arrived.map(FileIdentity.init) != FileIdentity(moved) {
+      cached.forget([(oldParent, from.name), (newParent, to.name)])
+    }
     var given: (moved: NodeTable.GivenNames, replaced: NodeTable.GivenNames) = ([], [])
     from.withPointer { from in
       to.withPointer { to in

@@ -66,7 +66,7 @@ public final class View: Sendable {
     let directoryViews = DirectoryViewCache()
     self.handles = handles
     self.directoryViews = directoryViews
-    let watch = try? ChangeWatch()
+    let watch = try? ChangeWatch(root: handle.directory)
     let cached = CachedDirectories(watch: watch)
     self.watch = watch
     self.cached = cached

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <sys/statvfs.h>
 #include <sys/eventfd.h>
+#include <sys/fanotify.h>
 #include <sys/inotify.h>
 #include <sys/xattr.h>
 
@@ -31,6 +32,21 @@ int dfs_flock(int fd, int operation);
 uint32_t dfs_file_system_magic(int fd);
 int dfs_syncfs(int fd);
 int dfs_empty_path_link(int fd, int to_dir, const char *to);
+
+// A fanotify group whose events name a directory and an entry, without limits of marks (needs CAP_SYS_ADMIN, Linux 5.9).
+int dfs_fanotify_new(void);
+// Adds a directory to a group, or takes it out: events of what is in it and of itself. The descriptor may be an O_PATH one.
+int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added);
+// A file handle of at most so many bytes as ext4, XFS, Btrfs and tmpfs need for a directory; the rest is zero.
+struct dfs_handle {
+  uint32_t length;
+  int32_t type;
+  uint64_t bytes[3];
+};
+// EOVERFLOW when a handle is longer.
+int dfs_handle_of(int directory, struct dfs_handle *handle);
+// Opens a directory to name it (O_PATH); needs CAP_DAC_READ_SEARCH. `mount` is anything open on its file system.
+int dfs_open_handle(int mount, const struct dfs_handle *handle);
 
 // The identity of the calling thread alone: glibc's wrappers would change every thread.
 int dfs_set_thread_identity(uid_t uid, gid_t gid);

@@ -1,0 +1,61 @@
+import CFuse
+import Glibc
+import SystemPackage
+
+/// inotify(7), which every user may use: of so many directories as `fs.inotify.max_user_watches` lets a user have.
+final class InotifySource: ChangeSource {
+  let tellsWho = false
+  private let descriptor: Descriptor
+  var queue: CInt { descriptor.rawValue }
+
+  /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no instance left.
+  init() throws(Errno) {
+    descriptor = Descriptor(adopting: try systemCall { inotify_init1(CInt(IN_NONBLOCK | IN_CLOEXEC)) })
+  }
+
+  /// - Throws: ENOSPC when the user has no watch left.
+  func add(_ directory: Directory) throws(Errno) -> ChangeEvent.Number {
+    try systemCall {
+      inotify_add_watch(
+        descriptor.rawValue, "/proc/self/fd/\(directory.descriptor)",
+        ChangeEvent.Mask.all.rawValue | UInt32(IN_ONLYDIR))
+    }
+  }
+
+  func remove(_ number: ChangeEvent.Number) { inotify_rm_watch(descriptor.rawValue, number) }
+
+  func read(_ body: (ChangeEvent) -> Void) {
+    readAll(descriptor.rawValue) { events in
+      var offset = 0
+      while offset < events.count {
+        // struct inotify_event: s32 wd, u32 mask, u32 cookie, u32 length, name.
+        let event = events.baseAddress! + offset
+        let mask = event.load(fromByteOffset: 4, as: UInt32.self)
+        let length = Int(event.load(fromByteOffset: 12, as: UInt32.self))
+        offset += 16 + length
+        var told = ChangeEvent(number: event.load(as: CInt.self), mask: .init(rawValue: mask))
+        if mask & UInt32(IN_Q_OVERFLOW) != 0 {
+          told.kind = .overflow
+        } else if mask & UInt32(IN_IGNORED) != 0 {
+          told.kind = .end
+        } else if length > 0 {
+          told.name = UnsafePointer((event + 16).assumingMemoryBound(to: CChar.self))
+        }
+        body(told)
+      }
+    }
+  }
+}
+
+extension ChangeSource {
+  /// Reads until there is nothing more, each time as many whole events as there is room for.
+  func readAll(_ descriptor: CInt, _ body: (UnsafeRawBufferPointer) -> Void) {
+    withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
+      while true {
+        let count = Glibc.read(descriptor, buffer.baseAddress!, buffer.count)
+        if count <= 0 { return }
+        body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+      }
+    }
+  }
+}
