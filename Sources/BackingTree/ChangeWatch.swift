@@ -261,7 +261,8 @@ public final class ChangeWatch: Sendable {
   }
 
   /// Those who are to hear of an event about names.
-  private func handlers(of watched: Watched, _ event: ChangeEvent, _ name: UnsafePointer<CChar>) -> [Handler] {
+  private func handlers(of watched: Watched, _ event: ChangeEvent, _ name: UnsafePointer<CChar>) -> [Handler]
+  {
     watches.withLock { watches in
       let handlers = watches.handlers[watched] ?? []
       guard event.isOwn else { return handlers.map(\.call) }

@@ -138,7 +138,9 @@ private struct FileHandle: Hashable {
     let length = Int(raw.loadUnaligned(as: UInt32.self))
     guard length <= Self.limit, length <= raw.count - 8 else { return nil }
     var bytes: (UInt64, UInt64, UInt64) = (0, 0, 0)
-    withUnsafeMutableBytes(of: &bytes) { $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: raw[8..<8 + length])) }
+    withUnsafeMutableBytes(of: &bytes) {
+      $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: raw[8..<8 + length]))
+    }
     self.init(length: length, type: raw.loadUnaligned(fromByteOffset: 4, as: Int32.self), bytes: bytes)
   }
 

@@ -19,13 +19,23 @@ public enum Statistics {
     let view = server.view
     let lines =
       server.passthrough.report + [
-        ("changes told", changesTold(by: server)),
+        ("changes heard of", changesHeardOf(by: view)), ("changes told", changesTold(by: server)),
         ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.listingsKept)"),
         ("listings asked for", "\(view.listings.asked)"), ("listings read", "\(view.listings.fetched)"),
         ("packages asked for", "\(view.packageMeasures.asked)"),
         ("packages walked", "\(view.packageMeasures.fetched)"), ("memory", memory), ("requests", requests),
       ]
     return Array(lines.map { "\($0.0): \($0.1)\n" }.joined().utf8)
+  }
+
+  private static func changesHeardOf(by view: View) -> String {
+    let interface =
+      switch view.watchTellsWho {
+      case true?: "by fanotify"
+      case false?: "by inotify"
+      case nil: "no: the kernel lets nothing be watched"
+      }
+    return view.coherence.mode == .timeout ? "\(interface), and by comparing times" : interface
   }
 
   /// Whether programs that watch the mount are told of changes made beneath it.

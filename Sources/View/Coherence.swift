@@ -14,7 +14,7 @@ public struct Coherence: Sendable {
   public enum Mode: String, CaseIterable, Sendable {
     /// `timeout` where the backing file system does not tell of all changes, else `watch`.
     case auto
-    /// The backing file system tells of every change. (inotify)
+    /// The backing file system tells of every change. (fanotify or inotify)
     case watch
     /// What it tells of is noticed at once, everything else after a time at the latest.
     case timeout

@@ -22,6 +22,9 @@ extension View {
     }
   }
 
+  /// Whether it is known who causes what changes beside the mount (fanotify) or not (inotify); nil where nothing is watched.
+  public var watchTellsWho: Bool? { watch?.tellsWho }
+
   /// Called before `follow`: what changes from here on will be told.
   public func startFollowing() { changes.startFollowing() }
 

@@ -30,7 +30,7 @@ public final class View: Sendable {
   private let covered: DirectoryHandle.Covered?
   /// Whether the view changes nothing: then names need no projection at all.
   let isPlainMirror: Bool
-  let coherence: Coherence
+  public let coherence: Coherence
   private let complaints: Complaints
   /// What SOURCE lies on.
   public let fileSystem: FileSystemKind

@@ -14,7 +14,8 @@ private struct Heard {
   init(_ directory: Directory, tellsWho: Bool = true) throws {
     watch = try ChangeWatch(root: directory, tellsWho: tellsWho)
     func note(in names: Guarded<[String]>) -> @Sendable (ChangeWatch.Change) -> Void {
-      { change in if case .entry(let name, _) = change { names.withLock { $0.append(String(cString: name)) } } }
+      { change in if case .entry(let name, _) = change { names.withLock { $0.append(String(cString: name)) } }
+      }
     }
     key = try watch.watch(directory, hearsEchoes: false, note(in: others))
     _ = try watch.watch(directory, note(in: all))
@@ -130,7 +131,9 @@ private struct Heard {
     // Whoever looks has a view of its own of the directory; the watch alone does not keep it.
     watch.stop(key)
     #expect(whatIsTold(of: ": >watched/unheard; rm watched/unheard") == [])
-    _ = try watch.watch(directory) { change in if case .everything = change { told.withLock { $0.append("gone") } } }
+    _ = try watch.watch(directory) { change in
+      if case .everything = change { told.withLock { $0.append("gone") } }
+    }
     _ = consume opened
     #expect(whatIsTold(of: "rmdir watched") == ["gone"])
   }

@@ -69,6 +69,23 @@ import Testing
     return view
   }
 
+  /// As root the daemon hears of changes by fanotify, of other file systems in the tree by inotify.
+  @Test(.asRoot) func changesOfAFileSystemThatIsMountedInTheTreeAreTold() throws {
+    let view = try MountedView { root in makeDirectory("\(root)/Disk") }
+    #expect(Displayfs.run(["status", view.mountPoint]).text.contains("changes heard of: by fanotify\n"))
+    try #require(Shell.run("mount -t tmpfs none '\(view.real("Disk"))'").status == 0)
+    defer { _ = Shell.run("umount -l '\(view.real("Disk"))'") }
+    #expect(view.listing() == ["Disk"] && view.listing("Disk") == [])
+    let watcher = try Watcher(view.mountPoint, view.at("Disk"))
+    try put("x", at: view.real("Disk/notes.txt"))
+    #expect(watcher.isTold("create notes"))
+    rename(view.real("Disk/notes.txt"), view.real("Disk/letter.txt"))
+    #expect(watcher.isTold("from notes", "to letter"))
+    #expect(watcher.isOneRename("notes", "letter"))
+    try put("x", at: view.real("beside.txt"))
+    #expect(watcher.isTold("create beside"))
+  }
+
   @Test func changesThroughTheMountAreTold() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
