@@ -4,9 +4,11 @@
 // is given away at once, and from whoever is still busy after a moment a watcher takes it.
 //
 // Whoever asks often asks again right after the answer. So the one whose turn it is looks for a moment before it sleeps, as
-// long as that mostly finds something.
+// long as that mostly finds something. On the processor of whoever asks, looking would keep them from it: there it sleeps at
+// once.
 #define _GNU_SOURCE
 #include "receiving.h"
+#include "beside.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -39,7 +41,7 @@ static pthread_t watcher;
 static int has_watcher;
 
 // Only touched by whoever has the turn.
-static int may_look, credit, since_try, is_nonblocking;
+static int may_look, credit, since_try, is_nonblocking, is_beside;
 
 static uint64_t nanoseconds(void) {
   struct timespec time;
@@ -124,7 +126,7 @@ static ssize_t look(int fd, void *buffer, size_t size) {
 }
 
 static int is_worth_looking(void) {
-  if (!may_look) return 0;
+  if (!may_look || is_beside) return 0;
   if (credit > 0) return 1;
   if (++since_try < REQUESTS_BETWEEN_TRIES) return 0;
   since_try = 0;
@@ -153,6 +155,7 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
   }
   ssize_t count = receive(fd, buffer, size);
   const struct fuse_in_header *header = buffer;
+  if (count >= (ssize_t)sizeof *header && may_look) is_beside = dfs_runs_beside((pid_t)header->pid);
   if (count < (ssize_t)sizeof *header || !has_watcher || takes_long(header->opcode)) {
     mine = 0;
     int error = errno;

@@ -4,3 +4,4 @@
 #include "syscalls.h"
 #include "session.h"
 #include "passthrough.h"
+#include "beside.h"

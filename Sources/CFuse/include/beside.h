@@ -1,0 +1,8 @@
+// Where the thread that answers runs, and where those run who ask.
+#pragma once
+#include <stdbool.h>
+#include <sys/types.h>
+
+// Whether the thread that made the request just received runs on the calling thread's processor, as far as was seen. Now and
+// then this looks, and moves the calling thread there. 0 stands for nobody: what was seen last counts.
+bool dfs_runs_beside(pid_t caller);
