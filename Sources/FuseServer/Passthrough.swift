@@ -54,8 +54,7 @@ final class Passthrough: Sendable {
         state.served += 1
         return 0
       }
-      let id =
-        known?.id ?? (state.obstacle == nil && !file.isSetID ? register(file, for: request, &state) : 0)
+      let id = known?.id ?? (file.isSetID ? 0 : register(file, for: request, &state))
       state.backings[file.node] = Backing(id: id, opens: (known?.opens ?? 0) + 1)
       if id == 0 { state.served += 1 } else { state.passed += 1 }
       return id
