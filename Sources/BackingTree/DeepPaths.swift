@@ -30,6 +30,9 @@ extension Directory {
       adopting: try rest.withCName { (name) throws(Errno) in try from.openBeneath(name, flags).release() })
   }
 
+  /// Opens a path below this directory, however deep, for nothing but naming what is there.
+  public func locateDeep(_ path: [UInt8]) throws(Errno) -> Descriptor { try openDeep(path, dfs_O_PATH) }
+
   /// Opens a directory below this one, however deep, so that it can be read.
   public func openDeepDirectory(_ path: [UInt8]) throws(Errno) -> Descriptor {
     try openDeep(path, O_RDONLY | dfs_O_DIRECTORY)

@@ -18,17 +18,25 @@ extension Directory {
   /// - Throws: EISDIR for a directory, ENXIO for everything else that is not regular, as open(2) does of a socket; the errors
   ///   of `openat2` and `open`.
   public func openRegular(_ path: UnsafePointer<CChar>, _ flags: CInt) throws(Errno) -> RegularFile {
-    let named = try openBeneath(path, dfs_O_PATH)
-    let status = try fileStatus(named.rawValue)
-    switch status.st_mode & S_IFMT {
-    case S_IFREG: return RegularFile(descriptor: try named.opened(flags | O_NONBLOCK), status: status)
-    case S_IFDIR: throw .isDirectory
-    default: throw .noSuchAddressOrDevice
-    }
+    try openBeneath(path, dfs_O_PATH).openedRegular(flags)
+  }
+
+  /// As `openRegular`, by a path however long.
+  public func openDeepRegular(_ path: [UInt8], _ flags: CInt) throws(Errno) -> RegularFile {
+    try locateDeep(path).openedRegular(flags)
   }
 }
 
 extension Descriptor {
+  fileprivate borrowing func openedRegular(_ flags: CInt) throws(Errno) -> RegularFile {
+    let status = try fileStatus(rawValue)
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: return RegularFile(descriptor: try opened(flags | O_NONBLOCK), status: status)
+    case S_IFDIR: throw .isDirectory
+    default: throw .noSuchAddressOrDevice
+    }
+  }
+
   /// Opens what this one names once more, with other flags. (`open` of `/proc/self/fd/N`)
   public borrowing func opened(_ flags: CInt) throws(Errno) -> Descriptor {
     Descriptor(adopting: try systemCall { dfs_reopen(rawValue, flags) })

@@ -136,7 +136,6 @@ public final class PackageReader: Sendable {
     throws(Errno)
   {
     let file = try open(index)
-    try check(file)
     if let sparse = layout.sparse(index) {
       var done = 0
       var segment = sparse.segment(atStored: position)
@@ -153,6 +152,7 @@ public final class PackageReader: Sendable {
     } else {
       try fill(buffer, from: file, at: position)
     }
+    // Afterwards is enough: what differs before differs then too.
     try check(file)
   }
 
@@ -179,15 +179,15 @@ public final class PackageReader: Sendable {
       return file
     }
     if let kept { return kept }
-    let descriptor: Descriptor
+    let named: Descriptor
     do {
-      // Without blocking, so that a FIFO put in the file's place is found out and not waited for.
-      descriptor = try Directory(descriptor: package.rawValue).openDeep(
-        layout.path(index), O_RDONLY | O_NONBLOCK)
+      named = try Directory(descriptor: package.rawValue).locateDeep(layout.path(index))
     } catch {
       throw error.afterLooking
     }
-    let file = OpenFile(member: index, descriptor: descriptor)
+    // What else has been put in the file's place is not opened, which acts on a device and wakes who waits at a FIFO.
+    guard layout.entries[index].matches(try fileStatus(named.rawValue)) else { throw Errno.ioError }
+    let file = OpenFile(member: index, descriptor: try named.opened(O_RDONLY | O_NONBLOCK))
     // Closed outside the lock, when `dropped` goes.
     let dropped = recent.withLock { files -> OpenFile? in
       files.append(file)

@@ -52,7 +52,7 @@ extension View {
 
   private func mayRead(_ files: [[UInt8]], of package: Directory, _ caller: Caller) -> Bool {
     files.allSatisfy { file in
-      (try? caller.act { () throws(Errno) in try package.openDeep(file, O_RDONLY | O_NONBLOCK) }) != nil
+      (try? caller.act { () throws(Errno) in try package.openDeepRegular(file, O_RDONLY) }) != nil
     }
   }
 

@@ -66,4 +66,19 @@ import Testing
     close(open(view.real(".hidden"), O_RDWR | O_NONBLOCK))
     #expect(watch.opened() == [view.real(".hidden")])
   }
+
+  @Test func aPartOfAPackageThatIsNoFileAnyMoreIsNotOpened() throws {
+    let watch = OpeningWatch()
+    let view = try MountedView { root in
+      // What is in the beginning of the stream is read when the package is opened.
+      try put(String(repeating: "a", count: 8192), at: "\(root)/Letter.rtfd/TXT.rtf")
+      try put("b", at: "\(root)/Letter.rtfd/photo.png")
+      Self.makeSpecial("\(root)/special")
+      watch.add("\(root)/special")
+    }
+    let stream = try OpenFile(view.at("Letter"))
+    #expect(rename(view.real("special"), view.real("Letter.rtfd/photo.png")) == 0)
+    #expect(stream.bytes(65536, at: 0) == nil)
+    #expect(watch.opened() == [])
+  }
 }
