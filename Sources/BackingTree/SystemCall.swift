@@ -23,7 +23,11 @@ extension Sequence<UInt8> {
   {
     var terminated = ContiguousArray<CChar>()
     terminated.reserveCapacity(underestimatedCount + 1)
-    for byte in self { terminated.append(CChar(bitPattern: byte)) }
+    // This is compiled for every kind of sequence at once: one byte at a time takes as long as a system call.
+    let copied: Void? = withContiguousStorageIfAvailable { bytes in
+      bytes.withMemoryRebound(to: CChar.self) { terminated.append(contentsOf: $0) }
+    }
+    if copied == nil { for byte in self { terminated.append(CChar(bitPattern: byte)) } }
     terminated.append(0)
     var result: Result<R, E>?
     terminated.withUnsafeBufferPointer { buffer in
