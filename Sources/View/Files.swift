@@ -76,7 +76,6 @@ extension View {
     }
   }
 
-
   private func openOnce(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
     // Programs are executed without being read by whoever runs them; the kernel has checked that they may.
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
