@@ -112,14 +112,12 @@ import Testing
         let length = min(Int(header.size), bytes.count - after)
         if header.type == 0x78 {
           let sum = hexadecimal(DataChecksum.of(Array(bytes[data])))
-          let isSparse = bytes[after..<(after + length)].firstRange(of: Array("GNU.sparse".utf8)) != nil
+          let isSparse = end(of: Self.sparseMark, in: bytes[after..<(after + length)]) != nil
           let next = after + length + padding(length) + 512
           list = isSparse ? Self.list(in: bytes, at: next) : 0..<0
-          let mark = Array("comment=crc32:".utf8)
-          if let place = bytes[after..<(after + length)].firstRange(of: mark),
-            place.upperBound + 8 <= bytes.count
+          if let place = end(of: Self.sumMark, in: bytes[after..<(after + length)]), place + 8 <= bytes.count
           {
-            bytes.replaceSubrange(place.upperBound..<(place.upperBound + 8), with: sum)
+            bytes.replaceSubrange(place..<(place + 8), with: sum)
           }
           let records = Array(bytes[after..<(after + length)] + bytes[list])
           bytes.replaceSubrange(
@@ -138,6 +136,16 @@ import Testing
       }
       start += 512
     }
+  }
+
+  private static let sparseMark = Array("GNU.sparse".utf8)
+  private static let sumMark = Array("comment=crc32:".utf8)
+
+  /// Where the first occurrence of a mark ends. (`firstRange(of:)` would take half of the time of trying an input.)
+  private static func end(of mark: [UInt8], in bytes: ArraySlice<UInt8>) -> Int? {
+    guard bytes.count >= mark.count else { return nil }
+    let places = bytes.startIndex...(bytes.endIndex - mark.count)
+    return places.first { bytes[$0] == mark[0] && bytes[$0...].starts(with: mark) }.map { $0 + mark.count }
   }
 
   /// The list of a sparse file's segments, with what fills it up to whole blocks; empty where there is none.
