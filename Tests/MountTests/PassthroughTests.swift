@@ -184,6 +184,56 @@ import Testing
     #expect(view.shell("printf content >own; chmod 4755 own; printf x >>own; stat -c %a own").text == "4755")
   }
 
+  /// Files of the same name, and often of the same inode number, over and over, while somebody looks on.
+  @Test(.asRoot, arguments: modes)
+  func setUserIDBitsNeverOutliveWhatAnotherDoesToTheContent(options: String) throws {
+    let view = try view("allow_other," + options)
+    let program = PythonProgram(
+      """
+      import ctypes
+      libc = ctypes.CDLL(None, use_errno=True)
+      libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+      def allocate(file, mode):
+        if libc.fallocate(file, mode, 65536, 65536): raise OSError(ctypes.get_errno(), "fallocate")
+      changes = [
+        lambda file: allocate(file, 3), lambda file: allocate(file, 0),
+        lambda file: os.pwrite(file, b"x", 0), lambda file: os.ftruncate(file, 100)]
+
+      def another(body):
+        child = os.fork()
+        if child == 0:
+          try:
+            os.setgroups([]); os.setgid(65534); os.setuid(65534)
+            body()
+          except BaseException: os._exit(1)
+          os._exit(0)
+        return os.waitpid(child, 0)[1] == 0
+
+      looker = os.fork()
+      while looker == 0:
+        for entry in os.scandir("."):
+          try: entry.stat()
+          except OSError: pass
+      for number in range(500):
+        mode = [0o6666, 0o6676, 0o6766, 0o6777][number % 4]
+        file = os.open("tool", os.O_RDWR | os.O_CREAT, 0o644)
+        os.pwrite(file, bytes(196608), 0)
+        os.close(file)
+        os.chmod("tool", mode)
+        set = os.stat("tool").st_mode & 0o7777
+        if set != mode: print(number, "is", oct(set), "and not", oct(mode))
+        if not another(lambda: changes[number // 4 % 4](os.open("tool", os.O_RDWR))): print(number, "failed")
+        for path in ["tool", "\(view.real("tool"))"]:
+          left = os.stat(path).st_mode & 0o7777
+          if left != mode & 0o777: print(number, path, "is", oct(left))
+        os.unlink("tool")
+      os.kill(looker, 9)
+      print("done")
+      """, in: view.mountPoint)
+    let outcome = program.run()
+    #expect(outcome.text == "done", "\(outcome.complaint)")
+  }
+
   @Test(arguments: modes) func whatWasWrittenSurvivesTheDaemonsDeath(options: String) throws {
     let view = try view(options)
     let file = try OpenFile(view.at("saved.bin"), O_RDWR | O_CREAT)
