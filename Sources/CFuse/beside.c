@@ -1,12 +1,19 @@
 // Who asks waits for the answer, and who answers for the next question: the two take turns, and do that best on one
 // processor. To wake a thread on another takes an interrupt there, tens of microseconds in a virtual machine. The scheduler
-// does not know that they take turns. So the thread that answers looks now and then on which processor those who ask run, and
-// goes there when that was the same one twice. It stays free to be moved: where the scheduler separates them again, or
+// does not know that they take turns. So the thread that answers finds out now and then on which processor those who ask run,
+// and goes there when that was the same one twice. It stays free to be moved: where the scheduler separates them again, or
 // several ask at a time, it tries more and more seldom.
+//
+// Whoever reads where a process runs that is executing a program waits until it does, and it may be waiting for the daemon: its
+// program lies in the mount, or files of the mount are closed by that. So the thread that answers does not; another one reads.
 #define _GNU_SOURCE
 #include "beside.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,21 +21,48 @@
 
 // In requests.
 enum { BETWEEN_LOOKS = 32, BETWEEN_LOOKS_BESIDE = 256, MOST_DOUBLINGS = 10 };
+enum { UNKNOWN = -1, NOTHING_NEW = -2 };
 
-// The processor that a thread ran on last; -1 where nobody tells. (proc_pid_stat(5), field 39)
+// Whose processor is being looked up; 0 when nobody's is.
+static _Atomic pid_t wanted;
+static _Atomic int found = NOTHING_NEW;
+static sem_t question;
+
+// The processor that a thread ran on last. (proc_pid_stat(5), field 39)
 static int processor_of(pid_t thread) {
   char path[32], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)thread);
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return -1;
+  if (file < 0) return UNKNOWN;
   ssize_t count = read(file, text, sizeof text - 1);
   close(file);
-  if (count <= 0) return -1;
+  if (count <= 0) return UNKNOWN;
   text[count] = 0;
   // The second field is the name of the program in parentheses, which may hold anything.
   const char *field = strrchr(text, ')');
   for (int number = 2; field && number < 39; number++) field = strchr(field + 1, ' ');
-  return field ? atoi(field) : -1;
+  return field ? atoi(field) : UNKNOWN;
+}
+
+static void *look_up(void *unused) {
+  for (;;) {
+    while (sem_wait(&question)) {}
+    atomic_store(&found, processor_of(atomic_load(&wanted)));
+    atomic_store(&wanted, 0);
+  }
+  return unused;
+}
+
+static void begin(void) {
+  sem_init(&question, 0, 0);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  // Without it nobody is ever found. It may be waiting when the daemon ends, and is not waited for.
+  if (pthread_create(&thread, NULL, look_up, NULL)) atomic_store(&wanted, UNKNOWN);
+  else pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 // Has the calling thread moved to a processor if it may run there, and lets it run wherever it could before.
@@ -41,26 +75,37 @@ static void go_to(int processor) {
 }
 
 bool dfs_runs_beside(pid_t caller) {
-  static __thread pid_t last;
-  static __thread int seen = -1, until_look = 1, doublings;
-  static __thread bool has_moved;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  static pthread_t answering;
+  static pid_t last;
+  static int seen = UNKNOWN, until_look = 1, doublings;
+  static bool has_moved;
   // What nobody waits for, as the closing of a file, nobody has asked.
   if (caller > 0) {
-    if (caller != last && until_look > BETWEEN_LOOKS << doublings) until_look = BETWEEN_LOOKS << doublings;
+    pthread_once(&once, begin);
+    bool is_another = caller != last || !pthread_equal(answering, pthread_self());
+    if (is_another && until_look > BETWEEN_LOOKS << doublings) until_look = BETWEEN_LOOKS << doublings;
     last = caller;
-    if (--until_look <= 0) {
-      int before = seen;
-      seen = processor_of(caller);
-      if (seen == sched_getcpu()) {
-        doublings = 0;
-        until_look = BETWEEN_LOOKS_BESIDE;
-        has_moved = false;
-      } else {
-        if (has_moved && doublings < MOST_DOUBLINGS) doublings++;
-        until_look = BETWEEN_LOOKS << doublings;
-        has_moved = seen >= 0 && seen == before;
-        if (has_moved) go_to(seen);
-      }
+    answering = pthread_self();
+    if (--until_look <= 0 && !atomic_load(&wanted)) {
+      until_look = BETWEEN_LOOKS << doublings;
+      atomic_store(&wanted, caller);
+      sem_post(&question);
+    }
+  }
+  int processor = atomic_exchange(&found, NOTHING_NEW);
+  if (processor != NOTHING_NEW) {
+    int before = seen;
+    seen = processor;
+    if (seen == sched_getcpu()) {
+      doublings = 0;
+      until_look = BETWEEN_LOOKS_BESIDE;
+      has_moved = false;
+    } else {
+      if (has_moved && doublings < MOST_DOUBLINGS) doublings++;
+      until_look = BETWEEN_LOOKS << doublings;
+      has_moved = seen >= 0 && seen == before;
+      if (has_moved) go_to(seen);
     }
   }
   return seen == sched_getcpu();

@@ -4,6 +4,21 @@ import Testing
 
 /// Many programs change one tree at once, through the mount and beside it.
 @Suite(.mounting) struct ConcurrencyTests {
+  /// Whoever looks at a process that is executing a program waits for it, and it may be waiting for the daemon.
+  @Test func programsInTheMountCanBeExecuted() throws {
+    let view = try MountedView { root in
+      for number in 0..<20 { _ = Shell.run("cp /bin/true '\(root)/program\(number).sh'") }
+    }
+    let outcome = view.shell(
+      """
+      timeout -s KILL 120 sh -c '
+        for round in $(seq 60); do
+          for number in $(seq 0 19); do ./program$number.sh 9<program1.sh || echo "$number failed"; done
+        done'
+      """)
+    #expect(outcome.status == 0 && outcome.text == "", "\(outcome.complaint)")
+  }
+
   @Test(arguments: ["extensions=hide", "extensions=all", "profile=none"])
   func afterAllChangesTheViewIsThatOfTheTree(options: String) throws {
     let view = try MountedView("\(options),language=en") { root in

@@ -4,5 +4,6 @@
 #include <sys/types.h>
 
 // Whether the thread that made the request just received runs on the calling thread's processor, as far as was seen. Now and
-// then this looks, and moves the calling thread there. 0 stands for nobody: what was seen last counts.
+// then this has it looked up, and moves the calling thread there. 0 stands for nobody: what was seen last counts. To be called
+// by one thread at a time.
 bool dfs_runs_beside(pid_t caller);
