@@ -55,10 +55,17 @@ public func readEntries(
 ) throws(Errno) -> DirectoryReading {
   let count = try systemCall { dfs_getdents(descriptor, buffer.baseAddress!, buffer.count) }
   if count == 0 { return .atEnd }
+  return try forEachEntry(in: UnsafeRawBufferPointer(rebasing: buffer[..<count]), body) ? .all : .stopped
+}
+
+/// - Returns: whether `body` never returned false.
+private func forEachEntry(
+  in records: UnsafeRawBufferPointer, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
+) throws(Errno) -> Bool {
   var offset = 0
-  while offset < count {
+  while offset < records.count {
     // struct linux_dirent64: u64 inode, s64 offset, u16 record length, u8 type, name.
-    let record = buffer.baseAddress! + offset
+    let record = records.baseAddress! + offset
     let length = Int(record.loadUnaligned(fromByteOffset: 16, as: UInt16.self))
     let name = (record + 19).assumingMemoryBound(to: UInt8.self)
     let nameLength = strlen(UnsafeRawPointer(name).assumingMemoryBound(to: CChar.self))
@@ -68,7 +75,53 @@ public func readEntries(
       inode: record.loadUnaligned(as: UInt64.self),
       type: FileType(direntType: record.load(fromByteOffset: 18, as: UInt8.self)),
       name: UnsafeBufferPointer(start: name, count: nameLength))
-    guard try body(entry, record.loadUnaligned(fromByteOffset: 8, as: Int64.self)) else { return .stopped }
+    guard try body(entry, record.loadUnaligned(fromByteOffset: 8, as: Int64.self)) else { return false }
   }
-  return .all
+  return true
+}
+
+/// The entries of a directory, without `.` and `..`, all of them read before the first is looked at: so it is known how
+/// much room they need.
+public struct DirectoryEntries: ~Copyable {
+  private var blocks: [UnsafeRawBufferPointer] = []
+  public private(set) var count = 0
+  /// How long all the names are together.
+  public private(set) var nameBytes = 0
+
+  /// - Parameter descriptor: open for reading, its offset is moved. (`getdents64`)
+  public init(of descriptor: CInt) throws(Errno) {
+    try systemCall { lseek(descriptor, 0, SEEK_SET) }
+    while true {
+      let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 8)
+      // What is not used of it is never touched.
+      let length = dfs_getdents(descriptor, buffer.baseAddress!, buffer.count)
+      if length > 0 {
+        let block = UnsafeRawBufferPointer(rebasing: buffer[..<length])
+        blocks.append(block)
+        _ = try forEachEntry(in: block) { (entry, _) in
+          count += 1
+          nameBytes += entry.name.count
+          return true
+        }
+      } else {
+        buffer.deallocate()
+        if length == 0 { return }
+        let error = Errno(rawValue: errno)
+        if error != .interrupted { throw error }
+      }
+    }
+  }
+
+  deinit { for block in blocks { block.deallocate() } }
+
+  public borrowing func forEach(
+    _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void
+  ) throws(Errno) {
+    for block in blocks {
+      _ = try forEachEntry(in: block) { (entry, _) throws(Errno) in
+        try body(entry)
+        return true
+      }
+    }
+  }
 }

@@ -15,6 +15,10 @@ struct ClaimTable: Sendable {
 
   private var cells: [Cell] = []
   private var used = 0
+  /// Makes room for so many names at once.
+  mutating func reserve(_ count: Int) {
+    if count * 3 > cells.count * 2 { grow(for: count) }
+  }
 
   func count(hash: Int) -> Int { find(hash).map { Int(cells[$0].count) } ?? 0 }
 
@@ -31,7 +35,7 @@ struct ClaimTable: Sendable {
   }
 
   mutating func add(_ slot: Int, hash: Int) {
-    if (used + 1) * 3 > cells.count * 2 { grow() }
+    if (used + 1) * 3 > cells.count * 2 { grow(for: (cells.lazy.filter { $0.count > 0 }.count + 1) * 4 / 3) }
     let position = place(of: hash)
     if cells[position].hash == 0 {
       used += 1
@@ -59,19 +63,22 @@ struct ClaimTable: Sendable {
   private func place(of hash: Int) -> Int {
     let key = Self.key(hash)
     let mask = cells.count - 1
-    var position = Int(truncatingIfNeeded: key) & mask
+    // The first bits, as in the table of real names.
+    var position = Int(truncatingIfNeeded: key >> UInt64(64 - cells.count.trailingZeroBitCount))
     while cells[position].hash != 0, cells[position].hash != key { position = (position + 1) & mask }
     return position
   }
 
-  private mutating func grow() {
-    let live = cells.filter { $0.count > 0 }
+  /// A third or more of the cells stays empty, also when all that was there is still claimed.
+  private mutating func grow(for count: Int) {
     var capacity = 16
-    while capacity < live.count * 2 { capacity *= 2 }
-    // At least a third stays empty, also when all that was there is still claimed.
-    if (live.count + 1) * 3 > capacity * 2 { capacity *= 2 }
+    while capacity * 2 < count * 3 { capacity *= 2 }
+    let old = cells
     cells = [Cell](repeating: Cell(), count: capacity)
-    used = live.count
-    for cell in live { cells[place(of: Int(truncatingIfNeeded: cell.hash))] = cell }
+    used = 0
+    for cell in old where cell.count > 0 {
+      cells[place(of: Int(truncatingIfNeeded: cell.hash))] = cell
+      used += 1
+    }
   }
 }

@@ -1,49 +1,55 @@
 /// An open-addressed set of slots, found by the hash of a name that the caller keeps.
 ///
-/// Eight bytes an entry at half load: a directory of a million entries has one of these, and a dictionary of names
-/// would keep every name twice.
+/// Eight bytes a cell, a third to half of them in use: a directory of a million entries has one of these, and a
+/// dictionary of names would keep every name twice.
 struct NameTable: Sendable {
   private struct Cell {
     /// The slot plus one; 0 is empty, `tombstone` was removed.
     var slot: UInt32 = 0
-    /// The upper half of the hash, to compare names only when they are likely to be equal.
+    /// The upper half of the hash: to compare names only when they are likely to be equal, and to grow without asking for
+    /// names. Its first bits say where the cell should be.
     var tag: UInt32 = 0
+
+    var isLive: Bool { slot != 0 && slot != NameTable.tombstone }
   }
 
-  private static let tombstone = UInt32.max
+  fileprivate static let tombstone = UInt32.max
   private var cells: [Cell] = []
+  /// What is left of a tag after that many bits is a position.
+  private var shift: UInt32 = 32
   private var used = 0
 
   func find(hash: Int, where isMatch: (Int) -> Bool) -> Int? {
     guard !cells.isEmpty else { return nil }
     let mask = cells.count - 1
-    let tag = UInt32(truncatingIfNeeded: hash >> 32)
-    var position = hash & mask
-    while cells[position].slot != 0 {
+    let tag = Self.tag(hash)
+    var position = Int(tag >> shift)
+    while true {
       let cell = cells[position]
+      if cell.slot == 0 { return nil }
       if cell.tag == tag, cell.slot != Self.tombstone, isMatch(Int(cell.slot) - 1) {
         return Int(cell.slot) - 1
       }
       position = (position + 1) & mask
     }
-    return nil
+  }
+
+  /// Makes room for so many slots at once.
+  mutating func reserve(_ count: Int) {
+    if count * 2 > cells.count { grow(for: count) }
   }
 
   /// Adds a slot that is not in the set.
   mutating func insert(_ slot: Int, hash: Int) {
-    if (used + 1) * 2 > cells.count { grow() }
-    let mask = cells.count - 1
-    var position = hash & mask
-    while cells[position].slot != 0 { position = (position + 1) & mask }
-    cells[position] = Cell(slot: UInt32(slot + 1), tag: UInt32(truncatingIfNeeded: hash >> 32))
-    lowBits[position] = UInt32(truncatingIfNeeded: hash)
+    if (used + 1) * 2 > cells.count { grow(for: (cells.lazy.filter(\.isLive).count + 1) * 3 / 2) }
+    put(Cell(slot: UInt32(slot + 1), tag: Self.tag(hash)))
     used += 1
   }
 
   mutating func remove(_ slot: Int, hash: Int) {
     guard !cells.isEmpty else { return }
     let mask = cells.count - 1
-    var position = hash & mask
+    var position = Int(Self.tag(hash) >> shift)
     while cells[position].slot != 0 {
       if cells[position].slot == UInt32(slot + 1) {
         cells[position].slot = Self.tombstone
@@ -53,23 +59,27 @@ struct NameTable: Sendable {
     }
   }
 
-  /// The lower halves of the hashes, needed to grow without asking for names.
-  private var lowBits: [UInt32] = []
+  private static func tag(_ hash: Int) -> UInt32 { UInt32(truncatingIfNeeded: hash >> 32) }
 
-  private mutating func grow() {
-    let live = cells.indices.filter { cells[$0].slot != 0 && cells[$0].slot != Self.tombstone }
+  /// Into the first free cell from where its hash points to.
+  private mutating func put(_ cell: Cell) {
+    let mask = cells.count - 1
+    var position = Int(cell.tag >> shift)
+    while cells[position].slot != 0 { position = (position + 1) & mask }
+    cells[position] = cell
+  }
+
+  /// To at least twice as many cells as there are to be slots.
+  private mutating func grow(for count: Int) {
     var capacity = 16
-    while capacity < (live.count + 1) * 4 { capacity *= 2 }
-    var newCells = [Cell](repeating: Cell(), count: capacity)
-    var newLow = [UInt32](repeating: 0, count: capacity)
-    for old in live {
-      var position = Int(lowBits[old]) & (capacity - 1)
-      while newCells[position].slot != 0 { position = (position + 1) & (capacity - 1) }
-      newCells[position] = cells[old]
-      newLow[position] = lowBits[old]
+    while capacity < count * 2 { capacity *= 2 }
+    let old = cells
+    cells = [Cell](repeating: Cell(), count: capacity)
+    shift = 32 - UInt32(capacity.trailingZeroBitCount)
+    used = 0
+    for cell in old where cell.isLive {
+      put(cell)
+      used += 1
     }
-    cells = newCells
-    lowBits = newLow
-    used = live.count
   }
 }

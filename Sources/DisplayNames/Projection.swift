@@ -61,8 +61,23 @@ public struct Projection: Sendable {
     var entryType: UInt8
     var kind: EntryKind
     var hidden: HiddenReason?
-    var isLive: Bool
+    var isLive = true
     var inode: UInt64
+
+    init(
+      nameOffset: Int, nameLength: Int, stemLength: Int?, entryType: UInt8, kind: EntryKind,
+      hidden: HiddenReason?, inode: UInt64
+    ) {
+      // VFAT's 255 UTF-16 units are up to 765 bytes.
+      precondition(nameLength <= UInt16.max, "no file system has longer names than directory entries can be")
+      self.nameOffset = UInt32(nameOffset)
+      self.nameLength = UInt16(nameLength)
+      self.stemLength = UInt16(clamping: stemLength ?? 0)
+      self.entryType = entryType
+      self.kind = kind
+      self.hidden = hidden
+      self.inode = inode
+    }
   }
 
   struct LocalizedClaim {
@@ -71,12 +86,15 @@ public struct Projection: Sendable {
     var demoted: Bool
   }
 
-  private var bytes: [UInt8] = []
+  var bytes: [UInt8] = []
   private var wastedBytes = 0
-  private var records: ContiguousArray<Record> = []
+  var records: ContiguousArray<Record> = []
   private var free: [Slot] = []
-  private var realNames = NameTable()
-  private var claims = ClaimTable()
+  var realNames = NameTable()
+  var claims = ClaimTable()
+  /// Whether somebody may claim what somebody else claims or has as a real name; until then no display name takes a look at
+  /// the tables.
+  var mayBeContested = false
   private var localized: [Slot: LocalizedClaim] = [:]
   /// The hashes of all rungs of localized children: a change that touches none of them cannot change their rungs.
   private var localizedRungs: [Int: Int] = [:]
@@ -109,12 +127,9 @@ public struct Projection: Sendable {
     stemLength: Int?, localized localizedName: Name? = nil
   ) -> Slot {
     let nameHash = hash(of: realName)
-    let length = realName.count
-    // VFAT's 255 UTF-16 units are up to 765 bytes.
-    precondition(length <= UInt16.max, "no file system has longer names than directory entries can be")
     var record = Record(
-      nameOffset: UInt32(bytes.count), nameLength: UInt16(length), stemLength: UInt16(clamping: stemLength ?? 0),
-      entryType: entryType, kind: kind, hidden: hidden, isLive: true, inode: inode)
+      nameOffset: bytes.count, nameLength: realName.count, stemLength: stemLength, entryType: entryType,
+      kind: kind, hidden: hidden, inode: inode)
     if let slot = realNames.find(hash: nameHash, where: { realNameEquals($0, realName) }) {
       record.nameOffset = records[slot].nameOffset
       if records[slot] == record, localized.isEmpty && localizedName == nil || localized[slot]?.name == localizedName {
@@ -137,6 +152,7 @@ public struct Projection: Sendable {
       records.append(record)
     }
     realNames.insert(slot, hash: nameHash)
+    if claims.count(hash: nameHash) > 0 { mayBeContested = true }
     if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil {
       settleLocalized()
     }
@@ -151,11 +167,18 @@ public struct Projection: Sendable {
     retract(slot)
     let nameHash = hash(of: realName.bytes.span)
     realNames.remove(slot, hash: nameHash)
+    discard(slot)
+    if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil { settleLocalized() }
+    if wastedBytes > 65536, wastedBytes > bytes.count / 2 { compact() }
+  }
+
+  mutating func noteFilled() { version += 1 }
+
+  /// A child that is not to be found by any name yet turned out to be one that is there.
+  mutating func discard(_ slot: Slot) {
     records[slot].isLive = false
     wastedBytes += Int(records[slot].nameLength)
     free.append(slot)
-    if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil { settleLocalized() }
-    if wastedBytes > 65536, wastedBytes > bytes.count / 2 { compact() }
   }
 
   // MARK: Asking
@@ -280,6 +303,7 @@ public struct Projection: Sendable {
     if record.hidden != nil { return .realName }
     if !localized.isEmpty, let claimed = localized[slot], !claimed.demoted { return .localized }
     if record.stemLength > 0 {
+      if !mayBeContested { return .extensionHidden }
       let stem = bytes.span.extracting(stemRange(slot))
       if !isContested(stem, hash: hash(of: stem), for: slot) { return .extensionHidden }
     }
@@ -295,7 +319,7 @@ public struct Projection: Sendable {
     if let localizedName {
       localized[slot] = LocalizedClaim(name: localizedName, demoted: false)
       let nameHash = hash(of: localizedName.bytes.span)
-      claims.add(slot, hash: nameHash)
+      addClaim(slot, on: localizedName.bytes.span, hash: nameHash)
       localizedRungs[nameHash, default: 0] += 1
     }
     if record.stemLength > 0 {
@@ -303,11 +327,28 @@ public struct Projection: Sendable {
       if localizedName != nil {
         localizedRungs[stemHash, default: 0] += 1
       } else {
-        claims.add(slot, hash: stemHash)
-        if localizedRungs[stemHash] != nil { touched = true }
+        addStemClaim(slot, hash: stemHash)
+        if !localizedRungs.isEmpty, localizedRungs[stemHash] != nil { touched = true }
       }
     }
     if touched { settleLocalized() }
+  }
+
+  mutating func addClaim(_ slot: Slot, on name: Span<UInt8>, hash: Int) {
+    claims.add(slot, hash: hash)
+    if mayBeContested { return }
+    mayBeContested =
+      claims.count(hash: hash) > 1 || realNames.find(hash: hash, where: { realNameEquals($0, name) }) != nil
+  }
+
+  /// Claims the name that a child shows without its extension.
+  mutating func addStemClaim(_ slot: Slot, hash: Int) {
+    claims.add(slot, hash: hash)
+    if mayBeContested { return }
+    mayBeContested =
+      claims.count(hash: hash) > 1
+      || realNames.find(
+        hash: hash, where: { realNameEquals($0, bytes.span.extracting(stemRange(slot))) }) != nil
   }
 
   private mutating func retract(_ slot: Slot) {
@@ -326,7 +367,7 @@ public struct Projection: Sendable {
       touched = true
     } else if record.stemLength > 0 {
       claims.remove(slot, hash: stemHash)
-      touched = localizedRungs[stemHash] != nil
+      touched = !localizedRungs.isEmpty && localizedRungs[stemHash] != nil
     }
     if touched { settleLocalized() }
   }
@@ -349,7 +390,7 @@ public struct Projection: Sendable {
           continue
         }
         localized[slot]!.demoted = true
-        if let stemHash = stemHash(of: slot) { claims.add(slot, hash: stemHash) }
+        if let stemHash = stemHash(of: slot) { addStemClaim(slot, hash: stemHash) }
         changed = true
       }
     }
@@ -361,6 +402,7 @@ public struct Projection: Sendable {
   }
 
   private func isContested(_ name: Span<UInt8>, hash nameHash: Int, for slot: Slot) -> Bool {
+    guard mayBeContested else { return false }
     if claims.count(hash: nameHash) > 1 { return true }
     guard let owner = realNames.find(hash: nameHash, where: { realNameEquals($0, name) }) else {
       return false
@@ -371,14 +413,14 @@ public struct Projection: Sendable {
   // MARK: Bytes
 
   /// Where the real name's first `length` bytes are, all of them if nil.
-  private func range(_ slot: Slot, _ length: Int? = nil) -> Range<Int> {
+  func range(_ slot: Slot, _ length: Int? = nil) -> Range<Int> {
     let start = Int(records[slot].nameOffset)
     return start..<start + (length ?? Int(records[slot].nameLength))
   }
 
-  private func stemRange(_ slot: Slot) -> Range<Int> { range(slot, Int(records[slot].stemLength)) }
+  func stemRange(_ slot: Slot) -> Range<Int> { range(slot, Int(records[slot].stemLength)) }
 
-  private func realNameEquals(_ slot: Slot, _ name: Span<UInt8>) -> Bool {
+  func realNameEquals(_ slot: Slot, _ name: Span<UInt8>) -> Bool {
     equal(bytes.span.extracting(range(slot)), name)
   }
 
@@ -387,7 +429,7 @@ public struct Projection: Sendable {
     return a.withUnsafeBytes { left in b.withUnsafeBytes { right in left.elementsEqual(right) } }
   }
 
-  private func hash(of name: Span<UInt8>) -> Int { NameHash.hash(of: name) }
+  func hash(of name: Span<UInt8>) -> Int { NameHash.hash(of: name) }
 
   private mutating func compact() {
     var packed: [UInt8] = []

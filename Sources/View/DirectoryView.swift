@@ -569,16 +569,20 @@ public final class DirectoryView: Sendable {
     state.accompanied = []
     // No entry of the backing directory stands for it.
     gone.remove(ContainerData.realName)
+    let entries = try DirectoryEntries(of: readable.rawValue)
     // What was there before has to be compared.
-    let plain =
-      state.isRead || handle.holdsMountPoint ? nil : inspector.plainEntries(at: site, facts: state.facts)
-    try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in
+    let isFirst = !state.isRead && state.projection.slotLimit == 0 && !handle.holdsMountPoint
+    let plain = isFirst ? inspector.plainEntries(at: site, facts: state.facts) : nil
+    var filling = ProjectionFilling(
+      count: plain == nil ? 0 : entries.count, nameBytes: plain == nil ? 0 : entries.nameBytes)
+    var others: [(name: Name, type: FileType, inode: UInt64)] = []
+    try entries.forEach { (entry) throws(Errno) in
       var type = entry.type
       if let plain, type != .unknown {
         let name = Span(_unsafeElements: entry.name)
         let kind = EntryInspector.kind(of: type)
         if let facts = plain.facts(of: name, kind) {
-          state.projection.upsert(
+          filling.add(
             name, kind: kind, inode: entry.inode, entryType: type.direntType, hidden: facts.hidden,
             stemLength: facts.stemLength)
           return
@@ -590,12 +594,16 @@ public final class DirectoryView: Sendable {
         type = FileType(mode: found.st_mode)
       }
       if !gone.isEmpty { gone.remove(name) }
-      if name.accompanied == nil {
-        upsert(name, type, inode: entry.inode)
-      } else {
+      if name.accompanied != nil {
         companions.append((name, type, entry.inode))
+      } else if plain != nil {
+        others.append((name, type, entry.inode))
+      } else {
+        upsert(name, type, inode: entry.inode)
       }
     }
+    if plain != nil { state.projection = filling.finish() }
+    for other in others { upsert(other.name, other.type, inode: other.inode) }
     for name in gone { remove(name) }
     for companion in companions {
       upsert(companion.name, companion.type, inode: companion.inode)

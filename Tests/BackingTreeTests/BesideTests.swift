@@ -25,7 +25,8 @@ import Testing
 
   /// Where the calling thread may run, from a list like `0-3,6`.
   private var processorsAllowed: [Int] {
-    let line = text("/proc/thread-self/status").split(separator: "\n").first { $0.hasPrefix("Cpus_allowed_list:") }
+    let status = text("/proc/thread-self/status").split(separator: "\n")
+    let line = status.first { $0.hasPrefix("Cpus_allowed_list:") }
     let ranges = line?.split(separator: "\t").last?.split(separator: ",") ?? []
     return ranges.flatMap { range in
       let ends = range.split(separator: "-").compactMap { Int($0) }

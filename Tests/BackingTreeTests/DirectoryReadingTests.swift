@@ -53,6 +53,12 @@ private func removeTree(_ path: String) -> CInt {
     }
     #expect(seen.count == expected.count)
     #expect(Set(seen) == expected)
+    let entries = try DirectoryEntries(of: temporary.descriptor.rawValue)
+    #expect(entries.count == expected.count)
+    #expect(entries.nameBytes == expected.reduce(0) { $0 + $1.count })
+    var seenAtOnce: [[UInt8]] = []
+    try entries.forEach { entry in seenAtOnce.append(Array(entry.name)) }
+    #expect(seenAtOnce == seen)
   }
 
   @Test func aSymlinkIsNeverFollowed() throws {

@@ -165,6 +165,48 @@ import Testing
     }
   }
 
+  /// More names than parts of a table, and fewer; many that clash, and none until one comes alone.
+  @Test(arguments: [(200, 40), (20_000, 3000), (20_000, 1_000_000_000)])
+  func fillingAtOnceGivesWhatAddingOneByOneGives(count: Int, stems: UInt64) {
+    var random = SplitMix(state: 7)
+    var filling = ProjectionFilling(count: count, nameBytes: 16 * count)
+    var alone = Projection()
+    var last: Name = ""
+    for _ in 0..<count {
+      let stem = "name \(random.next() % stems)"
+      let ext = ["", ".x", ".y"][Int(random.next() % 3)]
+      let name = Name(stem + ext)
+      let hidden: HiddenReason? = random.next() % 8 == 0 ? .configured : nil
+      // What is told twice stays as it was told first.
+      if alone.slot(realName: name.bytes.span) == nil {
+        last = name
+        alone.upsert(file(name, stem: ext.isEmpty || hidden != nil ? nil : stem.utf8.count, hidden: hidden))
+      }
+      filling.add(
+        name.bytes.span, kind: .file, inode: 1, entryType: 0, hidden: hidden,
+        stemLength: ext.isEmpty || hidden != nil ? nil : stem.utf8.count)
+    }
+    var filled = filling.finish()
+    #expect(filled.count == alone.count)
+    #expect(listing(filled) == listing(alone))
+    for (real, shown) in listing(alone) {
+      for name in [real, shown] {
+        let found = filled.resolve(name.bytes.span).map { filled.realName(at: $0.slot) }
+        #expect(found == alone.resolve(name.bytes.span).map { alone.realName(at: $0.slot) })
+      }
+    }
+    for name in listing(alone).filter({ $0.key != $0.value }).keys.prefix(100) {
+      let rival = Name(name.bytes.dropLast() + Array("rival".utf8))
+      for child in [file(rival, stem: name.bytes.count - 2), file(name)] {
+        filled.upsert(child)
+        alone.upsert(child)
+      }
+    }
+    filled.remove(realName: last)
+    alone.remove(realName: last)
+    #expect(listing(filled) == listing(alone))
+  }
+
   @Test func tenThousandNamesOfOneStemCostNoMoreThanAnyOthers() {
     var projection = Projection()
     for index in 0..<10_000 { projection.upsert(file(Name("core.\(index)"), stem: 4)) }

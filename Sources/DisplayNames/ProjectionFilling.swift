@@ -1,0 +1,81 @@
+/// Makes a projection of many children at once.
+///
+/// The tables of a large one do not fit into the processor's caches, and to put each name where its hash points to is a look at
+/// memory far away for each. Names in the order of their hashes fill the tables from one end to the other.
+public struct ProjectionFilling: ~Copyable {
+  private struct Place {
+    let hash: Int
+    let slot: UInt32
+  }
+
+  private var projection = Projection()
+  private var names: [Place] = []
+  private var stems: [Place] = []
+
+  /// - Parameters:
+  ///   - count: how many children will come.
+  ///   - nameBytes: how long their names are together.
+  public init(count: Int, nameBytes: Int) {
+    projection.bytes.reserveCapacity(nameBytes)
+    projection.records.reserveCapacity(count)
+    names.reserveCapacity(count)
+  }
+
+  /// Adds a child that has no localized name.
+  public mutating func add(
+    _ realName: Span<UInt8>, kind: EntryKind, inode: UInt64, entryType: UInt8, hidden: HiddenReason?,
+    stemLength: Int?
+  ) {
+    let slot = UInt32(projection.records.count)
+    projection.records.append(
+      Projection.Record(
+        nameOffset: projection.bytes.count, nameLength: realName.count, stemLength: stemLength,
+        entryType: entryType, kind: kind, hidden: hidden, inode: inode))
+    realName.withUnsafeBytes { projection.bytes.append(contentsOf: $0) }
+    names.append(Place(hash: NameHash.hash(of: realName), slot: slot))
+    if let stemLength, hidden == nil {
+      stems.append(Place(hash: NameHash.hash(of: realName.extracting(0..<stemLength)), slot: slot))
+    }
+  }
+
+  public consuming func finish() -> Projection {
+    projection.realNames.reserve(names.count)
+    projection.claims.reserve(stems.count)
+    var again: Set<Projection.Slot> = []
+    for name in Self.inOrder(names) {
+      let slot = Int(name.slot)
+      // A directory that changes while it is read may tell of an entry twice.
+      let known = projection.realNames.find(hash: name.hash) {
+        projection.realNameEquals($0, projection.bytes.span.extracting(projection.range(slot)))
+      }
+      if known == nil {
+        projection.realNames.insert(slot, hash: name.hash)
+      } else {
+        projection.discard(slot)
+        again.insert(slot)
+      }
+    }
+    for stem in Self.inOrder(stems) where again.isEmpty || !again.contains(Int(stem.slot)) {
+      projection.addStemClaim(Int(stem.slot), hash: stem.hash)
+    }
+    projection.noteFilled()
+    return projection
+  }
+
+  /// By the first bits of their hashes, for as many parts of a table.
+  private static func inOrder(_ places: [Place]) -> [Place] {
+    let bits = 8
+    guard places.count > 1 << (bits + 4) else { return places }
+    func part(_ place: Place) -> Int { Int(UInt(bitPattern: place.hash) >> UInt(Int.bitWidth - bits)) }
+    var next = [Int](repeating: 0, count: 1 << bits + 1)
+    for place in places { next[part(place) + 1] += 1 }
+    for index in 1...1 << bits { next[index] += next[index - 1] }
+    return [Place](unsafeUninitializedCapacity: places.count) { ordered, count in
+      for place in places {
+        ordered.initializeElement(at: next[part(place)], to: place)
+        next[part(place)] += 1
+      }
+      count = places.count
+    }
+  }
+}
