@@ -68,6 +68,12 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
+      name: "FuseServerTests",
+      dependencies: [
+        "FuseServer", "View", "DisplayNames", "BackingTree", .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .testTarget(
       name: "MountTests",
       dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
   ],

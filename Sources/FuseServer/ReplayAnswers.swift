@@ -24,12 +24,17 @@ final class ReplayAnswers: Sendable {
   private let view: View
   private let current = Guarded(Step.nothing)
   private let recognized = Atomic<Bool>(false)
+  /// Whether the kernel has asked, in this step, what the name stands for that is to go.
+  private let wasAsked = Atomic<Bool>(false)
 
   init(view: View) { self.view = view }
 
   var step: Step {
     get { current.withLock { $0 } }
-    set { current.withLock { $0 = newValue } }
+    set {
+      wasAsked.store(false, ordering: .releasing)
+      current.withLock { $0 = newValue }
+    }
   }
 
   /// Whether a request of the thread has come and was known for one.
@@ -41,10 +46,13 @@ final class ReplayAnswers: Sendable {
       recognized.store(true, ordering: .releasing)
       throw .noSuchFileOrDirectory
     case .appearing(let item) where item.isAt(parent, name): throw .noSuchFileOrDirectory
-    case .vanishing(let item) where item.isAt(parent, name): return view.entryOfVanished(item)
+    case .vanishing(let item) where item.isAt(parent, name):
+      wasAsked.store(true, ordering: .releasing)
+      return view.entryOfVanished(item)
     case .renaming(let old, let new):
       if new.isAt(parent, name) { throw .noSuchFileOrDirectory }
       if old.isAt(parent, name) {
+        wasAsked.store(true, ordering: .releasing)
         return try CName(new.name).withPointer { (name) throws(Errno) in
           try view.lookup(new.directory, name)
         }
@@ -63,11 +71,19 @@ final class ReplayAnswers: Sendable {
   /// (unlink, rmdir)
   func remove(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .vanishing(let item) = step, item.isAt(parent, name) else { throw .ioError }
+    try refuseWhatIsKept()
     view.forgetVanished(item)
   }
 
   func rename(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .renaming(let old, _) = step, old.isAt(parent, name) else { throw .ioError }
+    try refuseWhatIsKept()
+  }
+
+  /// A program may have looked the name up since it was expired, when it stood for something else already: the kernel would
+  /// give that file the new name. It asks again when it is told that what it keeps is stale.
+  private func refuseWhatIsKept() throws(Errno) {
+    guard wasAsked.load(ordering: .acquiring) else { throw .staleNFSFileHandle }
   }
 }
 
