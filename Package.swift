@@ -50,6 +50,14 @@ let package = Package(
       dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")]),
     // What the tests with random inputs share.
     .target(name: "Fuzzing", path: "Tests/Fuzzing"),
+    // What the tests of a view without a mount share.
+    .target(
+      name: "ViewedTree",
+      dependencies: [
+        "BackingTree", "DisplayNames", "View", .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ],
+      path: "Tests/ViewedTree"),
     .testTarget(name: "DisplayNamesTests", dependencies: ["DisplayNames"]),
     .testTarget(name: "MacMetadataTests", dependencies: ["Fuzzing", "MacMetadata"]),
     .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "DisplayNames", "Fuzzing"]),
@@ -64,13 +72,13 @@ let package = Package(
     .testTarget(
       name: "ViewTests",
       dependencies: [
-        "View", "DisplayNames", "BackingTree", .product(name: "Logging", package: "swift-log"),
+        "View", "ViewedTree", "DisplayNames", "BackingTree", .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
       name: "FuseServerTests",
       dependencies: [
-        "FuseServer", "View", "DisplayNames", "BackingTree", .product(name: "Logging", package: "swift-log"),
+        "FuseServer", "View", "ViewedTree", "DisplayNames", "BackingTree",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(

@@ -94,20 +94,23 @@ public struct DirectoryEntries: ~Copyable {
     while true {
       let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 8)
       // What is not used of it is never touched.
-      let length = dfs_getdents(descriptor, buffer.baseAddress!, buffer.count)
-      if length > 0 {
-        let block = UnsafeRawBufferPointer(rebasing: buffer[..<length])
-        blocks.append(block)
-        _ = try forEachEntry(in: block) { (entry, _) in
-          count += 1
-          nameBytes += entry.name.count
-          return true
-        }
-      } else {
+      let length: Int
+      do throws(Errno) {
+        length = try systemCall { dfs_getdents(descriptor, buffer.baseAddress!, buffer.count) }
+      } catch {
         buffer.deallocate()
-        if length == 0 { return }
-        let error = Errno(rawValue: errno)
-        if error != .interrupted { throw error }
+        throw error
+      }
+      if length == 0 {
+        buffer.deallocate()
+        return
+      }
+      let block = UnsafeRawBufferPointer(rebasing: buffer[..<length])
+      blocks.append(block)
+      _ = try forEachEntry(in: block) { (entry, _) in
+        count += 1
+        nameBytes += entry.name.count
+        return true
       }
     }
   }

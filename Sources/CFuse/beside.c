@@ -67,11 +67,11 @@ static void begin(void) {
 
 // Has the calling thread moved to a processor if it may run there, and lets it run wherever it could before.
 static void go_to(int processor) {
-  cpu_set_t allowed, wanted;
+  cpu_set_t allowed, there;
   if (sched_getaffinity(0, sizeof allowed, &allowed) || !CPU_ISSET(processor, &allowed)) return;
-  CPU_ZERO(&wanted);
-  CPU_SET(processor, &wanted);
-  if (sched_setaffinity(0, sizeof wanted, &wanted) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+  CPU_ZERO(&there);
+  CPU_SET(processor, &there);
+  if (sched_setaffinity(0, sizeof there, &there) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 bool dfs_runs_beside(pid_t caller) {

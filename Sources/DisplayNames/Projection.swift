@@ -102,7 +102,7 @@ public struct Projection: Sendable {
   public init() {}
 
   /// Grows with each change, so that whoever has listed the children can tell whether the same would be listed again.
-  public private(set) var version: UInt64 = 0
+  public internal(set) var version: UInt64 = 0
 
   /// The number of children, hidden ones included.
   public var count: Int { records.count - free.count }
@@ -171,8 +171,6 @@ public struct Projection: Sendable {
     if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil { settleLocalized() }
     if wastedBytes > 65536, wastedBytes > bytes.count / 2 { compact() }
   }
-
-  mutating func noteFilled() { version += 1 }
 
   /// A child that is not to be found by any name yet turned out to be one that is there.
   mutating func discard(_ slot: Slot) {

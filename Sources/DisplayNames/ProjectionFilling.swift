@@ -58,7 +58,7 @@ public struct ProjectionFilling: ~Copyable {
     for stem in Self.inOrder(stems) where again.isEmpty || !again.contains(Int(stem.slot)) {
       projection.addStemClaim(Int(stem.slot), hash: stem.hash)
     }
-    projection.noteFilled()
+    projection.version += 1
     return projection
   }
 

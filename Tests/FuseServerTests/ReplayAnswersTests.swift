@@ -1,26 +1,19 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import Logging
 import SystemPackage
 import Testing
+import ViewedTree
 
 @testable import FuseServer
 @testable import View
 
 /// The kernel moves, or removes, what it keeps of a name when a change is replayed: that must be what it was told for it.
 @Suite struct ReplayAnswersTests {
-  private let root: String
-  private let view: View
+  private let tree: ViewedTree
+  private var view: View { tree.view }
 
-  init() throws {
-    var template = Array("/tmp/displayfs-replay-XXXXXX".utf8CString)
-    let root = String(cString: try #require(mkdtemp(&template)))
-    self.root = root
-    close(open("\(root)/new", O_WRONLY | O_CREAT, 0o644))
-    let source = Descriptor(adopting: try systemCall { open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
-    view = try View(source: source, options: ViewOptions(), logger: Logger(label: "test"))
-  }
+  init() throws { tree = try ViewedTree("new") }
 
   private func item(_ name: Name) throws -> ListedItem {
     let entry = try "new".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
@@ -29,13 +22,7 @@ import Testing
       facet: .plain, type: .regular)
   }
 
-  private func cleanUp() {
-    unlink("\(root)/new")
-    rmdir(root)
-  }
-
   @Test func aNameThatTheKernelDidNotAskForIsNotMoved() throws {
-    defer { cleanUp() }
     let answers = ReplayAnswers(view: view)
     let (old, new) = (try item("old"), try item("new"))
     for _ in 0..<2 {
@@ -47,7 +34,6 @@ import Testing
   }
 
   @Test func aNameThatTheKernelDidNotAskForIsNotRemoved() throws {
-    defer { cleanUp() }
     let answers = ReplayAnswers(view: view)
     let gone = try item("gone")
     for _ in 0..<2 {

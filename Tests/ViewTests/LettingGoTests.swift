@@ -2,9 +2,9 @@ import BackingTree
 import Dispatch
 import DisplayNames
 import Glibc
-import Logging
 import SystemPackage
 import Testing
+import ViewedTree
 
 @testable import View
 
@@ -25,11 +25,8 @@ import Testing
   }
 
   @Test func whoWorksWithADirectoryDoesNotWaitForHimself() throws {
-    var template = Array("/tmp/displayfs-letting-go-XXXXXX".utf8CString)
-    let root = String(cString: try #require(mkdtemp(&template)))
-    close(open("\(root)/notes.txt", O_WRONLY | O_CREAT, 0o644))
-    let source = Descriptor(adopting: try systemCall { open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
-    let view = try View(source: source, options: ViewOptions(), logger: Logger(label: "test"))
+    let tree = try ViewedTree("notes.txt")
+    let view = tree.view
     let notices = Notices()
     view.startCaching(notices)
     view.startFollowing()
@@ -40,7 +37,5 @@ import Testing
     #expect(notices.hasExpired.wait(timeout: .now() + 30) == .success)
     #expect(notices.names.withLock { $0 } == ["notes"])
     view.stopFollowing()
-    unlink("\(root)/notes.txt")
-    rmdir(root)
   }
 }

@@ -1,26 +1,18 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import Logging
 import SystemPackage
 import Testing
+import ViewedTree
 
 @testable import View
 
 /// Directories of which the kernel tells nothing: their times say whether they have changed.
 @Suite struct UnwatchedDirectoryTests {
-  private let root: String
-  private let view: View
+  private let tree: ViewedTree
+  private var view: View { tree.view }
 
-  init() throws {
-    var template = Array("/tmp/displayfs-unwatched-XXXXXX".utf8CString)
-    let root = String(cString: try #require(mkdtemp(&template)))
-    self.root = root
-    let source = Descriptor(adopting: try systemCall { open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
-    view = try View(source: source, options: ViewOptions(), logger: Logger(label: "test"))
-  }
-
-  private func make(_ name: String) { close(open("\(root)/\(name)", O_WRONLY | O_CREAT, 0o644)) }
+  init() throws { tree = try ViewedTree() }
 
   private func unwatched() -> DirectoryView {
     DirectoryView(
@@ -41,21 +33,15 @@ import Testing
     return false
   }
 
-  private func cleanUp() {
-    for name in ["a.txt", "mine.txt", "theirs.txt"] { unlink("\(root)/\(name)") }
-    rmdir(root)
-  }
-
   @Test func whatOthersChangeBesideAChangeOfTheMountIsNotLost() throws {
-    defer { cleanUp() }
     // Nothing else gives a reason to look again.
     let longAgo = [timespec(tv_sec: 946_684_800, tv_nsec: 0), timespec(tv_sec: 946_684_800, tv_nsec: 0)]
-    #expect(utimensat(AT_FDCWD, root, longAgo, 0) == 0)
+    #expect(utimensat(AT_FDCWD, tree.root, longAgo, 0) == 0)
     let directory = unwatched()
     #expect(try !holds("mine.txt", directory))
     try directory.changing { (_) throws(Errno) in
-      make("mine.txt")
-      make("theirs.txt")
+      tree.make("mine.txt")
+      tree.make("theirs.txt")
       directory.reconcile("mine.txt")
     }
     #expect(try holds("mine.txt", directory))
@@ -64,10 +50,9 @@ import Testing
 
   /// The clock of a file system may go on only every few milliseconds.
   @Test func whatChangesRightAfterALookIsNotLost() throws {
-    defer { cleanUp() }
     let directory = unwatched()
     #expect(try !holds("a.txt", directory))
-    make("a.txt")
+    tree.make("a.txt")
     #expect(try eventuallyHolds("a.txt", directory))
   }
 }

@@ -1,31 +1,19 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import Logging
 import SystemPackage
 import Testing
+import ViewedTree
 
 @testable import View
 
 /// What vanished behind the mount is told a moment later, when the kernel may know the same file, or another one with its
 /// inode number, by another name.
 @Suite struct VanishedFileTests {
-  private let root: String
-  private let view: View
+  private let tree: ViewedTree
+  private var view: View { tree.view }
 
-  init() throws {
-    var template = Array("/tmp/displayfs-vanished-XXXXXX".utf8CString)
-    let root = String(cString: try #require(mkdtemp(&template)))
-    self.root = root
-    close(open("\(root)/a", O_WRONLY | O_CREAT, 0o644))
-    let source = Descriptor(adopting: try systemCall { open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
-    view = try View(source: source, options: ViewOptions(), logger: Logger(label: "test"))
-  }
-
-  private func cleanUp() {
-    for name in ["a", "b"] { unlink("\(root)/\(name)") }
-    rmdir(root)
-  }
+  init() throws { tree = try ViewedTree("a") }
 
   private func lookup(_ name: String) throws -> Entry {
     try name.withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
@@ -45,9 +33,8 @@ import Testing
   }
 
   @Test func whatIsKnownByAnotherNameSinceStaysKnown() throws {
-    defer { cleanUp() }
     let before = try lookup("a")
-    rename("\(root)/a", "\(root)/b")
+    rename(tree.path("a"), tree.path("b"))
     let there = try lookup("b")
     #expect(there.id == before.id)
     #expect(tellVanished(item("a", before)) != before.id)
@@ -56,17 +43,15 @@ import Testing
   }
 
   @Test func whatIsThereAgainStaysKnown() throws {
-    defer { cleanUp() }
     let before = try lookup("a")
     #expect(tellVanished(item("a", before)) != before.id)
     #expect(try lookup("a").id == before.id)
   }
 
   @Test func whatIsGoneIsNotTakenForWhatGetsItsInodeNumber() throws {
-    defer { cleanUp() }
     let before = try lookup("a")
     // The same number, as if another file had got it.
-    rename("\(root)/a", "\(root)/b")
+    rename(tree.path("a"), tree.path("b"))
     #expect(tellVanished(item("a", before)) == before.id)
     #expect(view.nodes.location(of: before.id) == nil)
     #expect(try lookup("b").id != before.id)
