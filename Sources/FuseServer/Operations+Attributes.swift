@@ -16,7 +16,8 @@ extension Operations {
           let change = AttributeChange(attributes!.pointee, which: which)
           try request.view.setAttributes(id, change, open: Handle.file(info), caller: request.caller)
         }
-        try request.replyAttributes(of: id)
+        // Of an older answer to any other question the kernel knows that it is older than what it was told meanwhile.
+        try request.replyAttributes(of: id, areKept: false)
       } catch { request.fail(error) }
     }
     table.statfs = { raw, id in
