@@ -27,6 +27,13 @@ public struct Caller: Sendable {
   /// Supplementary groups are read and set only when the call is refused without them: most are not, and reading them
   /// costs more than the call. When the daemon is not root everything happens as its own user.
   public func act<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+    dfs_take_back_setid()
+    return try actWithoutSetID(body)
+  }
+
+  /// As `act`, for what neither writes to a file nor gives it a set-group-ID bit, which root could keep. It costs less where a
+  /// file was opened just before.
+  public func actWithoutSetID<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
     dfs_set_thread_umask(umask)
     guard Self.daemonIsRoot, user != 0 || group != 0 else { return try body() }
     guard dfs_set_thread_identity(user, group) == 0 else { throw .notPermitted }
@@ -45,6 +52,7 @@ public struct Caller: Sendable {
   /// As `act`, with the supplementary groups from the start: for calls whose result, not only whose success, depends
   /// on them (a set-group-ID bit is kept only for members of the group).
   public func actAsMember<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+    dfs_take_back_setid()
     dfs_set_thread_umask(umask)
     guard Self.daemonIsRoot, user != 0 || group != 0 else { return try body() }
     return try withGroups(supplementaryGroups() ?? [], body)

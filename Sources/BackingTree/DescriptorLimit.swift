@@ -1,5 +1,6 @@
 import CFuse
 import Glibc
+import Synchronization
 
 /// How many descriptors the daemon may have open, and which of them it does not give to programs.
 ///
@@ -20,10 +21,17 @@ public enum DescriptorLimit {
   /// Whether a descriptor is among the last ones, which are kept: the kernel always gives the lowest that is free.
   public static func isKept(_ descriptor: CInt) -> Bool { descriptor >= firstKept }
 
+  /// A program got this descriptor.
+  public static func given(_ descriptor: CInt) { lastGiven.store(descriptor, ordering: .relaxed) }
+
+  private static let lastGiven = Atomic<CInt>(0)
+
   /// Whether nothing is left but those that are kept. (`fcntl`, F_DUPFD_CLOEXEC)
   ///
   /// - Parameter descriptor: any that is open.
   public static func isReached(copying descriptor: CInt) -> Bool {
+    // Whoever uses them up gets the higher ones before the last.
+    if lastGiven.load(ordering: .relaxed) < firstKept / 2 { return false }
     let lowest = Descriptor(adopting: fcntl(descriptor, F_DUPFD_CLOEXEC, 0))
     return lowest.rawValue < 0 || isKept(lowest.rawValue)
   }

@@ -1,37 +1,21 @@
 #define _GNU_SOURCE
 #include "passthrough.h"
+#include "identity.h"
 #include <errno.h>
-#include <linux/capability.h>
 #include <linux/fuse.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-typedef struct __user_cap_data_struct capabilities[_LINUX_CAPABILITY_U32S_3];
-static struct __user_cap_header_struct this_thread = {.version = _LINUX_CAPABILITY_VERSION_3};
-
-// Gives CAP_FSETID up for a moment: what the kernel writes for us is written with the rights of whoever registered the
-// file, and a set-user-ID bit must not outlive a write by somebody who may not keep it. Whether there was any.
-static int give_up_fsetid(capabilities own) {
-  if (syscall(SYS_capget, &this_thread, own) || !(own[0].effective & 1u << CAP_FSETID)) return 0;
-  capabilities less;
-  memcpy(less, own, sizeof less);
-  less[0].effective &= ~(1u << CAP_FSETID);
-  return syscall(SYS_capset, &this_thread, less) == 0;
-}
 
 static int register_backing(fuse_req_t request, int fd);
 
 int dfs_backing_open(fuse_req_t request, int fd) {
-  capabilities own;
-  int gave_up = give_up_fsetid(own);
+  // What the kernel writes for us is written with the rights of whoever registered the file, and a set-user-ID bit must not
+  // outlive a write by somebody who may not keep it.
+  dfs_give_up_setid();
   int id = register_backing(request, fd);
-  int error = errno;
-  if (gave_up) syscall(SYS_capset, &this_thread, own);
-  errno = error;
   return id > 0 ? id : -1;
 }
 

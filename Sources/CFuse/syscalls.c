@@ -2,15 +2,11 @@
 #include "syscalls.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
 #include <linux/openat2.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/fanotify.h>
 #include <sys/file.h>
-#include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -106,39 +102,6 @@ int dfs_open_handle(int mount, const struct dfs_handle *handle) {
   union handle raw = {.known = {.handle_bytes = handle->length, .handle_type = handle->type}};
   memcpy(raw.known.f_handle, handle->bytes, handle->length);
   return open_by_handle_at(mount, &raw.known, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-int dfs_set_thread_identity(uid_t uid, gid_t gid) {
-  // The group first: once the user is not root the group can no longer change. setfs*id report no errors; ask back.
-  syscall(SYS_setfsuid, 0);
-  syscall(SYS_setfsgid, gid);
-  syscall(SYS_setfsuid, uid);
-  if ((gid_t)syscall(SYS_setfsgid, (gid_t)-1) != gid || (uid_t)syscall(SYS_setfsuid, (uid_t)-1) != uid) {
-    errno = EPERM;
-    return -1;
-  }
-  return 0;
-}
-
-int dfs_set_thread_groups(const gid_t *groups, size_t count) { return (int)syscall(SYS_setgroups, count, groups); }
-
-void dfs_set_thread_umask(mode_t mask) {
-  static __thread int own;
-  static __thread mode_t current;
-  if (own && current == mask) return;
-  if (!own && unshare(CLONE_FS)) return;
-  own = 1;
-  current = mask;
-  umask(mask);
-}
-
-void dfs_obey_quotas(void) {
-  struct __user_cap_header_struct process = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
-  if (syscall(SYS_capget, &process, own)) return;
-  own[0].effective &= ~(1u << CAP_SYS_RESOURCE);
-  own[0].permitted &= ~(1u << CAP_SYS_RESOURCE);
-  syscall(SYS_capset, &process, own);
 }
 
 pid_t dfs_fork(void) { return fork(); }

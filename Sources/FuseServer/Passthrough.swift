@@ -89,7 +89,7 @@ final class Passthrough: Sendable {
   private func register(_ file: OpenFile, for request: Request, _ state: inout State) -> CInt {
     do throws(Errno) {
       // As the caller: a network file system asks who reads.
-      return try request.caller.act { () throws(Errno) in
+      return try request.caller.actWithoutSetID { () throws(Errno) in
         try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
       }
     } catch {

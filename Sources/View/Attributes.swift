@@ -104,7 +104,7 @@ extension View {
         let lost = try fileStatus(located.rawValue).st_mode & 0o7777 ^ effective & 0o7777
         if lost & ~effective & (S_ISUID | S_ISGID) == lost {
           // Whoever writes to a file takes these bits from it, whosever it is.
-          try systemCall { chmod(path, effective & 0o7777) }
+          _ = try Caller.daemon.act { () throws(Errno) in try systemCall { chmod(path, effective & 0o7777) } }
         } else {
           _ = try caller.actForMode(mode) { () throws(Errno) in
             try systemCall { chmod(path, effective & 0o7777) }

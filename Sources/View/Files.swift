@@ -85,7 +85,7 @@ extension View {
         let parent = try directory(location.parent).directory
         let found = try location.name.withPointer { (name) throws(Errno) in
           if isExecution { return try parent.open(name, backing) }
-          return try caller.act { () throws(Errno) in try parent.open(name, backing) }
+          return try caller.actWithoutSetID { () throws(Errno) in try parent.open(name, backing) }
         }
         let status = try fileStatus(found.rawValue)
         if location.isOf(status) {

@@ -24,6 +24,7 @@ public final class OpenFile: Sendable {
     mayWrite = flags & O_ACCMODE != O_RDONLY
     self.isHeardOfWhenClosed = mayWrite && isHeardOfWhenClosed
     isSetID = mode & (S_ISUID | S_ISGID) != 0
+    DescriptorLimit.given(self.descriptor.rawValue)
   }
 
   /// Its data will pass through the daemon, whose buffers are not aligned as O_DIRECT wants them: the kernel keeps the

@@ -40,6 +40,7 @@ public final class OpenPackage: Sendable {
     self.caller = caller
     self.beginning = beginning
     state = Guarded(State(reader: reader))
+    DescriptorLimit.given(self.package.rawValue)
   }
 
   /// The length of the stream in bytes.

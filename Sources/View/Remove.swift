@@ -45,14 +45,14 @@ extension View {
     try realName.withPointer { (name) throws(Errno) in
       let status = try directory.status(name)
       try cached.unheard((parent, .removed, name)) { () throws(Errno) in
-        try caller.act { () throws(Errno) in try directory.directory.removeDirectory(name) }
+        try caller.actWithoutSetID { () throws(Errno) in try directory.directory.removeDirectory(name) }
       }
       noteGone(
         nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true),
         realName.name, in: parent)
       forgetTunnel(of: FileIdentity(status))
     }
-    view?.reconcile(realName.name)
+    view?.reconcileRemoved(realName.name)
     if let companion { removeCompanion(companion, in: place, caller) }
     removeNetatalkFile(of: realName.name, in: place, caller)
   }
@@ -75,14 +75,14 @@ extension View {
     let companion = companion(of: realName.name, in: place)
     try realName.withPointer { (name) throws(Errno) in
       try cached.unheard((parent, .removed, name)) { () throws(Errno) in
-        try caller.act { () throws(Errno) in try directory.directory.unlink(name) }
+        try caller.actWithoutSetID { () throws(Errno) in try directory.directory.unlink(name) }
       }
       noteGone(
         nodes.removed(
           FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1),
         realName.name, in: parent)
     }
-    view?.reconcile(realName.name)
+    view?.reconcileRemoved(realName.name)
     if let companion { removeCompanion(companion, in: place, caller) }
     removeNetatalkFile(of: realName.name, in: place, caller)
   }

@@ -171,7 +171,7 @@ extension View {
     try from.withPointer { (from) throws(Errno) in
       try to.withPointer { (to) throws(Errno) in
         func act() throws(Errno) {
-          try caller.act { () throws(Errno) in
+          try caller.actWithoutSetID { () throws(Errno) in
             try oldHandle.directory.rename(from, to: newHandle.directory, to, flags)
           }
         }

@@ -184,6 +184,22 @@ import Testing
     #expect(view.shell("printf content >own; chmod 4755 own; printf x >>own; stat -c %a own").text == "4755")
   }
 
+  /// A file is registered without the right to keep these bits, which root has again for whatever comes next.
+  @Test(.asRoot) func rootGivesAndKeepsSetIDBitsAfterItHasOpenedAFile() throws {
+    let view = try view("profile=none")
+    #expect(
+      view.shell(
+        """
+        printf content >other; printf content >tool; chown 65534:65534 tool
+        for round in 1 2 3 4; do
+          cat other >/dev/null; chmod 2755 tool; stat -c %a tool
+          chmod 4755 tool; cat other >/dev/null; truncate -s 5 tool; stat -c %a tool
+          cat other >/dev/null; fallocate -l 8192 tool; stat -c %a tool
+        done
+        """
+      ).text == Array(repeating: "2755\n4755\n4755", count: 4).joined(separator: "\n"))
+  }
+
   /// Files of the same name, and often of the same inode number, over and over, while somebody looks on.
   @Test(.asRoot, arguments: modes)
   func setUserIDBitsNeverOutliveWhatAnotherDoesToTheContent(options: String) throws {

@@ -1,6 +1,7 @@
 // Everything C that displayfs needs and Swift cannot import by itself.
 #pragma once
 #include "guardian.h"
+#include "identity.h"
 #include "syscalls.h"
 #include "session.h"
 #include "passthrough.h"

@@ -48,16 +48,6 @@ int dfs_handle_of(int directory, struct dfs_handle *handle);
 // Opens a directory to name it (O_PATH); needs CAP_DAC_READ_SEARCH. `mount` is anything open on its file system.
 int dfs_open_handle(int mount, const struct dfs_handle *handle);
 
-// The identity of the calling thread alone: glibc's wrappers would change every thread.
-int dfs_set_thread_identity(uid_t uid, gid_t gid);
-int dfs_set_thread_groups(const gid_t *groups, size_t count);
-// Sets the umask of the calling thread alone; it gets one of its own first.
-void dfs_set_thread_umask(mode_t mask);
-
-// Gives CAP_SYS_RESOURCE up for good, before threads are made. Unlike the right to pass over permissions it does not go with
-// the user id: whoever writes through the daemon would otherwise write past quotas and into what is reserved for root.
-void dfs_obey_quotas(void);
-
 // Constants that Swift does not see, as values.
 extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
