@@ -17,10 +17,10 @@ public final class ChangeWatch: Sendable {
   public enum Change {
     /// The entry of that name came, went or was replaced; whether by a rename.
     case entry(UnsafePointer<CChar>, wasMoved: Bool)
-    /// The content of the entry of that name was written and closed.
-    case content(UnsafePointer<CChar>)
-    /// The content of the entry of that name was changed by somebody who still has it open.
-    case modification(UnsafePointer<CChar>)
+    /// The content of the entry of that name was written and closed; whether by this process.
+    case content(UnsafePointer<CChar>, isOwn: Bool)
+    /// The content of the entry of that name was changed by somebody who still has it open; whether by this process.
+    case modification(UnsafePointer<CChar>, isOwn: Bool)
     /// The attributes of the entry of that name changed, its extended ones included.
     case attributes(UnsafePointer<CChar>)
     /// The attributes of the directory itself changed.
@@ -250,9 +250,9 @@ public final class ChangeWatch: Sendable {
         for handler in handlers(of: watched, event, name) { handler(change) }
       }
       if event.mask.contains(.written) {
-        for handler in handlers(of: watched) { handler(.content(name)) }
+        for handler in handlers(of: watched) { handler(.content(name, isOwn: event.isOwn)) }
       } else if event.mask.contains(.modified) {
-        for handler in handlers(of: watched) { handler(.modification(name)) }
+        for handler in handlers(of: watched) { handler(.modification(name, isOwn: event.isOwn)) }
       }
       if event.mask.contains(.attributes) {
         for handler in handlers(of: watched) { handler(.attributes(name)) }

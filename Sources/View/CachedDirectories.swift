@@ -28,6 +28,8 @@ public final class CachedDirectory: Sendable {
   let node: NodeID
   /// How many changes were heard of, or made through the mount.
   private let changes = Atomic<UInt64>(0)
+  /// How many of the content of what is in it, which say nothing of names nor of the directory itself.
+  private let contentChanges = Atomic<UInt64>(0)
   private let news = Guarded(News())
 
   /// What the backing tree told and nobody has looked at yet.
@@ -51,6 +53,7 @@ public final class CachedDirectory: Sendable {
   fileprivate init(node: NodeID) { self.node = node }
 
   fileprivate var count: UInt64 { changes.load(ordering: .acquiring) }
+  fileprivate var contentCount: UInt64 { contentChanges.load(ordering: .acquiring) }
 
   /// A change was made through the mount.
   fileprivate func noteOwnChange() { changes.add(1, ordering: .releasing) }
@@ -58,13 +61,20 @@ public final class CachedDirectory: Sendable {
   /// - Returns: whether nobody was told yet that there is news.
   fileprivate func note(_ change: ChangeWatch.Change) -> Bool {
     // First: who told the kernel something meanwhile finds that it may have been outdated.
-    changes.add(1, ordering: .releasing)
+    switch change {
+    case .content(let name, let isOwn) where !EntryInspector.mayName(name),
+      .modification(let name, let isOwn) where !EntryInspector.mayName(name):
+      // What it has the daemon write the kernel knows.
+      if isOwn { return false }
+      contentChanges.add(1, ordering: .releasing)
+    default: changes.add(1, ordering: .releasing)
+    }
     return news.withLock { news in
       switch change {
       case .entry(let name, _):
         news.names.insert(Name(copying: name))
         news.isItselfChanged = true
-      case .content(let name), .modification(let name), .attributes(let name):
+      case .content(let name, _), .modification(let name, _), .attributes(let name):
         news.contents.insert(Name(copying: name))
       case .itself: news.isItselfChanged = true
       case .everything: news.isEverything = true
@@ -103,13 +113,21 @@ public final class CachedDirectory: Sendable {
 public struct CacheLease: Sendable {
   fileprivate let directory: CachedDirectory
   private var count: UInt64
+  private let contentCount: UInt64
 
   fileprivate init(_ directory: CachedDirectory) {
     self.directory = directory
     count = directory.count
+    contentCount = directory.contentCount
   }
 
+  /// For what names stand for.
   public var isBroken: Bool { directory.count != count }
+
+  /// For the attributes of the directory, or of a file in it.
+  func isBroken(for node: NodeID) -> Bool {
+    isBroken || node != directory.node && directory.contentCount != contentCount
+  }
 
   /// Who holds the lease has changed the directory.
   mutating func noteOwnChange() {

@@ -50,7 +50,7 @@ extension View {
   ///
   /// - Parameter parent: where it was looked up, if it was.
   public func settle(_ lease: CacheLease, of node: NodeID, in parent: NodeID? = nil) {
-    if lease.isBroken { cached.notices?.expireAttributes(of: node, in: parent) }
+    if lease.isBroken(for: node) { cached.notices?.expireAttributes(of: node, in: parent) }
   }
 
   // MARK: After changes through the mount
@@ -136,8 +136,14 @@ extension View {
   private func expireAttributes(
     of name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ notices: any CacheNotices
   ) {
-    guard let status = CName(name).withPointer({ try? handle?.status($0) }) else {
-      return notices.expire(name, in: id)
+    guard let handle else { return notices.expire(name, in: id) }
+    let status: stat
+    do throws(Errno) {
+      status = try CName(name).withPointer { (name) throws(Errno) in try handle.status(name) }
+    } catch {
+      // That it is gone is news of its own.
+      if error != .noSuchFileOrDirectory { notices.expire(name, in: id) }
+      return
     }
     for facet in [Facet.plain, .packageFile] {
       guard let node = nodes.node(of: FileIdentity(status), facet: facet) else { continue }

@@ -71,7 +71,7 @@ extension View {
         inspector.metadata.restore(
           remembered.attributes, to: descriptor, in: directory.directory, caller: caller)
       }
-      view?.reconcile(real)
+      view?.reconcile(real, status)
       noteMarker(real, in: parent)
       let found = Found(
         directory: directory, realName: realName, status: status, facet: .plain)
@@ -203,9 +203,9 @@ extension View {
         throw error
       }
       lease?.noteOwnChange()
-      view?.reconcile(real)
-      noteMarker(real, in: parent)
       let status = try directory.status(name)
+      view?.reconcile(real, status)
+      noteMarker(real, in: parent)
       // Somebody has put something else in its place: the kernel takes nothing else for what it asked for (EIO).
       guard FileType(mode: status.st_mode) == type else { throw .staleNFSFileHandle }
       noteApplication(real, FileIdentity(status))

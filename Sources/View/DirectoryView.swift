@@ -168,6 +168,23 @@ public final class DirectoryView: Sendable {
   /// did to others is reported.
   func reconcile(_ name: Name) {
     look(at: name, isOwn: true)
+    noteReconciled(name)
+  }
+
+  /// The same, with what was found there since.
+  func reconcile(_ name: Name, _ found: stat) {
+    upsert(name, found, isOwn: true)
+    noteReconciled(name)
+  }
+
+  /// The same, after it was removed.
+  func reconcileRemoved(_ name: Name) {
+    // What others put in its place since is told.
+    if comparesTimes { look(at: name, isOwn: true) } else { remove(name, true) }
+    noteReconciled(name)
+  }
+
+  private func noteReconciled(_ name: Name) {
     lookBeside(name)
     // Whatever others did just before this change or beside it would be taken for a part of it.
     if comparesTimes {
@@ -185,11 +202,15 @@ public final class DirectoryView: Sendable {
     let cName = CName(name)
     do throws(Errno) {
       let found = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
-      upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
+      upsert(name, found, isOwn: isOwn)
     } catch {
       // Anything else keeps it from being looked at, not from being there.
       if error == .noSuchFileOrDirectory { remove(name, isOwn) }
     }
+  }
+
+  private func upsert(_ name: Name, _ found: stat, isOwn: Bool) {
+    upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
   }
 
   var isWatched: Bool { watchKey != nil }
@@ -309,9 +330,6 @@ public final class DirectoryView: Sendable {
 
   /// Looks at the news that nobody else has come to look at, and reports them.
   func follow() {
-    lock.lock()
-    defer { unlock() }
-    try? refresh()
     let (written, attributes) = pending.withLock { pending in
       defer {
         pending.written = []
@@ -320,15 +338,23 @@ public final class DirectoryView: Sendable {
       }
       return (pending.written, pending.attributes.subtracting(pending.written))
     }
-    for name in written { reportInside(name) { .written($0) } }
-    for name in attributes { reportInside(name) { .attributes($0) } }
+    // Most of it was done through the mount, by programs that need not wait until that is seen here.
+    let (writtenByOthers, attributesOfOthers) = (written.filter(isByOthers), attributes.filter(isByOthers))
+    lock.lock()
+    defer { unlock() }
+    try? refresh()
+    // Once more: what is being made through the mount is known for that when it has been made.
+    for name in writtenByOthers where isByOthers(name) { reportInside(name) { .written($0) } }
+    for name in attributesOfOthers where isByOthers(name) { reportInside(name) { .attributes($0) } }
+  }
+
+  private func isByOthers(_ name: Name) -> Bool {
+    guard let status = CName(name).withPointer({ try? handle.status($0) }) else { return false }
+    return !ownChanges.areOwn(status)
   }
 
   private func reportInside(_ name: Name, _ change: (ListedItem) -> ViewChange) {
-    guard let slot = state.projection.slot(realName: name.bytes.span), let item = listed(slot),
-      let status = CName(name).withPointer({ try? handle.status($0) }),
-      !ownChanges.areOwn(status)
-    else { return }
+    guard let slot = state.projection.slot(realName: name.bytes.span), let item = listed(slot) else { return }
     changes.report([change(item)])
   }
 
@@ -405,6 +431,7 @@ public final class DirectoryView: Sendable {
 
   private func note(_ change: ChangeWatch.Change) {
     guard change.isComplete else { return }
+    if case .content(let name, isOwn: true) = change, !EntryInspector.mayName(name) { return }
     news { pending in
       switch change {
       case .entry(let name, let wasMoved):
@@ -412,9 +439,10 @@ public final class DirectoryView: Sendable {
         if wasMoved { pending.moved.insert(copy) }
         pending.names.insert(copy)
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
-      case .content(let name):
+      case .content(let name, let isOwn):
         let copy = Name(copying: name)
-        if changes.isFollowed { pending.written.insert(copy) }
+        if changes.isFollowed, !isOwn { pending.written.insert(copy) }
+        guard EntryInspector.mayName(name) else { break }
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
         if strncmp(name, "._", 2) == 0 { pending.names.insert(copy) }
         pending.rewritten.insert(copy)
@@ -524,7 +552,7 @@ public final class DirectoryView: Sendable {
     state.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
       [weak self] change in
       switch change {
-      case .entry(let name, _), .content(let name):
+      case .entry(let name, _), .content(let name, _):
         if strcmp(name, "user-dirs.dirs") == 0 { self?.noteEverything() }
       case .attributes, .modification, .itself: break
       case .everything: self?.noteEverything()
@@ -541,7 +569,7 @@ public final class DirectoryView: Sendable {
     defer { old.map { watch.stop($0) } }
     state.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) { [weak self] change in
       switch change {
-      case .entry(let name, _), .content(let name): self?.noteInside(Name(copying: name))
+      case .entry(let name, _), .content(let name, _): self?.noteInside(Name(copying: name))
       case .everything: self?.noteEverything()
       default: break
       }

@@ -66,6 +66,12 @@ public struct EntryInspector: Sendable {
     options.readsDesktopNames && Self.isDesktopEntry(name.bytes.span)
   }
 
+  /// Whether the content of a file of that name may say how it is listed, or what is beside it, by any options.
+  static func mayName(_ name: UnsafePointer<CChar>) -> Bool {
+    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
+    return name[0] == 0x2e || isDesktopEntry(Span(_unsafeElements: bytes))
+  }
+
   private static func isDesktopEntry(_ name: Span<UInt8>) -> Bool { name.extracting(last: 8).equals(".desktop") }
 
   /// What the projection must know of an entry.

@@ -105,8 +105,8 @@ private struct Heard {
       let word =
         switch change {
         case .entry(let name, let wasMoved): "\(wasMoved ? "moved" : "entry") \(String(cString: name))"
-        case .content(let name): "content \(String(cString: name))"
-        case .modification(let name): "modification \(String(cString: name))"
+        case .content(let name, _): "content \(String(cString: name))"
+        case .modification(let name, _): "modification \(String(cString: name))"
         case .attributes(let name): "attributes \(String(cString: name))"
         case .itself: "itself"
         case .everything: "everything"
