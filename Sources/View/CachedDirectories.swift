@@ -248,6 +248,16 @@ final class CachedDirectories: Sendable {
     watch?.stop(removed.key)
   }
 
+  /// The same. - Returns: false when it did not any more.
+  func remove(_ directory: CachedDirectory) -> Bool {
+    let removed = state.withLock { state in
+      state.directories[directory.node]?.directory === directory
+        ? state.directories.removeValue(forKey: directory.node) : nil
+    }
+    if let removed { watch?.stop(removed.key) }
+    return removed != nil
+  }
+
   /// Stops watching the directories that were used least recently where there are too many, a quarter of them at a time.
   ///
   /// - Returns: those of which the kernel must keep nothing any more.

@@ -60,6 +60,17 @@ extension View {
     cached.forget([(location.parent, location.name.name)])
   }
 
+  /// A file has got a link: the kernel asks for either name from now on, which tells whose companion is meant, and what the
+  /// next link is called.
+  ///
+  /// Where that is all the same, soon is early enough. When every name is expired at once the kernel gives up each directory
+  /// until somebody looks it up again, and whoever works in one is told meanwhile that it is gone (getcwd(3)).
+  func forgetOldName(at location: NodeTable.Location) {
+    if !location.wasGivenByRealName || inspector.metadata.isThere { return forgetNames(of: location) }
+    cached.noteOwnChange(in: location.parent)
+    cached.notices?.expire(location.name.name, in: location.parent)
+  }
+
   /// An entry has left a name, by which the kernel may know it in several ways: it forgets the one that was used itself.
   func noteGone(_ given: NodeTable.GivenNames, _ realName: Name, in parent: NodeID) {
     cached.noteOwnChange(in: parent)
@@ -91,8 +102,9 @@ extension View {
     for directory in cached.takeNews() {
       let news = directory.takeNews()
       if news.isEverything {
-        cached.remove(directory.node)
-        expireEverything(in: [directory.node], notices)
+        let isThere = isThere(directory.node)
+        // Of one that the kernel has forgotten it keeps nothing, and the node's number may be another's by now.
+        if cached.remove(directory) { expireEverything(in: [directory.node], notices, areThere: isThere) }
         continue
       }
       if news.isItselfChanged { expireAttributes(of: directory.node, notices) }
@@ -108,6 +120,12 @@ extension View {
     }
     let surplus = cached.removeSurplus()
     if !surplus.isEmpty { expireEverything(in: surplus, notices) }
+  }
+
+  /// Whether a directory is where it was, and not removed.
+  private func isThere(_ id: NodeID) -> Bool {
+    guard nodes.location(of: id) != nil, let handle = try? directory(id) else { return false }
+    return (try? fileStatus(handle.directory.descriptor))?.st_nlink != 0
   }
 
   /// Something was done to a name in a directory.
@@ -157,9 +175,12 @@ extension View {
     notices.expireAttributes(of: directory, in: nodes.location(of: directory)?.parent)
   }
 
-  /// Among the names are display names, and some that stand for nothing.
-  private func expireEverything(in directories: Set<NodeID>, _ notices: any CacheNotices) {
-    let areNamesExpired = notices.expireAllNames()
+  /// Among the names are display names, and some that stand for nothing; but whoever removes a directory has emptied it before,
+  /// name by name.
+  private func expireEverything(
+    in directories: Set<NodeID>, _ notices: any CacheNotices, areThere: Bool = true
+  ) {
+    let areNamesExpired = areThere && notices.expireAllNames()
     for id in directories { expireAttributes(of: id, notices) }
     for (node, location) in nodes.located(in: directories) {
       notices.expireAttributes(of: node, in: location.parent)

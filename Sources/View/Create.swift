@@ -172,7 +172,7 @@ extension View {
       cached.noteOwnChange(in: parent)
       if let remembered, real == remembered.realName { forgetRemembered(typed, in: parent, caller: caller) }
       view?.reconcile(real)
-      if let location { forgetNames(of: location) }
+      if let location { forgetOldName(at: location) }
       if let companion {
         let place = CompanionPlace(directory: directory, id: parent, view: view)
         linkCompanion(companion.name, in: companion.directory, to: real, in: place, caller)

@@ -115,6 +115,32 @@ import Testing
     }
   }
 
+  @Test(
+    arguments: ["", "profile=none"],
+    [
+      "os.link(path, path + '2'); os.unlink(path + '2')",
+      "os.mkdir(path + '2'); os.path.exists(path + '2/x'); os.rmdir(path + '2')",
+    ])
+  func nobodyLosesTheDirectoryThatHeWorksIn(options: String, change: String) throws {
+    let view = try MountedView(options) { root in makeDirectory("\(root)/one/two") }
+    let outcome = PythonProgram(
+      """
+      end = time.monotonic() + 2
+      if os.fork() == 0:
+          while time.monotonic() < end:
+              path = '\(view.at("one/two"))/file%d' % time.monotonic_ns()
+              os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
+              \(change)
+              os.unlink(path)
+          os._exit(0)
+      os.chdir('\(view.at("one/two"))')
+      while time.monotonic() < end: os.getcwd()
+      print(os.wait()[1], end='')
+      """
+    ).run()
+    #expect(outcome.text == "0", "\(outcome.complaint)")
+  }
+
   /// The kernel takes mounts away from names that it is told to forget.
   @Test(.asRoot) func whatIsMountedBelowStays() throws {
     let view = try view()
