@@ -132,18 +132,16 @@ public final class DirectoryView: Sendable {
 
   /// As `changing` for two directories at once, which may be the same.
   static func changing<R: ~Copyable>(
-    _ a: DirectoryView, _ b: DirectoryView, _ body: () throws(Errno) -> R
+    _ a: DirectoryView, _ b: DirectoryView, _ body: (_ areReadable: Bool) throws(Errno) -> R
   ) throws(Errno) -> R {
+    if a === b { return try a.changing(body) }
     // Always in the same order, so that two renames in opposite directions cannot wait for each other.
     let (first, second) = a.order < b.order ? (a, b) : (b, a)
-    first.lock.lock()
-    defer { first.unlock() }
-    try first.refresh()
-    if a === b { return try body() }
-    second.lock.lock()
-    defer { second.unlock() }
-    try second.refresh()
-    return try body()
+    return try first.changing { (isFirstReadable) throws(Errno) in
+      try second.changing { (isSecondReadable) throws(Errno) in
+        try body(isFirstReadable && isSecondReadable)
+      }
+    }
   }
 
   /// The names under which entries are listed that are not their real names, as of the last look.

@@ -13,16 +13,24 @@ extension View {
     let oldHandle = try directory(oldParent)
     let newHandle = try directory(newParent)
     guard flags.isSubset(of: [.noReplace, .exchange]) else { throw .invalidArgument }
-    guard !isPlainMirror, let oldView = try readableView(oldParent), let newView = try readableView(newParent)
-    else {
+    func renamePlainly() throws(Errno) {
       let from = CName(copying: oldName)
       let to = CName(copying: newName)
       try refuseMoving(from.name, isDirectory: true, from: oldParent, to: newParent, over: to.name)
-      return try execute(
-        from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
+      try execute(from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
     }
+    if isPlainMirror { return try renamePlainly() }
+    let oldView = try directoryView(oldParent)
+    let newView = try directoryView(newParent)
     var moved: (name: Name, source: Resolved)?
-    try DirectoryView.changing(oldView, newView) { () throws(Errno) in
+    try DirectoryView.changing(oldView, newView) { (areReadable) throws(Errno) in
+      guard areReadable else {
+        // A directory that may be entered but not read: its names are real names.
+        if options.hidden == .deny { throw .permissionDenied }
+        try renamePlainly()
+        for view in [oldView, newView] { view.noteEverything() }
+        return
+      }
       guard let source = resolve(oldName, in: oldView) else { throw .noSuchFileOrDirectory }
       let typedOld = Name(copying: oldName)
       let typed = Name(copying: newName)
@@ -50,7 +58,7 @@ extension View {
       let plan = RenamePlan.plan(
         renameSource(source, typed: typedOld, in: oldView), to: target, flags: flags, in: destination(newView)
       )
-      let movedIdentity = source.realName.withPointer { try? FileIdentity(oldHandle.status($0)) }
+      var movedIdentity: FileIdentity?
       let existingIdentity = existing.flatMap { existing in
         existing.realName.withPointer { try? FileIdentity(newHandle.status($0)) }
       }
@@ -58,9 +66,10 @@ extension View {
       let riding = riding(of: existing, in: newHandle, caller: caller)
       let views = (oldView, newView)
       func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) {
-        try execute(
+        let identity = try execute(
           CName(from), in: oldHandle, oldParent, CName(to), in: newHandle, newParent, flags, views: views,
           caller)
+        if movedIdentity == nil { movedIdentity = identity }
       }
       switch plan {
       case .nothing:
@@ -161,11 +170,14 @@ extension View {
   }
 
   /// One renameat2, with everything that remembers names told of it.
+  ///
+  /// - Returns: what was to be moved.
+  @discardableResult
   private func execute(
     _ from: CName, in oldHandle: DirectoryHandle, _ oldParent: NodeID, _ to: CName,
     in newHandle: DirectoryHandle,
     _ newParent: NodeID, _ flags: RenameFlags, views: (DirectoryView, DirectoryView)?, _ caller: Caller
-  ) throws(Errno) {
+  ) throws(Errno) -> FileIdentity {
     let moved = try from.withPointer { (name) throws(Errno) in try oldHandle.status(name) }
     let replaced = to.withPointer { try? newHandle.status($0) }
     try from.withPointer { (from) throws(Errno) in
@@ -206,9 +218,14 @@ extension View {
     }
     noteGone(given.moved, from.name, in: oldParent)
     noteGone(given.replaced, to.name, in: newParent)
-    guard let views else { return }
-    views.0.reconcile(from.name)
-    views.1.reconcile(to.name)
+    guard let views else { return FileIdentity(moved) }
+    // Of two names of one file both stay.
+    if flags.contains(.exchange) || replaced.map(FileIdentity.init) == FileIdentity(moved) {
+      views.0.reconcile(from.name)
+    } else {
+      views.0.reconcileRemoved(from.name)
+    }
+    if let arrived { views.1.reconcile(to.name, arrived) } else { views.1.reconcile(to.name) }
     // Where a directory is, and what it is called, decide how its content is shown; a moved one is looked at again.
     let isDirectoryMoved = [moved, replaced].contains {
       $0.map { FileType(mode: $0.st_mode) == .directory } ?? false
@@ -225,6 +242,7 @@ extension View {
       moveCompanion(of: from.name, in: old, to: to.name, in: new, caller)
     }
     moveNetatalkFile(of: from.name, in: old, to: to.name, in: new, flags, caller)
+    return FileIdentity(moved)
   }
 
   /// Removes what a moved entry has taken the place of: a package with all that is in it, a directory if it is empty.
