@@ -23,7 +23,7 @@ struct Bench: ParsableCommand {
   @Flag(help: "Write the table into README.md and the picture beside it.")
   var publish = false
 
-  @Option(help: "Only the workloads whose name contains this.")
+  @Option(help: "Only the workloads whose name contains this. Those of growing directories run for `growth` alone.")
   var only: String?
 
   @Option(help: "libfuse's example passthrough_hp, to be compared with.")
@@ -45,7 +45,10 @@ struct Bench: ParsableCommand {
     let contestants = Contestant.all(displayfs: displayfs, passthroughHp: passthroughHp)
     let missing = Contestant.names.filter { name in !contestants.contains { $0.name == name } }
     if !missing.isEmpty { note("Not here, so left out: \(missing.joined(separator: ", "))") }
-    let workloads = Workload.all(scale).filter { workload in only.map { workload.name.contains($0) } ?? true }
+    let asksForGrowth = only?.contains("growth") ?? false
+    let workloads = (asksForGrowth ? Workload.growth : Workload.all(scale)).filter { workload in
+      only.map { workload.name.contains($0) } ?? true
+    }
     note("Making the files in \(work.source)")
     for preparation in Set(workloads.map(\.needs)).sorted() { try preparation.make(in: work.source, scale) }
     var results = Results(contestants: contestants.map(\.name), workloads: workloads)
@@ -66,7 +69,7 @@ struct Bench: ParsableCommand {
 
   /// Nil when it could not be measured; a note says why.
   private func measure(_ workload: Workload, on contestant: Contestant, in work: Scratch) -> Double? {
-    if workload.isAboutMounting, !contestant.mounts { return nil }
+    if workload.isAboutMounting && !contestant.mounts || workload.isGrowth && !contestant.isOurs { return nil }
     do {
       workload.before(work.source)
       defer { workload.after(work.source) }

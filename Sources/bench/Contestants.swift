@@ -38,6 +38,8 @@ struct Contestant {
   }
 
   var mounts: Bool { command != nil }
+  /// Whether it is displayfs, or the directory beneath.
+  var isOurs: Bool { !mounts || name.hasPrefix("displayfs") }
 
   func mount(_ work: Scratch) throws -> Mounted {
     guard let command else { return Mounted(root: work.source, source: work.source, secondsToMount: 0) }
