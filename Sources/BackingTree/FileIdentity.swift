@@ -5,7 +5,7 @@ public struct FileIdentity: Hashable, Sendable {
   public let device: UInt64
   public let inode: UInt64
 
-  public init(device: UInt64, inode: UInt64) {
+  @inlinable public init(device: UInt64, inode: UInt64) {
     self.device = device
     self.inode = inode
   }

@@ -2,14 +2,18 @@
 ///
 /// Instead of the standard library's `Mutex`, whose waiting ThreadSanitizer does not understand: it takes whatever that
 /// protects for a race, and real ones drown among those.
+///
+/// Its methods are compiled where they are used: each request passes several.
 package final class Guarded<State>: @unchecked Sendable {
-  private let lock = RecursionFreeLock()
-  private var state: State
+  @usableFromInline let lock = RecursionFreeLock()
+  /// The lock sees to it that nobody reads what somebody else writes; to have that checked at each access takes longer than
+  /// most accesses do.
+  @exclusivity(unchecked) @usableFromInline var state: State
 
-  package init(_ state: sending State) { self.state = state }
+  @inlinable package init(_ state: sending State) { self.state = state }
 
   /// Runs `body` alone with the state. `body` must not ask for the same state again.
-  package func withLock<Result: ~Copyable, Failure>(
+  @inlinable package func withLock<Result: ~Copyable, Failure>(
     _ body: (inout State) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
     lock.lock()

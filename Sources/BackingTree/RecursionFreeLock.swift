@@ -3,7 +3,7 @@ import Glibc
 /// A plain lock, for code that must hold two of them, or that guards no state but a course of events; `Guarded` is for
 /// the rest.
 package final class RecursionFreeLock: @unchecked Sendable {
-  private let raw: UnsafeMutablePointer<pthread_mutex_t>
+  @usableFromInline let raw: UnsafeMutablePointer<pthread_mutex_t>
 
   package init() {
     raw = .allocate(capacity: 1)
@@ -15,8 +15,8 @@ package final class RecursionFreeLock: @unchecked Sendable {
     raw.deallocate()
   }
 
-  package func lock() { pthread_mutex_lock(raw) }
+  @inlinable package func lock() { pthread_mutex_lock(raw) }
   /// Takes the lock unless somebody has it, who may be the calling thread. - Returns: whether it was taken.
-  package func tryLock() -> Bool { pthread_mutex_trylock(raw) == 0 }
-  package func unlock() { pthread_mutex_unlock(raw) }
+  @inlinable package func tryLock() -> Bool { pthread_mutex_trylock(raw) == 0 }
+  @inlinable package func unlock() { pthread_mutex_unlock(raw) }
 }

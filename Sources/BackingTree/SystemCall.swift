@@ -4,7 +4,7 @@ import SystemPackage
 /// Runs one system call, again while a signal interrupts it.
 ///
 /// - Throws: the call's `errno` when it returns -1.
-@inline(__always) @discardableResult
+@inlinable @inline(__always) @discardableResult
 public func systemCall<Value: FixedWidthInteger & SignedInteger>(
   _ call: () -> Value
 ) throws(Errno) -> Value {
@@ -18,7 +18,7 @@ public func systemCall<Value: FixedWidthInteger & SignedInteger>(
 
 extension Sequence<UInt8> {
   /// Lends the bytes as a NUL-terminated C string that lives as long as the call of `body`.
-  @inline(__always)
+  @inlinable @inline(__always)
   public func withCName<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E) -> R
   {
     var terminated = ContiguousArray<CChar>()
