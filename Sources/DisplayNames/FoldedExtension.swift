@@ -3,6 +3,9 @@
 struct FoldedExtension: Hashable, Sendable {
   static let maximumLength = 32
 
+  /// Hardly any extension is longer than eight bytes.
+  func hash(into hasher: inout Hasher) { hasher.combine(UInt64(truncatingIfNeeded: front)) }
+
   private let front: UInt128
   private let back: UInt128
 
