@@ -8,7 +8,7 @@ import SystemPackage
 ///
 /// What costs a system call for each entry is asked only where it can matter: markers of directories, property lists
 /// of packages, Finder info on volumes whose profile has any.
-public struct EntryInspector: Sendable {
+public final class EntryInspector: Sendable {
   let options: ViewOptions
   private let extensionRule: ExtensionRule
   private let hiddenRules: HiddenRules

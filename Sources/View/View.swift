@@ -79,12 +79,12 @@ public final class View: Sendable {
     self.importsPackages = importsPackages && options.profile.appliesRules
     changes = ViewChanges(watch: watch)
     ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes, isAsked: !isPlainMirror)
-    inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
+    whenFound(by: inspector)
   }
 
   // MARK: Options
 
-  public var options: ViewOptions { inspectorInForce.withLock { $0.options } }
+  public var options: ViewOptions { inspector.options }
   var inspector: EntryInspector { inspectorInForce.withLock { $0 } }
 
   /// Shows everything by other options from now on. What is listed otherwise than before is told as changes.
@@ -95,10 +95,15 @@ public final class View: Sendable {
     guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
     if options == self.options { return }
     let inspector = EntryInspector(options: options, root: rootHandle.directory, complaints: complaints)
-    inspector.metadata.whenFound { [weak self] in self?.lookAgain { _ in true } }
+    whenFound(by: inspector)
     inspectorInForce.withLock { $0 = inspector }
     lookAgain { _ in true }
     cached.forget([])
+  }
+
+  /// Nobody inspects but for the view. A weak reference would send each count of references to it through a table beside it.
+  private func whenFound(by inspector: EntryInspector) {
+    inspector.metadata.whenFound { [unowned self] in lookAgain { _ in true } }
   }
 
   private static func profile(_ options: ViewOptions, of source: Directory) -> Profile {
