@@ -23,16 +23,11 @@ public struct AttributeChange: Sendable {
 extension View {
   /// The status of a node as the view shows it.
   public func attributes(_ id: NodeID) throws(Errno) -> stat {
-    try attributesInPlace(id).attributes
-  }
-
-  private func attributesInPlace(_ id: NodeID) throws(Errno) -> (attributes: stat, isInPlace: Bool) {
-    let (status, location, isInPlace) = try status(of: id)
-    guard let location, location.facet == .packageFile else {
-      return (present(status), isInPlace)
-    }
+    let location = id == NodeTable.root ? nil : nodes.location(of: id)
+    let (status, _) = try status(of: id, at: location)
+    guard let location, location.facet == .packageFile else { return present(status) }
     let parent = try directory(location.parent).directory
-    return (location.name.withPointer { present(status, facet: .packageFile, name: $0, in: parent) }, isInPlace)
+    return location.name.withPointer { present(status, facet: .packageFile, name: $0, in: parent) }
   }
 
   /// The same, with a lease where the kernel may keep them.
@@ -44,7 +39,8 @@ extension View {
     let watched = location.type == .directory ? id : location.parent
     let handle = try? directory(watched)
     let lease: CacheLease? = if let handle { cached.lease(watched, handle) } else { nil }
-    let (attributes, isInPlace) = try attributesInPlace(id)
+    let (status, isInPlace) = try status(of: id, at: location, in: watched == id ? nil : handle)
+    let attributes = present(status)
     guard let handle, isInPlace,
       watched == id || mayKeepAttributes(of: attributes, facet: .plain, in: handle)
     else {
@@ -55,16 +51,17 @@ extension View {
 
   /// The backing status of a node, checked to be the file that the node stands for, and whether that is where it was seen
   /// last.
+  ///
+  /// - Parameter parent: the directory that it is in, if that is at hand.
   private func status(
-    of id: NodeID
-  ) throws(Errno) -> (status: stat, location: NodeTable.Location?, isInPlace: Bool) {
-    if id == NodeTable.root { return (try rootHandle.directory.status(), nil, true) }
-    let location = nodes.location(of: id)
+    of id: NodeID, at location: NodeTable.Location?, in parent: DirectoryHandle? = nil
+  ) throws(Errno) -> (status: stat, isInPlace: Bool) {
+    if id == NodeTable.root { return (try rootHandle.directory.status(), true) }
     if let location {
       do throws(Errno) {
-        let parent = try directory(location.parent)
+        let parent = if let parent { parent } else { try directory(location.parent) }
         let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
-        if location.isOf(status) { return (status, location, true) }
+        if location.isOf(status) { return (status, true) }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error
@@ -72,8 +69,8 @@ extension View {
       }
     }
     // Its name is gone or stands for another file now. What is open still answers.
-    if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), location, false) }
-    if let handle = handles.handle(of: id) { return (try handle.directory.status(), location, false) }
+    if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), false) }
+    if let handle = handles.handle(of: id) { return (try handle.directory.status(), false) }
     throw .staleNFSFileHandle
   }
 

@@ -143,6 +143,7 @@ final class CachedDirectories: Sendable {
     var clock: UInt64 = 0
     var news: [CachedDirectory] = []
     var notices: (any CacheNotices)?
+    var tellsOfAllNames = false
     /// The user has no watch left.
     var isFull = false
   }
@@ -162,8 +163,16 @@ final class CachedDirectories: Sendable {
   /// Who tells the kernel. Nothing is kept before there is somebody.
   var notices: (any CacheNotices)? {
     get { state.withLock { $0.notices } }
-    set { state.withLock { $0.notices = newValue } }
+    set {
+      state.withLock {
+        $0.notices = newValue
+        $0.tellsOfAllNames = newValue?.tellsOfAllNames ?? false
+      }
+    }
   }
+
+  /// Whether they can tell of every name at once.
+  var tellsOfAllNames: Bool { state.withLock { $0.tellsOfAllNames } }
 
   /// What may be said of a directory, watched from now on at the latest, and of what is in it; nil when nothing of it may
   /// be kept.
@@ -171,18 +180,18 @@ final class CachedDirectories: Sendable {
     guard let watch else { return nil }
     let (known, mayAdd) = state.withLock { state -> (CachedDirectory?, Bool) in
       guard state.notices != nil else { return (nil, false) }
-      guard let found = state.directories[id]?.directory else { return (nil, true) }
+      guard let index = state.directories.index(forKey: id) else { return (nil, true) }
       state.clock += 1
-      state.directories[id]!.used = state.clock
-      return (found, false)
+      state.directories.values[index].used = state.clock
+      return (state.directories.values[index].directory, false)
     }
     if let known { return CacheLease(known) }
     guard mayAdd else { return nil }
     let new = CachedDirectory(node: id)
     let key: ChangeWatch.Key
     do throws(Errno) {
-      key = try watch.watch(handle.directory, hearsEchoes: false) { [weak self, weak new] change in
-        if let new, new.note(change) { self?.announce(new) }
+      key = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
+        if new.note(change) { self?.announce(new) }
       }
     } catch {
       if error == .noSpace {

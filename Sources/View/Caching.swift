@@ -26,7 +26,7 @@ extension View {
 
   /// Whether what is done to a file by one of its names, the display name or the real one, can be told of the other before
   /// whoever did it goes on.
-  var mayKeepNames: Bool { isPlainMirror || cached.notices?.tellsOfAllNames ?? false }
+  var mayKeepNames: Bool { isPlainMirror || cached.tellsOfAllNames }
 
   /// Whether nothing but a change of that very name can make it stand for something.
   func mayKeepAbsence(of name: UnsafePointer<CChar>) -> Bool {

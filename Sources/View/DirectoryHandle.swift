@@ -91,10 +91,10 @@ final class DirectoryHandleCache: Sendable {
 
   func handle(of id: NodeID) -> DirectoryHandle? {
     state.withLock { state in
-      guard let found = state.handles[id]?.handle else { return nil }
+      guard let index = state.handles.index(forKey: id) else { return nil }
       state.clock += 1
-      state.handles[id]!.used = state.clock
-      return found
+      state.handles.values[index].used = state.clock
+      return state.handles.values[index].handle
     }
   }
 

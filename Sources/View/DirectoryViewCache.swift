@@ -21,10 +21,10 @@ final class DirectoryViewCache: Sendable {
 
   func view(of id: NodeID) -> DirectoryView? {
     state.withLock { state in
-      guard let found = state.views[id]?.view else { return nil }
+      guard let index = state.views.index(forKey: id) else { return nil }
       state.clock += 1
-      state.views[id]!.used = state.clock
-      return found
+      state.views.values[index].used = state.clock
+      return state.views.values[index].view
     }
   }
 

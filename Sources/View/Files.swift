@@ -13,7 +13,7 @@ public enum Opened {
 extension View {
   /// Opens a node that is no directory.
   public func open(node id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Opened {
-    guard let location = nodes.location(of: id), location.facet == .packageFile else {
+    guard nodes.isPackageFile(id), let location = nodes.location(of: id) else {
       return .file(try open(id, flags: flags, caller: caller))
     }
     // Its content is what the directory holds; it is replaced as a whole or changed inside.

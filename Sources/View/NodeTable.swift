@@ -90,7 +90,7 @@ public final class NodeTable: Sendable {
   }
 
   private let lock = RecursionFreeLock()
-  nonisolated(unsafe) private var state: State
+  @exclusivity(unchecked) nonisolated(unsafe) private var state: State
 
   /// - Parameter onRelease: called when a node is forgotten, before its number may be used again; it must not call back.
   public init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
@@ -185,6 +185,11 @@ public final class NodeTable: Sendable {
       Int(id) < $0.nodes.count && ($0.nodes[Int(id)].name != nil || id == 1)
         ? $0.nodes[Int(id)].identity : nil
     }
+  }
+
+  /// Whether a node is the file that a package is shown as.
+  func isPackageFile(_ id: NodeID) -> Bool {
+    locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].facet == .packageFile }
   }
 
   /// The node of a file; nil when the kernel does not know it.

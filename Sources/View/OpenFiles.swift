@@ -43,9 +43,9 @@ final class OpenNodes: Sendable {
 
   func closed(_ file: OpenFile) {
     files.withLock { files in
-      guard var list = files[file.node], let index = list.firstIndex(where: { $0 === file }) else { return }
-      list.remove(at: index)
-      files[file.node] = list.isEmpty ? nil : list
+      guard let index = files.index(forKey: file.node) else { return }
+      files.values[index].removeAll { $0 === file }
+      if files.values[index].isEmpty { files.remove(at: index) }
     }
   }
 
