@@ -8,14 +8,19 @@ enum Handle {
     UInt64(UInt(bitPattern: Unmanaged.passRetained(object).toOpaque()))
   }
 
-  static func object(_ info: UnsafeMutablePointer<fuse_file_info>?) -> AnyObject? {
+  /// What the number refers to, if that is of a class, which has no subclasses: `as?` would first ask of which protocols the
+  /// object is another form.
+  static func object<Class: AnyObject>(
+    _ info: UnsafeMutablePointer<fuse_file_info>?, as class: Class.Type
+  ) -> Class? {
     guard let number = info?.pointee.fh, let pointer = UnsafeRawPointer(bitPattern: UInt(number)) else {
       return nil
     }
-    return Unmanaged<AnyObject>.fromOpaque(pointer).takeUnretainedValue()
+    let object = Unmanaged<AnyObject>.fromOpaque(pointer).takeUnretainedValue()
+    return type(of: object) == `class` ? unsafeDowncast(object, to: `class`) : nil
   }
 
-  static func file(_ info: UnsafeMutablePointer<fuse_file_info>?) -> OpenFile? { object(info) as? OpenFile }
+  static func file(_ info: UnsafeMutablePointer<fuse_file_info>?) -> OpenFile? { object(info, as: OpenFile.self) }
 
   static func disown(_ info: UnsafeMutablePointer<fuse_file_info>?) {
     guard let number = info?.pointee.fh, let pointer = UnsafeRawPointer(bitPattern: UInt(number)) else {
@@ -26,13 +31,11 @@ enum Handle {
 
   /// The kernel has released what it had open.
   static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
-    switch object(info) {
-    case let file as OpenFile:
+    if let file = file(info) {
       request.server.passthrough.closed(file.node, for: request)
       request.view.close(file)
-    case let replayed as ReplayedOpen where replayed.isPassedThrough:
+    } else if let replayed = object(info, as: ReplayedOpen.self), replayed.isPassedThrough {
       request.server.passthrough.closed(replayed.node, for: request)
-    default: break
     }
     disown(info)
   }

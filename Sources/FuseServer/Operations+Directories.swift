@@ -24,7 +24,7 @@ extension Operations {
     }
     table.readdir = { raw, _, size, offset, info in
       let request = Request(raw: raw!)
-      guard let directory = Handle.object(info) as? OpenDirectory else {
+      guard let directory = Handle.object(info, as: OpenDirectory.self) else {
         return request.fail(.badFileDescriptor)
       }
       let buffer = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 8)

@@ -60,8 +60,7 @@ extension Operations {
     }
     table.read = { raw, _, size, offset, info in
       let request = Request(raw: raw!)
-      switch Handle.object(info) {
-      case let file as OpenFile:
+      if let file = Handle.file(info) {
         var data = fuse_bufvec()
         data.count = 1
         data.buf.size = size
@@ -69,14 +68,15 @@ extension Operations {
         data.buf.fd = file.descriptor.rawValue
         data.buf.pos = offset
         fuse_reply_data(raw, &data, FUSE_BUF_SPLICE_MOVE)
-      case let package as OpenPackage:
+      } else if let package = Handle.object(info, as: OpenPackage.self) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
         defer { buffer.deallocate() }
         do throws(Errno) {
           let count = try package.read(into: buffer, at: Int64(offset))
           fuse_reply_buf(raw, buffer.baseAddress!.assumingMemoryBound(to: CChar.self), count)
         } catch { request.fail(error) }
-      default: request.fail(.badFileDescriptor)
+      } else {
+        request.fail(.badFileDescriptor)
       }
     }
     table.write_buf = { raw, _, input, offset, info in
@@ -130,14 +130,14 @@ extension Operations {
     table.lseek = { raw, _, offset, whence, info in
       let request = Request(raw: raw!)
       do throws(Errno) {
-        switch Handle.object(info) {
-        case let file as OpenFile:
+        if let file = Handle.file(info) {
           fuse_reply_lseek(raw, try systemCall { lseek(file.descriptor.rawValue, offset, whence) })
-        case let package as OpenPackage:
+        } else if let package = Handle.object(info, as: OpenPackage.self) {
           // A stream has no holes: data until its end.
           guard offset >= 0, offset < package.size else { throw Errno(rawValue: ENXIO) }
           fuse_reply_lseek(raw, whence == dfs_SEEK_HOLE ? off_t(package.size) : offset)
-        default: throw .badFileDescriptor
+        } else {
+          throw .badFileDescriptor
         }
       } catch { request.fail(error) }
     }

@@ -7,8 +7,14 @@ import View
 /// A request of the kernel, to be answered exactly once. It is gone when it is answered.
 struct Request {
   let raw: fuse_req_t
+  /// It outlives its requests.
+  unowned(unsafe) let server: Server
 
-  var server: Server { Unmanaged<Server>.fromOpaque(fuse_req_userdata(raw)!).takeUnretainedValue() }
+  init(raw: fuse_req_t) {
+    self.raw = raw
+    server = Unmanaged<Server>.fromOpaque(fuse_req_userdata(raw)!).takeUnretainedValue()
+  }
+
   var view: View { server.view }
 
   var caller: Caller {
