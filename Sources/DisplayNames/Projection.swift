@@ -11,7 +11,8 @@
 /// settled again when a change touches one of their rungs.
 ///
 /// A child keeps its slot as long as it lives, so a slot is a stable position in a listing.
-public struct Projection: Sendable {
+/// A copy would be one of all its tables; nobody needs one.
+public struct Projection: ~Copyable, Sendable {
   /// What the projection must know of a child.
   public struct Child: Sendable, Equatable {
     public var realName: Name
@@ -219,6 +220,11 @@ public struct Projection: Sendable {
   public func realName(at slot: Slot) -> Name {
     let record = records[slot]
     return Name(bytes[Int(record.nameOffset)..<Int(record.nameOffset) + Int(record.nameLength)])
+  }
+
+  /// Lends the real name's bytes without copying them.
+  public func withRealName<R>(at slot: Slot, _ body: (UnsafeRawBufferPointer) -> R) -> R {
+    bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[range(slot)])) }
   }
 
   /// What a listing tells of a child besides its name.

@@ -10,15 +10,20 @@ public struct CName: Sendable {
   }
 
   public init(_ name: Name) {
-    var bytes = ContiguousArray<CChar>()
-    bytes.reserveCapacity(name.bytes.count + 1)
-    for byte in name.bytes { bytes.append(CChar(bitPattern: byte)) }
-    bytes.append(0)
-    storage = bytes
+    storage = name.bytes.withUnsafeBytes { CName(bytes: $0).storage }
+  }
+
+  /// - Parameter bytes: without a NUL.
+  init(bytes: UnsafeRawBufferPointer) {
+    storage = ContiguousArray(unsafeUninitializedCapacity: bytes.count + 1) { buffer, count in
+      UnsafeMutableRawBufferPointer(buffer).copyMemory(from: bytes)
+      buffer[bytes.count] = 0
+      count = bytes.count + 1
+    }
   }
 
   /// Without the NUL.
-  public var name: Name { Name(storage.dropLast().lazy.map { UInt8(bitPattern: $0) }) }
+  public var name: Name { storage.withUnsafeBytes { Name($0.dropLast()) } }
 
   public func equals(_ other: UnsafePointer<CChar>) -> Bool { withPointer { strcmp($0, other) == 0 } }
 
@@ -27,11 +32,11 @@ public struct CName: Sendable {
   public func withPointer<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E)
     -> R
   {
-    var result: Result<R, E>?
-    storage.withUnsafeBufferPointer { buffer in
-      do throws(E) { result = .success(try body(buffer.baseAddress!)) } catch { result = .failure(error) }
-    }
-    return try result.take()!.get()
+    // The array lends its bytes for nothing that may be noncopyable; to carry each result out of there by hand takes longer
+    // than what most calls do. They stay where they are while the array lives.
+    let pointer = storage.withUnsafeBufferPointer { $0.baseAddress! }
+    defer { withExtendedLifetime(storage) {} }
+    return try body(pointer)
   }
 }
 

@@ -16,7 +16,7 @@ public final class DirectoryView: Sendable {
   /// Nanoseconds after which the times are compared although there is a watch; nil is never.
   private let recheck: UInt64?
 
-  private struct State {
+  private struct State: ~Copyable {
     var projection = Projection()
     var facts = EntryInspector.DirectoryFacts()
     /// The names of what `._name` files are beside, whether that is there or not.
@@ -62,12 +62,29 @@ public final class DirectoryView: Sendable {
     var everything = false
     /// What everything is to be looked at with from now on.
     var rules: (inspector: EntryInspector, site: Site)?
+    /// Whether there is anything that nobody has taken.
+    var isNew = false
     /// Whether somebody was told that there is news.
     var isAnnounced = false
+
+    /// What is to be looked at; nil when nothing is.
+    mutating func take() -> Pending? {
+      guard isNew else { return nil }
+      defer {
+        names = []
+        flagged = []
+        rewritten = []
+        moved = []
+        everything = false
+        rules = nil
+        isNew = false
+      }
+      return self
+    }
   }
 
   private let lock = RecursionFreeLock()
-  nonisolated(unsafe) private var state = State()
+  @exclusivity(unchecked) nonisolated(unsafe) private var state = State()
   private let pending = Guarded(Pending())
   private let watch: ChangeWatch?
   private let changes: ViewChanges
@@ -158,7 +175,7 @@ public final class DirectoryView: Sendable {
   }
 
   /// The projection, for code that runs inside `changing`.
-  var projection: Projection { state.projection }
+  var projection: Projection { _read { yield state.projection } }
 
   private var order: UInt { UInt(bitPattern: ObjectIdentifier(self)) }
 
@@ -457,6 +474,7 @@ public final class DirectoryView: Sendable {
   private func news(_ add: (inout Pending) -> Void) {
     let isFirst = pending.withLock { pending in
       add(&pending)
+      pending.isNew = true
       defer { pending.isAnnounced = true }
       return !pending.isAnnounced
     }
@@ -487,16 +505,10 @@ public final class DirectoryView: Sendable {
   }
 
   private func takeNews() throws(Errno) {
-    let news = pending.withLock { pending in
-      defer {
-        pending.names = []
-        pending.flagged = []
-        pending.rewritten = []
-        pending.moved = []
-        pending.everything = false
-        pending.rules = nil
-      }
-      return pending
+    guard let news = pending.withLock({ $0.take() }) else {
+      let isOutdated = try state.isRead ? haveTimesChanged() : true
+      if isOutdated { try readAll() }
+      return
     }
     state.moved.formUnion(news.moved)
     if let rules = news.rules {

@@ -85,7 +85,7 @@ extension View {
 
   /// - Parameter directory: the absolute path of the backing directory.
   private static func explanation(
-    of child: Projection.Child, _ projection: Projection, _ slot: Projection.Slot, in directory: [UInt8],
+    of child: Projection.Child, _ projection: borrowing Projection, _ slot: Projection.Slot, in directory: [UInt8],
     _ rules: DirectoryRules
   ) -> Explanation {
     let rung = projection.rung(of: slot)

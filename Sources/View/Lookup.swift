@@ -220,31 +220,38 @@ extension View {
   }
 
   private func find(_ name: UnsafePointer<CChar>, in view: DirectoryView) throws(Errno) -> Found {
-    let resolved = try view.withCurrent { (projection) throws(Errno) in resolve(name, in: projection) }
-    guard let resolved else {
+    let found = try view.withCurrent { (projection) throws(Errno) in target(of: name, in: projection) }
+    guard let found else {
       if strlen(name) > 255 { throw .fileNameTooLong }
       throw .noSuchFileOrDirectory
     }
-    let status = try resolved.realName.withPointer { (name) throws(Errno) in
-      try view.handle.status(name)
-    }
+    let status = try found.realName.withPointer { (name) throws(Errno) in try view.handle.status(name) }
     return Found(
-      directory: view.handle, realName: resolved.realName, status: status, facet: resolved.facet,
+      directory: view.handle, realName: found.realName, status: status, facet: found.facet,
       isNameKept: view.isWatched)
   }
 
   /// What a name stands for in a projection, hidden entries left out where they are denied.
   func resolve(_ name: UnsafePointer<CChar>, in projection: borrowing Projection) -> Resolved? {
-    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
-    guard let resolution = projection.resolve(Span(_unsafeElements: bytes)),
+    guard let (realName, facet, resolution) = target(of: name, in: projection),
       let child = projection.child(at: resolution.slot)
     else { return nil }
-    if child.hidden != nil, options.hidden == .deny { return nil }
-    let showsAsFile = child.kind == .package && resolution.byDisplayName && options.packages == .file
     return Resolved(
-      realName: CName(child.realName), child: child, slot: resolution.slot,
-      byDisplayName: resolution.byDisplayName,
-      facet: showsAsFile ? .packageFile : .plain)
+      realName: realName, child: child, slot: resolution.slot, byDisplayName: resolution.byDisplayName, facet: facet)
+  }
+
+  /// The same with nothing but what a look-up must know.
+  private func target(
+    of name: UnsafePointer<CChar>, in projection: borrowing Projection
+  ) -> (realName: CName, facet: Facet, Projection.Resolution)? {
+    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
+    guard let resolution = projection.resolve(Span(_unsafeElements: bytes)),
+      let summary = projection.summary(at: resolution.slot)
+    else { return nil }
+    if summary.isHidden, options.hidden == .deny { return nil }
+    let showsAsFile = summary.kind == .package && resolution.byDisplayName && options.packages == .file
+    let realName = projection.withRealName(at: resolution.slot) { CName(bytes: $0) }
+    return (realName, showsAsFile ? .packageFile : .plain, resolution)
   }
 }
 

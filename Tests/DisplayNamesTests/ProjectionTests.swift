@@ -17,7 +17,7 @@ import Testing
     return listing(projection)
   }
 
-  private func listing(_ projection: Projection) -> [Name: Name] {
+  private func listing(_ projection: borrowing Projection) -> [Name: Name] {
     var result: [Name: Name] = [:]
     for slot in 0..<projection.slotLimit where projection.summary(at: slot)?.isHidden == false {
       result[projection.realName(at: slot)] = projection.displayName(at: slot)
