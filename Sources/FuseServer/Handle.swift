@@ -20,7 +20,9 @@ enum Handle {
     return type(of: object) == `class` ? unsafeDowncast(object, to: `class`) : nil
   }
 
-  static func file(_ info: UnsafeMutablePointer<fuse_file_info>?) -> OpenFile? { object(info, as: OpenFile.self) }
+  static func file(_ info: UnsafeMutablePointer<fuse_file_info>?) -> OpenFile? {
+    object(info, as: OpenFile.self)
+  }
 
   static func disown(_ info: UnsafeMutablePointer<fuse_file_info>?) {
     guard let number = info?.pointee.fh, let pointer = UnsafeRawPointer(bitPattern: UInt(number)) else {

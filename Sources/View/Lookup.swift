@@ -237,7 +237,8 @@ extension View {
       let child = projection.child(at: resolution.slot)
     else { return nil }
     return Resolved(
-      realName: realName, child: child, slot: resolution.slot, byDisplayName: resolution.byDisplayName, facet: facet)
+      realName: realName, child: child, slot: resolution.slot, byDisplayName: resolution.byDisplayName,
+      facet: facet)
   }
 
   /// The same with nothing but what a look-up must know.

@@ -14,7 +14,8 @@ extension Workload {
       let new = (0..<operations).map { "new-\($0).jpg" }
       func growth(
         _ name: String, before: @escaping @Sendable (String) -> Void = { _ in },
-        after: @escaping @Sendable (String) -> Void = { _ in }, _ body: @escaping @Sendable (Mounted) throws -> Void
+        after: @escaping @Sendable (String) -> Void = { _ in },
+        _ body: @escaping @Sendable (Mounted) throws -> Void
       ) -> Workload {
         Workload(
           name: "\(prefix): \(name), \(count / 1000) 000 entries", unit: .operations, needs: preparation,
