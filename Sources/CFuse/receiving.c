@@ -26,9 +26,10 @@ enum {
   // Looks that find nothing use up the credit of those that do; without any, only every so many requests one is tried.
   MOST_CREDIT = 16,
   REQUESTS_BETWEEN_TRIES = 64,
-  // After one to two ticks a request counts as long; the watcher sleeps when nothing came for so many.
-  TICK_NANOSECONDS = 500000,
-  TICKS_BEFORE_SLEEP = 40,
+  // After one to two ticks a request counts as long; the watcher sleeps when nothing came for so many. Each tick takes a
+  // processor from whoever works there.
+  TICK_NANOSECONDS = 2000000,
+  TICKS_BEFORE_SLEEP = 10,
 };
 
 // The turn, twice the number of requests received plus one while the last of them is being answered by whoever has it. Who

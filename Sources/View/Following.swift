@@ -4,9 +4,11 @@ extension View {
   /// Tells what changes in the view, from now until `stopFollowing`, on the calling thread.
   ///
   /// A change is told within a few microseconds when nothing else happened for a millisecond; otherwise changes of about
-  /// a millisecond are told together, so that echoes of what programs do through the view cost no more than that.
+  /// a millisecond are told together. While there are only echoes of what programs do through the view, they are looked at
+  /// more and more seldom, every four milliseconds at last.
   public func follow(_ tell: ([ViewChange]) -> Void) {
     guard let watch else { return }
+    var pause = Self.pause
     while changes.isFollowed {
       watch.wait()
       var news = takeNews()
@@ -18,7 +20,8 @@ extension View {
         expireNames(news)
         tell(ViewChange.joiningRenames(news))
       }
-      usleep(Self.pause)
+      pause = news.isEmpty ? min(2 * pause, 4 * Self.pause) : Self.pause
+      usleep(pause)
     }
   }
 
