@@ -372,13 +372,19 @@ import Testing
 extension MountedView {
   /// The process that serves this mount.
   var daemon: pid_t? {
-    for name in names("/proc") {
+    let processes = names("/proc").compactMap { name -> (process: pid_t, parent: pid_t)? in
       guard let number = pid_t(name.description), let arguments = contents("/proc/\(name)/cmdline") else {
-        continue
+        return nil
       }
       let words = arguments.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
-      if words.first == Displayfs.path, words.contains(mountPoint) { return number }
+      guard words.first == Displayfs.path, words.contains(mountPoint),
+        let parent = text("/proc/\(name)/status")?.split(separator: "\n").first(where: {
+          $0.hasPrefix("PPid:")
+        })
+      else { return nil }
+      return (number, pid_t(parent.dropFirst(6)) ?? 0)
     }
-    return nil
+    // What it has just forked is still called the same.
+    return processes.first { one in !processes.contains { $0.process == one.parent } }?.process
   }
 }
