@@ -16,8 +16,10 @@ extension Operations {
           let change = AttributeChange(attributes!.pointee, which: which)
           try request.view.setAttributes(id, change, open: Handle.file(info), caller: request.caller)
         }
-        // Of an older answer to any other question the kernel knows that it is older than what it was told meanwhile.
-        try request.replyAttributes(of: id, areKept: false)
+        // Of an older answer to any other question the kernel knows that it is older than what it was told meanwhile; of this
+        // it may keep nothing.
+        var result = try request.view.attributes(id)
+        fuse_reply_attr(raw, &result, 0)
       } catch { request.fail(error) }
     }
     table.statfs = { raw, id in

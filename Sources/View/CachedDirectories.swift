@@ -60,14 +60,13 @@ public final class CachedDirectory: Sendable {
 
   /// - Returns: whether nobody was told yet that there is news.
   fileprivate func note(_ change: ChangeWatch.Change) -> Bool {
+    // What it has the daemon write the kernel knows.
+    if change.isOwnMereContent { return false }
     // First: who told the kernel something meanwhile finds that it may have been outdated.
-    switch change {
-    case .content(let name, let isOwn) where !EntryInspector.mayName(name),
-      .modification(let name, let isOwn) where !EntryInspector.mayName(name):
-      // What it has the daemon write the kernel knows.
-      if isOwn { return false }
+    if change.isMereContent {
       contentChanges.add(1, ordering: .releasing)
-    default: changes.add(1, ordering: .releasing)
+    } else {
+      changes.add(1, ordering: .releasing)
     }
     return news.withLock { news in
       switch change {
@@ -143,7 +142,6 @@ final class CachedDirectories: Sendable {
     var clock: UInt64 = 0
     var news: [CachedDirectory] = []
     var notices: (any CacheNotices)?
-    var tellsOfAllNames = false
     /// The user has no watch left.
     var isFull = false
   }
@@ -163,16 +161,11 @@ final class CachedDirectories: Sendable {
   /// Who tells the kernel. Nothing is kept before there is somebody.
   var notices: (any CacheNotices)? {
     get { state.withLock { $0.notices } }
-    set {
-      state.withLock {
-        $0.notices = newValue
-        $0.tellsOfAllNames = newValue?.tellsOfAllNames ?? false
-      }
-    }
+    set { state.withLock { $0.notices = newValue } }
   }
 
   /// Whether they can tell of every name at once.
-  var tellsOfAllNames: Bool { state.withLock { $0.tellsOfAllNames } }
+  var tellsOfAllNames: Bool { state.withLock { $0.notices?.tellsOfAllNames ?? false } }
 
   /// What may be said of a directory, watched from now on at the latest, and of what is in it; nil when nothing of it may
   /// be kept.
@@ -252,16 +245,14 @@ final class CachedDirectories: Sendable {
   }
 
   /// The kernel keeps nothing of a directory any more.
-  func remove(_ id: NodeID) {
-    guard let removed = state.withLock({ $0.directories.removeValue(forKey: id) }) else { return }
-    watch?.stop(removed.key)
-  }
-
-  /// The same. - Returns: false when it did not any more.
-  func remove(_ directory: CachedDirectory) -> Bool {
+  ///
+  /// - Parameter directory: the one that is meant: its node's number may be another's by now.
+  /// - Returns: whether it kept anything.
+  @discardableResult
+  func remove(_ id: NodeID, ifStill directory: CachedDirectory? = nil) -> Bool {
     let removed = state.withLock { state in
-      state.directories[directory.node]?.directory === directory
-        ? state.directories.removeValue(forKey: directory.node) : nil
+      directory == nil || state.directories[id]?.directory === directory
+        ? state.directories.removeValue(forKey: id) : nil
     }
     if let removed { watch?.stop(removed.key) }
     return removed != nil

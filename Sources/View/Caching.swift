@@ -104,7 +104,9 @@ extension View {
       if news.isEverything {
         let isThere = isThere(directory.node)
         // Of one that the kernel has forgotten it keeps nothing, and the node's number may be another's by now.
-        if cached.remove(directory) { expireEverything(in: [directory.node], notices, areThere: isThere) }
+        if cached.remove(directory.node, ifStill: directory) {
+          expireEverything(in: [directory.node], notices, areThere: isThere)
+        }
         continue
       }
       if news.isItselfChanged { expireAttributes(of: directory.node, notices) }

@@ -278,7 +278,7 @@ extension View {
 }
 
 extension Caller {
-  /// As `act`, as a member of all groups where the mode asks for a set-group-ID bit.
+  /// As `act` where the mode asks for a set-group-ID bit, and as a member of all groups; else as `actWithoutSetID`.
   func actForMode<R: ~Copyable>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
     mode & S_ISGID != 0 ? try actAsMember(body) : try actWithoutSetID(body)
   }

@@ -445,8 +445,7 @@ public final class DirectoryView: Sendable {
   }
 
   private func note(_ change: ChangeWatch.Change) {
-    guard change.isComplete else { return }
-    if case .content(let name, isOwn: true) = change, !EntryInspector.mayName(name) { return }
+    guard change.isComplete, !change.isOwnMereContent else { return }
     news { pending in
       switch change {
       case .entry(let name, let wasMoved):
@@ -457,7 +456,7 @@ public final class DirectoryView: Sendable {
       case .content(let name, let isOwn):
         let copy = Name(copying: name)
         if changes.isFollowed, !isOwn { pending.written.insert(copy) }
-        guard EntryInspector.mayName(name) else { break }
+        if change.isMereContent { break }
         if strcmp(name, ".hidden") == 0 { pending.everything = true }
         if strncmp(name, "._", 2) == 0 { pending.names.insert(copy) }
         pending.rewritten.insert(copy)

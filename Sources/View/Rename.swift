@@ -267,18 +267,6 @@ extension View {
     return FileIdentity(left) == FileIdentity(right)
   }
 
-  /// The view of a directory, nil where it may be entered but not read: its names are real names.
-  private func readableView(_ id: NodeID) throws(Errno) -> DirectoryView? {
-    let view = try directoryView(id)
-    do throws(Errno) {
-      try view.withCurrent { (_) throws(Errno) in () }
-      return view
-    } catch {
-      if error == .permissionDenied, options.hidden != .deny { return nil }
-      throw error
-    }
-  }
-
   private func renameSource(_ resolved: Resolved, typed: Name, in view: DirectoryView) -> RenameSource {
     let addressing: Addressing
     if typed == resolved.child.realName {
@@ -297,7 +285,7 @@ extension View {
   func renameSource(at location: NodeTable.Location, facet: ApparentType) -> RenameSource {
     let real = location.name.name
     let plain = RenameSource(realName: real, displayName: real, addressing: .realName, facet: facet)
-    guard !isPlainMirror, !location.wasGivenByRealName, let view = try? readableView(location.parent) else {
+    guard !isPlainMirror, !location.wasGivenByRealName, let view = try? directoryView(location.parent) else {
       return plain
     }
     let resolved: RenameSource? = try? view.withCurrent { (projection) throws(Errno) -> RenameSource? in
