@@ -22,6 +22,9 @@
 // In requests.
 enum { BETWEEN_LOOKS = 32, BETWEEN_LOOKS_BESIDE = 256, MOST_DOUBLINGS = 10 };
 enum { UNKNOWN = -1, NOTHING_NEW = -2 };
+// Who asks again from the same processor is mostly back before this. So many late ones in a row, and the scheduler has likely
+// separated the two.
+enum { LATE_NANOSECONDS = 25000, LATE_ONES = 3 };
 
 // Whose processor is being looked up; 0 when nobody's is.
 static _Atomic pid_t wanted;
@@ -74,12 +77,19 @@ static void go_to(int processor) {
   if (sched_setaffinity(0, sizeof there, &there) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
-bool dfs_runs_beside(pid_t caller) {
+bool dfs_runs_beside(pid_t caller, uint64_t slept) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   static pthread_t answering;
   static pid_t last;
   static int seen = UNKNOWN, until_look = 1, doublings;
   static bool has_moved;
+  static int late;
+  late = seen == sched_getcpu() && slept > LATE_NANOSECONDS ? late + 1 : 0;
+  if (late == LATE_ONES) {
+    late = 0;
+    seen = UNKNOWN;
+    until_look = 1;
+  }
   // What nobody waits for, as the closing of a file, nobody has asked.
   if (caller > 0) {
     pthread_once(&once, begin);

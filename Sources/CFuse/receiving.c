@@ -43,6 +43,8 @@ static int has_watcher;
 
 // Only touched by whoever has the turn.
 static int may_look, credit, since_try, is_nonblocking, is_beside;
+// For how long that one slept before the last request came, where it did so beside whoever asks.
+static uint64_t slept;
 
 static uint64_t nanoseconds(void) {
   struct timespec time;
@@ -135,6 +137,7 @@ static int is_worth_looking(void) {
 }
 
 static ssize_t receive(int fd, void *buffer, size_t size) {
+  slept = 0;
   if (mine && is_worth_looking()) {
     ssize_t count = look(fd, buffer, size);
     if (count >= 0 || errno != EAGAIN) {
@@ -144,7 +147,10 @@ static ssize_t receive(int fd, void *buffer, size_t size) {
     credit--;
   }
   set_nonblocking(fd, 0);
-  return read(fd, buffer, size);
+  uint64_t before = is_beside ? nanoseconds() : 0;
+  ssize_t count = read(fd, buffer, size);
+  if (is_beside) slept = nanoseconds() - before;
+  return count;
 }
 
 ssize_t dfs_receive(int fd, void *buffer, size_t size) {
@@ -156,7 +162,7 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
   }
   ssize_t count = receive(fd, buffer, size);
   const struct fuse_in_header *header = buffer;
-  if (count >= (ssize_t)sizeof *header && may_look) is_beside = dfs_runs_beside((pid_t)header->pid);
+  if (count >= (ssize_t)sizeof *header && may_look) is_beside = dfs_runs_beside((pid_t)header->pid, slept);
   if (count < (ssize_t)sizeof *header || !has_watcher || takes_long(header->opcode)) {
     mine = 0;
     int error = errno;
