@@ -91,7 +91,7 @@ extension View {
         do throws(Errno) {
           try removeReplaced(remove, existing?.apparentType, in: newHandle, newParent, newView, caller)
         } catch {
-          try? execute(
+          _ = try? execute(
             CName(to), in: newHandle, newParent, CName(from), in: oldHandle, oldParent, .noReplace,
             views: (newView, oldView), caller)
           throw error
