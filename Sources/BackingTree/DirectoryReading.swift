@@ -58,8 +58,8 @@ public func readEntries(
   return try forEachEntry(in: UnsafeRawBufferPointer(rebasing: buffer[..<count]), body) ? .all : .stopped
 }
 
-/// - Returns: whether `body` never returned false.
-private func forEachEntry(
+/// The entries that getdents64 gave. - Returns: whether `body` never returned false.
+func forEachEntry(
   in records: UnsafeRawBufferPointer, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
 ) throws(Errno) -> Bool {
   var offset = 0
@@ -78,53 +78,4 @@ private func forEachEntry(
     guard try body(entry, record.loadUnaligned(fromByteOffset: 8, as: Int64.self)) else { return false }
   }
   return true
-}
-
-/// The entries of a directory, without `.` and `..`, all of them read before the first is looked at: so it is known how
-/// much room they need.
-public struct DirectoryEntries: ~Copyable {
-  private var blocks: [UnsafeRawBufferPointer] = []
-  public private(set) var count = 0
-  /// How long all the names are together.
-  public private(set) var nameBytes = 0
-
-  /// - Parameter descriptor: open for reading, its offset is moved. (`getdents64`)
-  public init(of descriptor: CInt) throws(Errno) {
-    try systemCall { lseek(descriptor, 0, SEEK_SET) }
-    while true {
-      let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 8)
-      // What is not used of it is never touched.
-      let length: Int
-      do throws(Errno) {
-        length = try systemCall { dfs_getdents(descriptor, buffer.baseAddress!, buffer.count) }
-      } catch {
-        buffer.deallocate()
-        throw error
-      }
-      if length == 0 {
-        buffer.deallocate()
-        return
-      }
-      let block = UnsafeRawBufferPointer(rebasing: buffer[..<length])
-      blocks.append(block)
-      _ = try forEachEntry(in: block) { (entry, _) in
-        count += 1
-        nameBytes += entry.name.count
-        return true
-      }
-    }
-  }
-
-  deinit { for block in blocks { block.deallocate() } }
-
-  public borrowing func forEach(
-    _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void
-  ) throws(Errno) {
-    for block in blocks {
-      _ = try forEachEntry(in: block) { (entry, _) throws(Errno) in
-        try body(entry)
-        return true
-      }
-    }
-  }
 }

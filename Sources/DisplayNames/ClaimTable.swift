@@ -34,7 +34,9 @@ struct ClaimTable: Sendable {
     return Int(isClaimant ? sum &- UInt32(slot!) : sum)
   }
 
-  mutating func add(_ slot: Int, hash: Int) {
+  /// - Returns: how many claim the name now.
+  @discardableResult
+  mutating func add(_ slot: Int, hash: Int) -> Int {
     if (used + 1) * 3 > cells.count * 2 { grow(for: (cells.lazy.filter { $0.count > 0 }.count + 1) * 4 / 3) }
     let position = place(of: hash)
     if cells[position].hash == 0 {
@@ -43,6 +45,7 @@ struct ClaimTable: Sendable {
     }
     cells[position].count += 1
     cells[position].sumOfSlots &+= UInt32(slot)
+    return Int(cells[position].count)
   }
 
   mutating func remove(_ slot: Int, hash: Int) {

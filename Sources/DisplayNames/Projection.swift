@@ -339,18 +339,17 @@ public struct Projection: ~Copyable, Sendable {
   }
 
   mutating func addClaim(_ slot: Slot, on name: Span<UInt8>, hash: Int) {
-    claims.add(slot, hash: hash)
+    let claimants = claims.add(slot, hash: hash)
     if mayBeContested { return }
-    mayBeContested =
-      claims.count(hash: hash) > 1 || realNames.find(hash: hash, where: { realNameEquals($0, name) }) != nil
+    mayBeContested = claimants > 1 || realNames.find(hash: hash, where: { realNameEquals($0, name) }) != nil
   }
 
   /// Claims the name that a child shows without its extension.
   mutating func addStemClaim(_ slot: Slot, hash: Int) {
-    claims.add(slot, hash: hash)
+    let claimants = claims.add(slot, hash: hash)
     if mayBeContested { return }
     mayBeContested =
-      claims.count(hash: hash) > 1
+      claimants > 1
       || realNames.find(
         hash: hash, where: { realNameEquals($0, bytes.span.extracting(stemRange(slot))) }) != nil
   }

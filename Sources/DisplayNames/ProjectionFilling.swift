@@ -12,14 +12,7 @@ public struct ProjectionFilling: ~Copyable {
   private var names: [Place] = []
   private var stems: [Place] = []
 
-  /// - Parameters:
-  ///   - count: how many children will come.
-  ///   - nameBytes: how long their names are together.
-  public init(count: Int, nameBytes: Int) {
-    projection.bytes.reserveCapacity(nameBytes)
-    projection.records.reserveCapacity(count)
-    names.reserveCapacity(count)
-  }
+  public init() {}
 
   /// Adds a child that has no localized name.
   public mutating func add(

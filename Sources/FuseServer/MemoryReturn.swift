@@ -1,3 +1,4 @@
+import BackingTree
 import CFuse
 import Glibc
 import Synchronization

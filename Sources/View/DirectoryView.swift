@@ -18,6 +18,8 @@ public final class DirectoryView: Sendable {
 
   private struct State: ~Copyable {
     var projection = Projection()
+    /// Its entries, read since before it was watched.
+    var ahead: EntriesAhead?
     var facts = EntryInspector.DirectoryFacts()
     /// The names of what `._name` files are beside, whether that is there or not.
     var accompanied: Set<Name> = []
@@ -109,6 +111,7 @@ public final class DirectoryView: Sendable {
     self.cached = cached
     inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
+    if recheck == nil { state.ahead = EntriesAhead(of: handle.directory) }
     do throws(Errno) {
       watchKey = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
         self?.note(change)
@@ -592,7 +595,7 @@ public final class DirectoryView: Sendable {
     watchUserDirectories()
     let status = try handle.directory.status()
     state.times = FileTimes(status)
-    state.mayHaveMissed = comparesTimes && FileTimes.isRecent(status)
+    state.mayHaveMissed = comparesTimes && FileTimes.isRecent(status.st_mtim)
     state.facts = inspector.facts(of: handle.directory, at: site)
     watchNetatalk()
     var gone = Set<Name>()
@@ -606,14 +609,13 @@ public final class DirectoryView: Sendable {
     state.accompanied = []
     // No entry of the backing directory stands for it.
     gone.remove(ContainerData.realName)
-    let entries = try DirectoryEntries(of: readable.rawValue)
     // What was there before has to be compared.
     let isFirst = !state.isRead && state.projection.slotLimit == 0 && !handle.holdsMountPoint
     let plain = isFirst ? inspector.plainEntries(at: site, facts: state.facts) : nil
-    var filling = ProjectionFilling(
-      count: plain == nil ? 0 : entries.count, nameBytes: plain == nil ? 0 : entries.nameBytes)
+    var filling = ProjectionFilling()
     var others: [(name: Name, type: FileType, inode: UInt64)] = []
-    try entries.forEach { (entry) throws(Errno) in
+    let ahead = state.ahead.take()?.entries(ifTimesAre: status)
+    try forEachEntry(of: readable.rawValue, ahead) { (entry) throws(Errno) in
       var type = entry.type
       if let plain, type != .unknown {
         let name = Span(_unsafeElements: entry.name)
@@ -648,24 +650,4 @@ public final class DirectoryView: Sendable {
     }
     state.isRead = true
   }
-}
-
-/// When a file's content and its status last changed.
-private struct FileTimes: Equatable {
-  private let seconds: (Int, Int)
-  private let nanoseconds: (Int, Int)
-
-  init(_ status: stat) {
-    seconds = (status.st_mtim.tv_sec, status.st_ctim.tv_sec)
-    nanoseconds = (status.st_mtim.tv_nsec, status.st_ctim.tv_nsec)
-  }
-
-  /// Whether the content changed so short a time ago that the next change may get the same time.
-  static func isRecent(_ status: stat) -> Bool {
-    var now = timespec()
-    clock_gettime(CLOCK_REALTIME, &now)
-    return abs(now.tv_sec - status.st_mtim.tv_sec) <= 2
-  }
-
-  static func == (a: Self, b: Self) -> Bool { a.seconds == b.seconds && a.nanoseconds == b.nanoseconds }
 }

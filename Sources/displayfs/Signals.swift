@@ -1,3 +1,4 @@
+import BackingTree
 import FuseServer
 import Glibc
 import Logging

@@ -15,10 +15,14 @@ import Testing
       }
       var isBeside = false
       for _ in 0..<10_000 where !isBeside {
-        isBeside = dfs_runs_beside(caller) && currentProcessor == processor
+        isBeside = dfs_runs_beside(caller, 0) && currentProcessor == processor
         if !isBeside { usleep(100) }
       }
       #expect(isBeside, "processor \(processor)")
+      // One who takes their time has not gone; whoever always does has, most likely.
+      let late: UInt64 = 1_000_000
+      for slept in [late, late, 0, late, late] { #expect(dfs_runs_beside(caller, slept)) }
+      #expect(!dfs_runs_beside(caller, late))
     }
     #expect(processorsAllowed == allowed)
   }

@@ -1,4 +1,5 @@
 import Glibc
+import SystemPackage
 import Testing
 
 @testable import BackingTree
@@ -53,12 +54,21 @@ private func removeTree(_ path: String) -> CInt {
     }
     #expect(seen.count == expected.count)
     #expect(Set(seen) == expected)
-    let entries = try DirectoryEntries(of: temporary.descriptor.rawValue)
-    #expect(entries.count == expected.count)
-    #expect(entries.nameBytes == expected.reduce(0) { $0 + $1.count })
-    var seenAtOnce: [[UInt8]] = []
-    try entries.forEach { entry in seenAtOnce.append(Array(entry.name)) }
-    #expect(seenAtOnce == seen)
+    let readable = try temporary.directory.openForReading()
+    let ahead = DirectoryReadAhead(of: readable)!
+    var seenAhead: [[UInt8]] = []
+    try ahead.forEach { entry in seenAhead.append(Array(entry.name)) }
+    #expect(seenAhead == seen)
+  }
+
+  @Test func whatStopsAReadingAheadIsThrown() throws {
+    // An O_PATH descriptor cannot be read.
+    let temporary = try TemporaryDirectory()
+    let unreadable = try temporary.directory.subdirectory(".")
+    let ahead = DirectoryReadAhead(of: unreadable)!
+    #expect(throws: Errno.badFileDescriptor) { try ahead.forEach { _ in } }
+    // Nobody has to want what was read.
+    _ = try DirectoryReadAhead(of: temporary.directory.openForReading())
   }
 
   @Test func aSymlinkIsNeverFollowed() throws {

@@ -28,7 +28,7 @@ public struct Thread: Sendable {
   }
 
   /// The calling thread, as the kernel numbers it. (`gettid`)
-  static var current: pid_t { dfs_gettid() }
+  package static var current: pid_t { dfs_gettid() }
 
   public func join() { pthread_join(id, nil) }
   public func detach() { pthread_detach(id) }

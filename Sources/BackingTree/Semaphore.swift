@@ -1,21 +1,21 @@
 import Glibc
 
 /// What a thread waits for until another has work for it. (`sem_t`)
-final class Semaphore: @unchecked Sendable {
+package final class Semaphore: @unchecked Sendable {
   private let raw = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
-  init() { sem_init(raw, 0, 0) }
+  package init() { sem_init(raw, 0, 0) }
 
   deinit {
     sem_destroy(raw)
     raw.deallocate()
   }
 
-  func post() { sem_post(raw) }
-  func wait() { while sem_wait(raw) != 0 {} }
+  package func post() { sem_post(raw) }
+  package func wait() { while sem_wait(raw) != 0 {} }
 
   /// Waits, but no longer than that.
-  func wait(milliseconds: Int) {
+  package func wait(milliseconds: Int) {
     var end = timespec()
     clock_gettime(CLOCK_REALTIME, &end)
     let nanoseconds = end.tv_nsec + milliseconds * 1_000_000

@@ -1,0 +1,64 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+import Testing
+import ViewedTree
+
+@testable import View
+
+/// A large directory is read while the watch on it begins. What changes meanwhile nobody tells.
+@Suite struct EntriesAheadTests {
+  private let tree: ViewedTree
+  private let names: Set<String>
+  private var directory: Directory { tree.view.rootHandle.directory }
+
+  init() throws {
+    tree = try ViewedTree()
+    let filling = String(repeating: "x", count: 200)
+    names = Set((0..<1500).map { "\($0)-\(filling).txt" })
+    for name in names { tree.make(name) }
+  }
+
+  private func entries() throws -> Set<String> {
+    let ahead = try #require(EntriesAhead(of: directory))
+    let entries = try #require(ahead.entries(ifTimesAre: try directory.status()))
+    var found: Set<String> = []
+    try entries.forEach { entry in #expect(found.insert(String(decoding: entry.name, as: UTF8.self)).inserted) }
+    return found
+  }
+
+  private func waitUntilNothingIsRecent() { sleep(4) }
+
+  @Test func whatIsReadAheadIsWhatIsThere() throws {
+    waitUntilNothingIsRecent()
+    #expect(try entries() == names)
+    var shown: Set<String> = []
+    let open = try tree.view.openDirectory(NodeTable.root, caller: .daemon)
+    try tree.view.list(open, from: 2, size: 1 << 20) { entry in
+      shown.insert(String(decoding: entry.name, as: UTF8.self))
+      return true
+    }
+    #expect(shown == Set(names.map { String($0.dropLast(4)) }))
+  }
+
+  @Test func whatChangesBeforeTheWatchBeganIsNotMissed() throws {
+    waitUntilNothingIsRecent()
+    let ahead = try #require(EntriesAhead(of: directory))
+    #expect(rename(tree.path(names.first!), tree.path("other.txt")) == 0)
+    #expect(ahead.entries(ifTimesAre: try directory.status()) == nil)
+  }
+
+  @Test func nothingIsReadAheadWhereTimesMayNotTell() throws {
+    // However old its content claims to be.
+    let longAgo = [timespec(tv_sec: 946_684_800, tv_nsec: 0), timespec(tv_sec: 946_684_800, tv_nsec: 0)]
+    #expect(utimensat(AT_FDCWD, tree.root, longAgo, 0) == 0)
+    #expect(EntriesAhead(of: directory) == nil)
+  }
+
+  @Test func aSmallDirectoryIsNotWorthAThread() throws {
+    let small = try ViewedTree("a.txt")
+    waitUntilNothingIsRecent()
+    #expect(EntriesAhead(of: small.view.rootHandle.directory) == nil)
+  }
+}
