@@ -28,12 +28,16 @@ extension View {
   /// whoever did it goes on.
   var mayKeepNames: Bool { isPlainMirror || cached.tellsOfAllNames }
 
-  /// Whether nothing but a change of that very name can make it stand for something.
-  func mayKeepAbsence(of name: UnsafePointer<CChar>) -> Bool {
+  /// Whether the kernel may keep that a name stands for nothing: what could change that is told of.
+  func mayKeepAbsence(of name: UnsafePointer<CChar>, in parent: NodeID) -> Bool {
     if isPlainMirror { return true }
-    // Others may be the display name of what comes, the real name that it gets, or its AppleDouble companion.
-    return name[0] == 0x2e && name[1] != 0x5f && options.hidden == .reach
-      && !inspector.hasKnownExtension(Name(copying: name))
+    // What is denied is not there for whoever asks, whatever is. A companion comes and goes with its file.
+    guard options.hidden != .deny, strncmp(name, "._", 2) != 0 else { return false }
+    // Nothing but a change of that very name: where those are hidden, it is nobody's display name.
+    if options.hidden == .reach, name[0] == 0x2e, !inspector.hasKnownExtension(Name(copying: name)) {
+      return true
+    }
+    return directoryViews.view(of: parent)?.isAbsent(name) ?? false
   }
 
   /// What the kernel was told of a name, which it may keep, was true when it was looked at. It may be outdated by now.

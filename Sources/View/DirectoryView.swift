@@ -49,6 +49,10 @@ public final class DirectoryView: Sendable {
     var moved: Set<Name> = []
     /// Display names that stand for something else, or for nothing, because of what was done to others through the mount.
     var displaced: [(slot: Projection.Slot, name: Name)] = []
+    /// What was made or changed through the mount, as long as names are absent that it may have now.
+    var altered: [Projection.Slot] = []
+    /// Names of which the kernel may have been told that they stand for nothing.
+    var absent: Set<Name> = []
   }
 
   /// What the watch has told since the last look. Its lock is never held while another is taken.
@@ -256,6 +260,7 @@ public final class DirectoryView: Sendable {
         sideFiles: sideFiles(of: name), sources: &sources)
     remember(name, becoming: child, isOwn)
     let slot = state.projection.upsert(child)
+    if isOwn, !state.absent.isEmpty { state.altered.append(slot) }
     if !isOwn, state.isRead, changes.isFollowed, state.before.index(forKey: slot) == nil {
       // It is new: it was not listed before.
       state.before.updateValue(nil, forKey: slot)
@@ -332,13 +337,51 @@ public final class DirectoryView: Sendable {
 
   /// Before anybody who did that goes on.
   private func forgetDisplaced() {
-    guard !state.displaced.isEmpty else { return }
-    let names = state.displaced.filter { slot, name in
-      state.projection.summary(at: slot) == nil || state.projection.displayName(at: slot) != name
+    guard !state.displaced.isEmpty || !state.altered.isEmpty else { return }
+    var names = state.displaced.compactMap { slot, name in
+      state.projection.summary(at: slot) == nil || state.projection.displayName(at: slot) != name ? name : nil
+    }
+    for slot in state.displaced.map(\.slot) + state.altered where state.projection.summary(at: slot) != nil {
+      for name in [state.projection.displayName(at: slot), state.projection.realName(at: slot)] {
+        if state.absent.remove(name) != nil { names.append(name) }
+      }
     }
     state.displaced = []
-    if !names.isEmpty { cached.forget(names.map { (node, $0.name) }) }
+    state.altered = []
+    if !names.isEmpty { cached.forget(names.map { (node, $0) }) }
   }
+
+  // MARK: Names that stand for nothing
+
+  /// More are not kept by the kernel.
+  private static let mostAbsent = 1024
+
+  /// As `withCurrent` for what a name stands for. That it stands for nothing the kernel may keep then, if `isAbsent` is asked
+  /// once more before it is told.
+  func resolving<R>(
+    _ name: UnsafePointer<CChar>, _ body: (borrowing Projection) throws(Errno) -> R?
+  ) throws(Errno) -> R? {
+    lock.lock()
+    defer { unlock() }
+    try refresh()
+    let found = try body(state.projection)
+    if found == nil, isWatched, cached.tellsOfAllNames, state.absent.count < Self.mostAbsent {
+      state.absent.insert(Name(copying: name))
+    }
+    return found
+  }
+
+  /// Whether a name stands for nothing, and the kernel will hear when it does not any more.
+  func isAbsent(_ name: UnsafePointer<CChar>) -> Bool {
+    let copy = Name(copying: name)
+    lock.lock()
+    defer { lock.unlock() }
+    return state.absent.contains(copy)
+  }
+
+  /// Something was made through the mount by that name, which the kernel knows from that. For code that runs inside
+  /// `changing`.
+  func noteMade(_ name: Name) { if !state.absent.isEmpty { state.absent.remove(name) } }
 
   private func unlock() {
     forgetDisplaced()

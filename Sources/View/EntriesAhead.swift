@@ -15,7 +15,8 @@ struct EntriesAhead: Sendable {
 
   /// Nil where it is small, or was changed so short a time ago that its times may not tell the next change.
   init?(of directory: Directory) {
-    guard let status = try? directory.status(), status.st_size >= Self.least, !FileTimes.isRecent(status.st_ctim),
+    guard let status = try? directory.status(), status.st_size >= Self.least,
+      !FileTimes.isRecent(status.st_ctim),
       let readable = try? directory.openForReading(), let entries = DirectoryReadAhead(of: readable)
     else { return nil }
     self.entries = entries
@@ -29,7 +30,8 @@ struct EntriesAhead: Sendable {
 
 /// The entries of a directory: those that were read ahead, or else what is there now.
 func forEachEntry(
-  of directory: CInt, _ ahead: DirectoryReadAhead?, _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void
+  of directory: CInt, _ ahead: DirectoryReadAhead?,
+  _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void
 ) throws(Errno) {
   if let ahead { return try ahead.forEach(body) }
   try forEachEntry(of: directory, body)

@@ -44,7 +44,9 @@ extension View {
     let handle = try directory(parent)
     let lease = cached.lease(parent, handle)
     do throws(Errno) { return try lookup(parent, handle, name, lease: lease) } catch {
-      guard error == .noSuchFileOrDirectory, let lease, mayKeepAbsence(of: name) else { throw error }
+      guard error == .noSuchFileOrDirectory, let lease, mayKeepAbsence(of: name, in: parent) else {
+        throw error
+      }
       return .absent(lease)
     }
   }
@@ -150,7 +152,8 @@ extension View {
     let type = FileType(mode: found.status.st_mode)
     let node = found.realName.withPointer {
       nodes.remember(
-        FileIdentity(found.status), type, facet: found.facet, parent: parent, name: $0, byRealName: byRealName)
+        FileIdentity(found.status), type, facet: found.facet, parent: parent, name: $0, byRealName: byRealName
+      )
     }
     if let gone = node.gone { cached.notices?.expireAttributes(of: gone, in: nil) }
     let attributes = found.realName.withPointer {
@@ -220,7 +223,7 @@ extension View {
   }
 
   private func find(_ name: UnsafePointer<CChar>, in view: DirectoryView) throws(Errno) -> Found {
-    let found = try view.withCurrent { (projection) throws(Errno) in target(of: name, in: projection) }
+    let found = try view.resolving(name) { (projection) throws(Errno) in target(of: name, in: projection) }
     guard let found else {
       if strlen(name) > 255 { throw .fileNameTooLong }
       throw .noSuchFileOrDirectory

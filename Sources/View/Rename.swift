@@ -106,6 +106,7 @@ extension View {
         }
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
+      newView.noteMade(typed)
       // What you see is what you type: whoever types the extension that was hidden wants to see it.
       if source.byDisplayName, typedOld != source.child.realName, let name = plan.newName, name == typed {
         showExtension(of: name, in: newHandle, newView, caller)

@@ -5,7 +5,8 @@ import SystemPackage
 /// What every view on this machine depends on. A few system calls each; nothing is changed.
 enum MachineChecks {
   static var findings: [Finding] {
-    [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, mountHelper] + mounts
+    [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, mountHelper]
+      + [idleProcessors].compactMap { $0 } + mounts
   }
 
   private static var device: Finding {
@@ -97,6 +98,33 @@ enum MachineChecks {
         do: "sysctl fs.inotify.max_user_watches=524288 as root")
     }
     return .ok("inotify", "\(watches) watches and \(instances) instances for each user")
+  }
+
+  /// Whoever asks a view sleeps until it has answered. In a virtual machine whose kernel does not wait a moment before it
+  /// halts a processor, it is the host that must start it again. ("Guest halt polling" in the kernel's documentation.) Nil where
+  /// the host, or no host, decides.
+  private static var idleProcessors: Finding? {
+    let check = "idle processors"
+    let setting = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
+    guard value("/sys/devices/system/cpu/cpuidle/current_governor") == "haltpoll",
+      let nanoseconds = value(setting)
+    else {
+      return nil
+    }
+    return nanoseconds == "0"
+      ? .advice(
+        check,
+        "this virtual machine halts them at once, and to wake one takes longer than most requests to a view",
+        do: "if small operations shall be about twice as fast, and the host may spend processor time on it, "
+          + "echo 200000 > \(setting) as root")
+      : .ok(check, "they are halted after \(nanoseconds) ns, so that a view can answer before")
+  }
+
+  /// What a file of one line says.
+  private static func value(_ file: String) -> String? {
+    Directory(descriptor: AT_FDCWD).wholeFile(file).map {
+      String(decoding: $0.prefix { $0 != 0x0a }, as: UTF8.self)
+    }
   }
 
   /// Whether desktops know the types of packages (shared-mime-info).

@@ -12,48 +12,31 @@ import Testing
     }
   }
 
-  /// How many times the kernel has asked what a name stands for or what a file is.
-  private func asked(_ view: MountedView) throws -> Int {
-    let outcome = Displayfs.run(["status", view.mountPoint])
-    let line = try #require(outcome.text.split(separator: "\n").first { $0.hasPrefix("requests: ") })
-    return line.dropFirst("requests: ".count).split(separator: ",").reduce(0) { sum, request in
-      let words = request.split(separator: " ")
-      return ["lookup", "getattr"].contains(words.last) ? sum + (Int(words[0]) ?? 0) : sum
-    }
-  }
-
   private func look(_ view: MountedView, _ ending: String) {
     for number in 0..<Self.count { #expect(status(view.at("Folder/file\(number)\(ending)"))?.st_size == 1) }
   }
 
-  /// Whether the kernel keeps the names of a view, where a file may have two: from Linux 6.16 on.
-  private static let keepsNames: Bool = {
-    var system = utsname()
-    uname(&system)
-    let release = withUnsafeBytes(of: &system.release) { String(decoding: $0, as: UTF8.self) }
-    let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
-    return !numbers.lexicographicallyPrecedes([6, 16])
-  }()
-
-  @Test(arguments: keepsNames ? [("", ""), ("", ".txt"), ("profile=none", ".txt")] : [("profile=none", ".txt")])
+  @Test(
+    arguments: kernelKeepsNames
+      ? [("", ""), ("", ".txt"), ("profile=none", ".txt")] : [("profile=none", ".txt")])
   func whatWasAskedIsNotAskedAgain(options: String, ending: String) throws {
     let view = try view(options)
     look(view, ending)
     // The first look may have told of directories that were not watched yet.
     look(view, ending)
-    let before = try asked(view)
+    let before = try view.asked()
     look(view, ending)
     // Asking for the status asks for the root.
-    #expect(try asked(view) - before < Self.count / 2)
+    #expect(try view.asked() - before < Self.count / 2)
   }
 
   @Test func aNetworkFileSystemIsAskedAgainAfterTheTimeOut() throws {
     let view = try view("coherence=timeout,timeout=1")
     look(view, "")
-    let before = try asked(view)
+    let before = try view.asked()
     usleep(1_200_000)
     look(view, "")
-    #expect(try asked(view) - before >= Self.count)
+    #expect(try view.asked() - before >= Self.count)
   }
 
   @Test func theOtherNameIsGoneWhenTheCallReturns() throws {

@@ -61,6 +61,8 @@ import Testing
     ] {
       #expect(report.contains(check), "\(check) in \(report)")
     }
+    let governor = text("/sys/devices/system/cpu/cpuidle/current_governor")
+    #expect(report.contains("idle processors") == (governor == "haltpoll\n"))
   }
 
   @Test func theDoctorTellsOfTheDirectoryThatIsShown() throws {

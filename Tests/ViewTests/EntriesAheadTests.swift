@@ -24,7 +24,9 @@ import ViewedTree
     let ahead = try #require(EntriesAhead(of: directory))
     let entries = try #require(ahead.entries(ifTimesAre: try directory.status()))
     var found: Set<String> = []
-    try entries.forEach { entry in #expect(found.insert(String(decoding: entry.name, as: UTF8.self)).inserted) }
+    try entries.forEach { entry in
+      #expect(found.insert(String(decoding: entry.name, as: UTF8.self)).inserted)
+    }
     return found
   }
 

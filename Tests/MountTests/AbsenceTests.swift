@@ -1,0 +1,114 @@
+import Glibc
+import Testing
+
+/// That a name stands for nothing the kernel keeps, until it stands for something.
+@Suite(.mounting) struct AbsenceTests {
+  private func view(_ options: String = "") throws -> MountedView {
+    try MountedView(options) { root in try put("text", at: "\(root)/notes.txt") }
+  }
+
+  /// Asked twice: the first look may have told of directories that were not watched yet.
+  private func expectAbsent(_ view: MountedView, _ names: String...) {
+    for name in names + names { #expect(!isThere(view.at(name)), "\(name)") }
+  }
+
+  @Test(
+    arguments: kernelKeepsNames ? ["", "hidden=show", "extensions=show", "profile=none"] : ["profile=none"],
+    ["letter", "letter.txt", "stdio.h", "Letter.rtfd", ".config"])
+  func whatIsNotThereIsAskedForOnce(options: String, name: String) throws {
+    let view = try view(options)
+    expectAbsent(view, name)
+    let before = try view.asked()
+    for _ in 0..<100 { #expect(!isThere(view.at(name))) }
+    #expect(try view.asked() - before < 10)
+  }
+
+  @Test func whatIsMadeIsThereByAllOfItsNamesWhenTheCallReturns() throws {
+    let view = try view()
+    expectAbsent(view, "letter", "letter.txt", "Letter", "moved", "moved.jpg", "link", "link.txt")
+    try put("x", at: view.at("letter.txt"))
+    #expect(text(view.at("letter")) == "x")
+    #expect(mkdir(view.at("Letter.rtfd"), 0o755) == 0)
+    #expect(isThere(view.at("Letter")))
+    #expect(rename(view.at("letter"), view.at("moved.jpg")) == 0)
+    #expect(text(view.at("moved")) == "x" && !isThere(view.at("letter")))
+    #expect(link(view.at("notes"), view.at("link")) == 0)
+    #expect(text(view.at("link.txt")) == "text" && text(view.at("link")) == "text")
+  }
+
+  @Test func aNameThatARivalLeavesIsThereWhenTheCallReturns() throws {
+    let view = try view()
+    for _ in 0..<5 {
+      try put("other", at: view.at("notes.pdf"))
+      expectAbsent(view, "notes")
+      #expect(unlink(view.at("notes.pdf")) == 0)
+      #expect(text(view.at("notes")) == "text")
+      try put("other", at: view.at("notes.pdf"))
+      expectAbsent(view, "notes")
+      #expect(rename(view.at("notes.pdf"), view.at("elsewhere.pdf")) == 0)
+      #expect(text(view.at("notes")) == "text" && text(view.at("elsewhere")) == "other")
+      #expect(unlink(view.at("elsewhere")) == 0)
+    }
+  }
+
+  @Test func whatASaveGetsBackIsThereByItsRealName() throws {
+    let view = try view()
+    for round in 0..<5 {
+      #expect(rename(view.at("notes"), view.at("backup")) == 0)
+      expectAbsent(view, "notes.txt", "notes")
+      try put("saved \(round)", at: view.at("notes"))
+      #expect(text(view.at("notes.txt")) == "saved \(round)" && text(view.at("notes")) == "saved \(round)")
+      #expect(unlink(view.at("backup")) == 0)
+    }
+  }
+
+  @Test func whatOthersMakeIsThereSoonByAllOfItsNames() throws {
+    let view = try view()
+    for round in 0..<10 {
+      expectAbsent(view, "letter", "letter.txt", "Folder")
+      try put("\(round)", at: view.real("letter.txt"))
+      #expect(mkdir(view.real("Folder"), 0o755) == 0)
+      #expect(
+        eventually { text(view.at("letter")) == "\(round)" && text(view.at("letter.txt")) == "\(round)" })
+      #expect(eventually { isThere(view.at("Folder")) })
+      #expect(unlink(view.real("letter.txt")) == 0 && rmdir(view.real("Folder")) == 0)
+      #expect(
+        eventually {
+          !isThere(view.at("letter")) && !isThere(view.at("letter.txt")) && !isThere(view.at("Folder"))
+        })
+    }
+  }
+
+  @Test func otherOptionsMakeNamesThere() throws {
+    let view = try view("extensions=show")
+    expectAbsent(view, "notes")
+    #expect(Displayfs.run(["set", view.mountPoint, "extensions=hide"]).status == 0)
+    #expect(eventually { text(view.at("notes")) == "text" })
+  }
+
+  @Test func whoMakesWhatHeDidNotFindMakesNobodyAskAgain() throws {
+    let view = try MountedView { root in
+      for number in 0..<50 { try put("x", at: "\(root)/known\(number).txt") }
+    }
+    func look() { for number in 0..<50 { #expect(isThere(view.at("known\(number)"))) } }
+    look()
+    look()
+    let before = try view.asked()
+    for number in 0..<20 {
+      // Looked for by that name, and made by it.
+      expectAbsent(view, "new\(number).txt")
+      try put("x", at: view.at("new\(number).txt"))
+      look()
+    }
+    #expect(try view.asked() - before < 20 * 50 / 2)
+  }
+
+  @Test func moreNamesThanAreKeptAreNotThereEither() throws {
+    let view = try view()
+    for number in 0..<1500 { #expect(!isThere(view.at("absent\(number)"))) }
+    for number in [0, 1023, 1024, 1499] {
+      try put("\(number)", at: view.at("absent\(number).txt"))
+      #expect(text(view.at("absent\(number)")) == "\(number)")
+    }
+  }
+}

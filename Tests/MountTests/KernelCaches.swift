@@ -1,0 +1,23 @@
+import Glibc
+import Testing
+
+/// Whether the kernel keeps the names of a view, where a file may have two: from Linux 6.16 on.
+let kernelKeepsNames: Bool = {
+  var system = utsname()
+  uname(&system)
+  let release = withUnsafeBytes(of: &system.release) { String(decoding: $0, as: UTF8.self) }
+  let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+  return !numbers.lexicographicallyPrecedes([6, 16])
+}()
+
+extension MountedView {
+  /// How many times the kernel has asked what a name stands for or what a file is.
+  func asked() throws -> Int {
+    let outcome = Displayfs.run(["status", mountPoint])
+    let line = try #require(outcome.text.split(separator: "\n").first { $0.hasPrefix("requests: ") })
+    return line.dropFirst("requests: ".count).split(separator: ",").reduce(0) { sum, request in
+      let words = request.split(separator: " ")
+      return ["lookup", "getattr"].contains(words.last) ? sum + (Int(words[0]) ?? 0) : sum
+    }
+  }
+}
