@@ -60,7 +60,11 @@ enum Machine {
     }
     let model = text("/proc/cpuinfo")?.split(separator: "\n").first { $0.hasPrefix("model name") }?
       .split(separator: ":").last.map { $0.drop { $0 == " " } }
-    return "Linux \(release), \(sysconf(CInt(_SC_NPROCESSORS_ONLN))) × \(model ?? "an unnamed processor")"
+    // What is asked of a daemon wakes somebody.
+    let halts =
+      text("/sys/module/haltpoll/parameters/guest_halt_poll_ns") == "0\n" ? ", halted as soon as idle" : ""
+    return
+      "Linux \(release), \(sysconf(CInt(_SC_NPROCESSORS_ONLN))) × \(model ?? "an unnamed processor")\(halts)"
   }
 }
 

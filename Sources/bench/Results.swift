@@ -18,12 +18,15 @@ struct Results {
     values[workload.name]?[contestant].map { bench.median($0) }
   }
 
-  /// How fast a contestant is, with the backing directory as 1; nil where there is nothing to compare with.
+  /// How fast a contestant is, with the backing directory in the same round as 1: the median; nil where there is nothing to
+  /// compare with. From one round to the next a shared machine may be another.
   func ratio(_ workload: Workload, _ contestant: String) -> Double? {
-    guard let own = median(workload, contestant), let backing = median(workload, contestants[0]), own > 0,
-      backing > 0
-    else { return nil }
-    return own / backing
+    guard let own = values[workload.name]?[contestant], let backing = values[workload.name]?[contestants[0]]
+    else {
+      return nil
+    }
+    let ratios = zip(own, backing).filter { $0 > 0 && $1 > 0 }.map { $0 / $1 }
+    return ratios.isEmpty ? nil : bench.median(ratios)
   }
 
   /// For those who watch.
@@ -71,8 +74,8 @@ struct Results {
   private var legend: String {
     let rounds = values.values.flatMap(\.values).map(\.count).max() ?? 0
     return """
-      Medians of \(rounds) rounds; what the backing directory does, and the others as multiples of it: 1 is as fast, more is \
-      faster.
+      Medians of \(rounds) rounds; what the backing directory does, and the others as multiples of what it does in the same \
+      round: 1 is as fast, more is faster.
       """
   }
 }

@@ -95,6 +95,8 @@ import Testing
     chance = random.Random(seed)
     names = ["notes.txt", "notes.pdf", "notes", "letter.rtf", "letter", "a.jpg", "a.png", "b.tar.gz", "c.swift",
              ".dot", "x.localized", "y"]
+    # What any of them may be called. Most are not there most of the time.
+    called = names + [name.rsplit(".", 1)[0] for name in names if name.rfind(".") > 0]
     expected = {errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.EISDIR, errno.ENOTDIR, errno.ESTALE, errno.EPERM,
                 errno.EINVAL, errno.EBUSY}
     def path():
@@ -113,7 +115,7 @@ import Testing
                lambda target: os.link(target, path()), lambda target: os.symlink("nowhere", target)]
     def look(_):
         directory = os.path.join(root, chance.choice(["", "Folder", "Other"]))
-        for name in os.listdir(directory):
+        for name in os.listdir(directory) + chance.sample(called, 5):
             try: os.lstat(os.path.join(directory, name))
             except OSError as error:
                 if error.errno not in expected: raise
