@@ -137,9 +137,10 @@ public struct CacheLease: Sendable {
 
 /// The directories of which the kernel keeps names and attributes: each is watched.
 final class CachedDirectories: Sendable {
+  private typealias Watched = (directory: CachedDirectory, key: ChangeWatch.Key)
+
   private struct State {
-    var directories: [NodeID: (directory: CachedDirectory, key: ChangeWatch.Key, used: UInt64)] = [:]
-    var clock: UInt64 = 0
+    var directories = RecentlyUsed<Watched>()
     var news: [CachedDirectory] = []
     var notices: (any CacheNotices)?
     /// The user has no watch left.
@@ -173,10 +174,8 @@ final class CachedDirectories: Sendable {
     guard let watch else { return nil }
     let (known, mayAdd) = state.withLock { state -> (CachedDirectory?, Bool) in
       guard state.notices != nil else { return (nil, false) }
-      guard let index = state.directories.index(forKey: id) else { return (nil, true) }
-      state.clock += 1
-      state.directories.values[index].used = state.clock
-      return (state.directories.values[index].directory, false)
+      let known = state.directories.use(id)?.directory
+      return (known, known == nil)
     }
     if let known { return CacheLease(known) }
     guard mayAdd else { return nil }
@@ -190,7 +189,7 @@ final class CachedDirectories: Sendable {
       if error == .noSpace {
         // The follower makes room, if there is something to let go.
         let isFirst = state.withLock { state in
-          guard !state.isFull, !state.directories.isEmpty else { return false }
+          guard !state.isFull, state.directories.count > 0 else { return false }
           state.isFull = true
           return true
         }
@@ -200,8 +199,7 @@ final class CachedDirectories: Sendable {
     }
     let other = state.withLock { state -> CachedDirectory? in
       if let other = state.directories[id]?.directory { return other }
-      state.clock += 1
-      state.directories[id] = (new, key, state.clock)
+      state.directories.insert((new, key), for: id)
       return nil
     }
     if other != nil { watch.stop(key) }
@@ -252,7 +250,7 @@ final class CachedDirectories: Sendable {
   func remove(_ id: NodeID, ifStill directory: CachedDirectory? = nil) -> Bool {
     let removed = state.withLock { state in
       directory == nil || state.directories[id]?.directory === directory
-        ? state.directories.removeValue(forKey: id) : nil
+        ? state.directories.remove(id) : nil
     }
     if let removed { watch?.stop(removed.key) }
     return removed != nil
@@ -262,14 +260,13 @@ final class CachedDirectories: Sendable {
   ///
   /// - Returns: those of which the kernel must keep nothing any more.
   func removeSurplus() -> Set<NodeID> {
-    let surplus = state.withLock { state -> [NodeID] in
+    let surplus = state.withLock { state -> [(id: NodeID, value: Watched)] in
       guard state.isFull || state.directories.count > limit else { return [] }
       state.isFull = false
-      let count = (state.directories.count + 3) / 4
-      return state.directories.sorted { $0.value.used < $1.value.used }.prefix(count).map(\.key)
+      return state.directories.removeOldest((state.directories.count + 3) / 4)
     }
-    for id in surplus { remove(id) }
-    return Set(surplus)
+    for removed in surplus { watch?.stop(removed.value.key) }
+    return Set(surplus.map(\.id))
   }
 
   fileprivate func announce(_ directory: CachedDirectory) {

@@ -79,37 +79,21 @@ public final class DirectoryHandle: Sendable {
 
 /// The directories used last, by node: a bounded number of descriptors, whatever the number of nodes.
 final class DirectoryHandleCache: Sendable {
-  private struct State {
-    var handles: [NodeID: (handle: DirectoryHandle, used: UInt64)] = [:]
-    var clock: UInt64 = 0
-  }
-
   private let limit: Int
-  private let state = Guarded(State())
+  private let handles = Guarded(RecentlyUsed<DirectoryHandle>())
 
   init(limit: Int) { self.limit = limit }
 
-  func handle(of id: NodeID) -> DirectoryHandle? {
-    state.withLock { state in
-      guard let index = state.handles.index(forKey: id) else { return nil }
-      state.clock += 1
-      state.handles.values[index].used = state.clock
-      return state.handles.values[index].handle
-    }
-  }
+  func handle(of id: NodeID) -> DirectoryHandle? { handles.withLock { $0.use(id) } }
 
   func insert(_ handle: DirectoryHandle, for id: NodeID) {
-    state.withLock { state in
-      state.clock += 1
-      state.handles[id] = (handle, state.clock)
-      guard state.handles.count > limit else { return }
-      // A quarter at a time, so that the sort is paid for by many insertions.
-      let oldest = state.handles.sorted { $0.value.used < $1.value.used }.prefix(limit / 4)
-      for (id, _) in oldest { state.handles[id] = nil }
+    handles.withLock { handles in
+      handles.insert(handle, for: id)
+      if handles.count > limit { _ = handles.removeOldest(limit / 4) }
     }
   }
 
-  func removeAll() { state.withLock { $0.handles.removeAll() } }
+  func removeAll() { handles.withLock { $0 = RecentlyUsed() } }
 
-  func remove(_ id: NodeID) { state.withLock { $0.handles[id] = nil } }
+  func remove(_ id: NodeID) { handles.withLock { _ = $0.remove(id) } }
 }

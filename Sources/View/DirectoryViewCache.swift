@@ -6,27 +6,9 @@ final class DirectoryViewCache: Sendable {
   /// A view keeps one descriptor and one watch: a quarter of the descriptors that the process may have.
   private let limit = max(64, min(4096, DescriptorLimit.count / 4))
 
-  private struct State {
-    var views: [NodeID: (view: DirectoryView, used: UInt64)] = [:]
-    var clock: UInt64 = 0
+  private let views = Guarded(RecentlyUsed<DirectoryView>())
 
-    mutating func removeOldest(_ count: Int) -> [DirectoryView] {
-      let oldest = views.sorted { $0.value.used < $1.value.used }.prefix(count)
-      for (id, _) in oldest { views[id] = nil }
-      return oldest.map(\.value.view)
-    }
-  }
-
-  private let state = Guarded(State())
-
-  func view(of id: NodeID) -> DirectoryView? {
-    state.withLock { state in
-      guard let index = state.views.index(forKey: id) else { return nil }
-      state.clock += 1
-      state.views.values[index].used = state.clock
-      return state.views.values[index].view
-    }
-  }
+  func view(of id: NodeID) -> DirectoryView? { views.withLock { $0.use(id) } }
 
   /// Keeps a view unless another thread was faster and its view holds. - Returns: the one that is kept, and those that had
   /// to go.
@@ -34,24 +16,25 @@ final class DirectoryViewCache: Sendable {
     _ view: DirectoryView, for id: NodeID, unless holds: (DirectoryView) -> Bool
   ) -> (kept: DirectoryView, dropped: [DirectoryView]) {
     if let other = self.view(of: id), holds(other) { return (other, []) }
-    return state.withLock { state in
-      state.clock += 1
-      state.views[id] = (view, state.clock)
-      return (view, state.views.count > limit ? state.removeOldest(limit / 4) : [])
+    return views.withLock { views in
+      views.insert(view, for: id)
+      return (view, views.count > limit ? views.removeOldest(limit / 4).map(\.value) : [])
     }
   }
 
   /// Lets go of a quarter of the views, with their watches. - Returns: those.
-  func removeOldest() -> [DirectoryView] { state.withLock { $0.removeOldest(($0.views.count + 3) / 4) } }
-
-  var count: Int { state.withLock { $0.views.count } }
-
-  var all: [(id: NodeID, view: DirectoryView)] {
-    state.withLock { $0.views.map { (id: $0.key, view: $0.value.view) } }
+  func removeOldest() -> [DirectoryView] {
+    views.withLock { $0.removeOldest(($0.count + 3) / 4).map(\.value) }
   }
 
-  func remove(_ id: NodeID) { state.withLock { _ = $0.views.removeValue(forKey: id) } }
+  var count: Int { views.withLock { $0.count } }
+
+  var all: [(id: NodeID, view: DirectoryView)] {
+    views.withLock { $0.all.map { (id: $0.id, view: $0.value) } }
+  }
+
+  func remove(_ id: NodeID) { views.withLock { _ = $0.remove(id) } }
 
   /// - Returns: what there was.
-  func removeAll() -> [DirectoryView] { state.withLock { $0.removeOldest($0.views.count) } }
+  func removeAll() -> [DirectoryView] { views.withLock { $0.removeOldest($0.count).map(\.value) } }
 }

@@ -1,0 +1,79 @@
+import BackingTree
+import DisplayNames
+
+/// What became different in how entries are listed, and who has to hear of it.
+extension DirectoryView {
+  /// The names under which entries are listed that are not their real names, as of the last look.
+  ///
+  /// - Parameter waits: whether to wait for whoever works with the directory, which those who work with one must not.
+  /// - Returns: nil when somebody does, who may be the calling thread, and that is not waited for.
+  func displayNames(waits: Bool) -> [Name]? {
+    if waits { lock.lock() } else if !lock.tryLock() { return nil }
+    defer { unlock() }
+    return (0..<state.projection.slotLimit).compactMap { slot in
+      guard let item = listed(slot), item.name != item.realName else { return nil }
+      return item.name
+    }
+  }
+
+  /// Keeps how an entry, and those whose names depend on it, are listed before it changes.
+  func remember(_ name: Name, becoming child: Projection.Child?, _ isOwn: Bool) {
+    guard state.isRead, changes.isFollowed else { return }
+    for rival in state.projection.rivals(of: name, becoming: child) {
+      keep(rival)
+      if isOwn { state.displaced.append((rival, state.projection.displayName(at: rival))) }
+    }
+    guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
+    if isOwn { state.before[slot] = nil } else { keep(slot) }
+  }
+
+  /// Keeps how an entry is listed, unless that was done since changes were reported last.
+  func keep(_ slot: Projection.Slot) {
+    if state.before.index(forKey: slot) == nil { state.before.updateValue(listed(slot), forKey: slot) }
+  }
+
+  /// How an entry is listed now, nil when it is not.
+  func listed(_ slot: Projection.Slot) -> ListedItem? {
+    guard let summary = state.projection.summary(at: slot), !summary.isHidden else { return nil }
+    let real = state.projection.realName(at: slot)
+    let isFile = summary.kind == .package && inspector.options.packages == .file
+    return ListedItem(
+      directory: node, name: state.projection.displayName(at: slot), realName: real,
+      identity: FileIdentity(device: handle.identity.device, inode: summary.inode),
+      facet: isFile ? .packageFile : .plain,
+      type: isFile ? .regular : FileType(direntType: summary.entryType), wasMoved: state.moved.contains(real))
+  }
+
+  /// Reports what is different from what was remembered.
+  func reportChanges() {
+    if !state.before.isEmpty {
+      var vanished: [ViewChange] = []
+      var others: [ViewChange] = []
+      for (slot, before) in state.before {
+        for change in ViewChange.between(before, listed(slot)) {
+          if case .vanished = change { vanished.append(change) } else { others.append(change) }
+        }
+      }
+      state.before = [:]
+      // A name is free before somebody else gets it.
+      changes.report(vanished + others)
+    }
+    state.moved = []
+  }
+
+  /// Before anybody who did that goes on.
+  func forgetDisplaced() {
+    guard !state.displaced.isEmpty || !state.altered.isEmpty else { return }
+    var names = state.displaced.compactMap { slot, name in
+      state.projection.summary(at: slot) == nil || state.projection.displayName(at: slot) != name ? name : nil
+    }
+    for slot in state.displaced.map(\.slot) + state.altered where state.projection.summary(at: slot) != nil {
+      for name in [state.projection.displayName(at: slot), state.projection.realName(at: slot)] {
+        if state.absent.remove(name) != nil { names.append(name) }
+      }
+    }
+    state.displaced = []
+    state.altered = []
+    if !names.isEmpty { cached.forget(names.map { (node, $0) }) }
+  }
+}

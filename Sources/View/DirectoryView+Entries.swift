@@ -1,0 +1,127 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// Looking at single entries, after changes through the mount or in the backing tree.
+extension DirectoryView {
+  /// Looks at one entry again, after a change that was made inside `changing`. Whoever made it knows of it: only what it
+  /// did to others is reported.
+  func reconcile(_ name: Name) {
+    look(at: name, isOwn: true)
+    noteReconciled(name)
+  }
+
+  /// The same, with what was found there since.
+  func reconcile(_ name: Name, _ found: stat) {
+    upsert(name, found, isOwn: true)
+    noteReconciled(name)
+  }
+
+  /// The same, after it was removed.
+  func reconcileRemoved(_ name: Name) {
+    // What others put in its place since is told.
+    if comparesTimes { look(at: name, isOwn: true) } else { remove(name, true) }
+    noteReconciled(name)
+  }
+
+  private func noteReconciled(_ name: Name) {
+    lookBeside(name)
+    // Whatever others did just before this change or beside it would be taken for a part of it.
+    if comparesTimes {
+      state.times = try? FileTimes(handle.directory.status())
+      state.mayHaveMissed = true
+    }
+  }
+
+  /// An AppleDouble companion says how its file is shown.
+  func lookBeside(_ name: Name) {
+    if let file = name.accompanied { look(at: file) }
+  }
+
+  func look(at name: Name, isOwn: Bool = false) {
+    let cName = CName(name)
+    do throws(Errno) {
+      let found = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
+      upsert(name, found, isOwn: isOwn)
+    } catch {
+      // Anything else keeps it from being looked at, not from being there.
+      if error == .noSuchFileOrDirectory { remove(name, isOwn) }
+    }
+  }
+
+  private func upsert(_ name: Name, _ found: stat, isOwn: Bool) {
+    upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
+  }
+
+  /// - Parameter times: a directory's, if they were asked already.
+  func upsert(
+    _ name: Name, _ type: FileType, inode: UInt64, times known: FileTimes? = nil, _ isOwn: Bool = false
+  ) {
+    // The mount point must not be entered, not even to see how it would be shown.
+    let isCovered = handle.holdsMountPoint && CName(name).withPointer { handle.isCovered($0) }
+    // Its time first: what changes after that is seen the next time.
+    let times =
+      comparesTimes && type == .directory && !isCovered
+      ? known ?? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
+    if let file = name.accompanied { state.accompanied.insert(file) }
+    var sources: [[UInt8]] = []
+    let child =
+      isCovered
+      ? Projection.Child(realName: name, kind: .directory, inode: inode, entryType: type.direntType)
+      : inspector.inspect(
+        name: name, type: type, inode: inode, in: handle.directory, at: site, facts: state.facts,
+        sideFiles: sideFiles(of: name), sources: &sources)
+    remember(name, becoming: child, isOwn)
+    let slot = state.projection.upsert(child)
+    if isOwn, !state.absent.isEmpty { state.altered.append(slot) }
+    if !isOwn, state.isRead, changes.isFollowed, state.before.index(forKey: slot) == nil {
+      // It is new: it was not listed before.
+      state.before.updateValue(nil, forKey: slot)
+    }
+    if comparesTimes { state.insideChanged[slot] = times }
+    watchInside(name, slot, sources)
+  }
+
+  func remove(_ name: Name, _ isOwn: Bool = false) {
+    remember(name, becoming: nil, isOwn)
+    state.projection.remove(realName: name)
+    if !state.accompanied.isEmpty, let file = name.accompanied { state.accompanied.remove(file) }
+  }
+
+  /// Whether netatalk 2 keeps metadata here, for code that runs inside `changing`.
+  var hasNetatalkDirectory: Bool { state.facts.hasNetatalkDirectory }
+
+  private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
+    var result: FinderMetadata.SideFiles = state.facts.hasNetatalkDirectory ? .netatalk : []
+    if state.accompanied.isEmpty { return result }
+    if state.accompanied.contains(name) { result.insert(.appleDouble) }
+    if let file = name.accompanied, state.projection.slot(realName: file.bytes.span) != nil {
+      result.insert(.ofSibling)
+    }
+    return result
+  }
+
+  /// Hears of changes of the tables that an entry's localized name comes from. Few entries have any.
+  private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
+    guard let watch, !sources.isEmpty || !state.inside.isEmpty && state.inside[slot] != nil else { return }
+    let old = state.inside.removeValue(forKey: slot) ?? []
+    var new: [(path: [UInt8], key: ChangeWatch.Key)] = []
+    for path in sources {
+      let source =
+        path.first == 0x2f
+        ? inspector.metadata.open(beneathSource: path.dropFirst())
+        : path.withCName { try? handle.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
+      guard let source,
+        let key = try? watch.watch(
+          Directory(descriptor: source.rawValue),
+          { [weak self] change in if change.isComplete { self?.noteInside(name) } })
+      else { continue }
+      new.append((path, key))
+    }
+    for source in old { watch.stop(source.key) }
+    if !new.isEmpty { state.inside[slot] = new }
+    // What happened inside before it was watched has not been seen.
+    if new.map(\.path) != old.map(\.path) { noteInside(name) }
+  }
+}

@@ -1,0 +1,123 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// Reading the directory, and hearing of what decides how it is read.
+extension DirectoryView {
+  /// One entry stands for all that is hidden as the data of an application.
+  func lookForContainerData() {
+    var isShown = false
+    if ContainerData.isShown(by: inspector.options) {
+      for slot in 0..<state.projection.slotLimit {
+        if state.projection.child(at: slot)?.hidden == .containerSupport { isShown = true }
+      }
+    }
+    let name = ContainerData.realName
+    if isShown { look(at: name) }
+    guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
+    // The name of the container may be that of something in it.
+    let isNamed = state.projection.rung(of: slot) == .localized
+    if !isShown || !isNamed { remove(name) }
+  }
+
+  /// Hears of a change of `user-dirs.dirs`, once the directory that it is in is there.
+  private func watchUserDirectories() {
+    guard let watch, let home = inspector.homeOfUserDirectories(at: site),
+      // Nobody keeps them deeper, and every directory of a home would want to hear of it.
+      home.path.count <= 2,
+      let configuration = try? home.handle.directory.openBeneath(".config", O_RDONLY | O_DIRECTORY)
+    else { return }
+    // Anew each time: the directory may be another than before.
+    let old = state.userDirectories
+    defer { old.map { watch.stop($0) } }
+    state.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
+      [weak self] change in
+      switch change {
+      case .entry(let name, _), .content(let name, _):
+        if strcmp(name, "user-dirs.dirs") == 0 { self?.noteEverything() }
+      case .attributes, .modification, .itself: break
+      case .everything: self?.noteEverything()
+      }
+    }
+  }
+
+  /// Hears of what netatalk 2 writes beside the entries.
+  private func watchNetatalk() {
+    guard state.facts.hasNetatalkDirectory, let watch,
+      let files = try? handle.directory.openBeneath(".AppleDouble", O_RDONLY | O_DIRECTORY)
+    else { return }
+    let old = state.netatalk
+    defer { old.map { watch.stop($0) } }
+    state.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) { [weak self] change in
+      switch change {
+      case .entry(let name, _), .content(let name, _): self?.noteInside(Name(copying: name))
+      case .everything: self?.noteEverything()
+      default: break
+      }
+    }
+  }
+
+  /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
+  func readAll() throws(Errno) {
+    listings.countFetched()
+    let readable = try handle.directory.openForReading()
+    watchUserDirectories()
+    let status = try handle.directory.status()
+    state.times = FileTimes(status)
+    state.mayHaveMissed = comparesTimes && FileTimes.isRecent(status.st_mtim)
+    state.facts = inspector.facts(of: handle.directory, at: site)
+    watchNetatalk()
+    var gone = Set<Name>()
+    if state.isRead {
+      for slot in 0..<state.projection.slotLimit where state.projection.summary(at: slot) != nil {
+        gone.insert(state.projection.realName(at: slot))
+      }
+    }
+    // What is told apart by what it is beside comes when all the rest is known.
+    var companions: [(name: Name, type: FileType, inode: UInt64)] = []
+    state.accompanied = []
+    // No entry of the backing directory stands for it.
+    gone.remove(ContainerData.realName)
+    // What was there before has to be compared.
+    let isFirst = !state.isRead && state.projection.slotLimit == 0 && !handle.holdsMountPoint
+    let plain = isFirst ? inspector.plainEntries(at: site, facts: state.facts) : nil
+    var filling = ProjectionFilling()
+    var others: [(name: Name, type: FileType, inode: UInt64)] = []
+    let ahead = state.ahead.take()?.entries(ifTimesAre: status)
+    try forEachEntry(of: readable.rawValue, ahead) { (entry) throws(Errno) in
+      var type = entry.type
+      if let plain, type != .unknown {
+        let name = Span(_unsafeElements: entry.name)
+        let kind = EntryInspector.kind(of: type)
+        if let facts = plain.facts(of: name, kind) {
+          filling.add(
+            name, kind: kind, inode: entry.inode, entryType: type.direntType, hidden: facts.hidden,
+            stemLength: facts.stemLength)
+          return
+        }
+      }
+      let name = Name(entry.name)
+      if type == .unknown {
+        guard let found = try? handle.status(entry.cName) else { return }
+        type = FileType(mode: found.st_mode)
+      }
+      if !gone.isEmpty { gone.remove(name) }
+      if name.accompanied != nil {
+        companions.append((name, type, entry.inode))
+      } else if plain != nil {
+        others.append((name, type, entry.inode))
+      } else {
+        upsert(name, type, inode: entry.inode)
+      }
+    }
+    if plain != nil { state.projection = filling.finish() }
+    for other in others { upsert(other.name, other.type, inode: other.inode) }
+    for name in gone { remove(name) }
+    for companion in companions {
+      upsert(companion.name, companion.type, inode: companion.inode)
+      lookBeside(companion.name)
+    }
+    state.isRead = true
+  }
+}
