@@ -12,8 +12,6 @@ struct Scratch {
     base = String(cString: made)
     mkdir(source, 0o755)
     mkdir(mountPoint, 0o755)
-    // ext4 looks long for a free inode where many files were removed in the last minutes: each directory goes elsewhere.
-    Program.run(["chattr", "+T", source])
   }
 
   func remove() { Program.run(["rm", "-rf", "--one-file-system", base]) }

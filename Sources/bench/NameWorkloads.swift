@@ -8,8 +8,6 @@ extension Workload {
       let directory = "\(mounted.root)/\(Preparation.smallFiles.name)"
       for index in 0..<files { try body("\(directory)/\(Preparation.name(index))") }
     }
-    let scratch: @Sendable (String) -> Void = { mkdir("\($0)/scratch", 0o755) }
-    let clean: @Sendable (String) -> Void = { Program.run(["rm", "-rf", "\($0)/scratch"]) }
     return [
       Workload(name: "open, read, close 4 KiB", unit: .operations, needs: .smallFiles) { mounted in
         let buffer = UnsafeMutableRawPointer.allocate(byteCount: 4096, alignment: 8)
@@ -38,34 +36,38 @@ extension Workload {
         }
       },
       Workload(
-        name: "create and unlink", unit: .operations, needs: .smallFiles, before: scratch, after: clean
+        name: "create and unlink", unit: .operations, needs: .smallFiles, before: FreshDirectory.make,
+        after: FreshDirectory.remove
       ) {
         mounted in
         try rate(files) {
           for index in 0..<files {
-            let path = "\(mounted.root)/scratch/\(Preparation.name(index))"
+            let path = "\(mounted.root)/\(FreshDirectory.name)/\(Preparation.name(index))"
             try Files.create(path, [])
             try Files.mustSucceed(unlink(path), path)
           }
         }
       },
       Workload(
-        name: "create many, unlink all", unit: .operations, needs: .smallFiles, before: scratch, after: clean
+        name: "create many, unlink all", unit: .operations, needs: .smallFiles, before: FreshDirectory.make,
+        after: FreshDirectory.remove
       ) {
         mounted in
-        let paths = (0..<files).map { "\(mounted.root)/scratch/\(Preparation.name($0))" }
+        let paths = (0..<files).map { "\(mounted.root)/\(FreshDirectory.name)/\(Preparation.name($0))" }
         return try rate(files) {
           for path in paths { try Files.create(path, []) }
           for path in paths { try Files.mustSucceed(unlink(path), path) }
         }
       },
-      Workload(name: "mkdir of a tree", unit: .operations, needs: .smallFiles, before: scratch, after: clean)
-      {
+      Workload(
+        name: "mkdir of a tree", unit: .operations, needs: .smallFiles, before: FreshDirectory.make,
+        after: FreshDirectory.remove
+      ) {
         mounted in
         try rate(files / 2) {
           var path = ""
           for index in 0..<files / 2 {
-            path = index % 25 == 0 ? "\(mounted.root)/scratch/\(index)" : "\(path)/d"
+            path = index % 25 == 0 ? "\(mounted.root)/\(FreshDirectory.name)/\(index)" : "\(path)/d"
             try Files.mustSucceed(mkdir(path, 0o755), path)
           }
         }

@@ -1,0 +1,20 @@
+import Glibc
+
+/// A directory below the backing tree's root that each run of a workload has for itself.
+///
+/// ext4 looks long for a free inode where many were freed in the last minutes. In a top directory (chattr +T) it has a new
+/// directory lie where its name says, so each has another.
+enum FreshDirectory {
+  // Workloads run one after another.
+  nonisolated(unsafe) private static var count = 0
+
+  static var name: String { "fresh-\(count)" }
+
+  static func make(in source: String) {
+    Program.run(["chattr", "+T", source])
+    count += 1
+    mkdir("\(source)/\(name)", 0o755)
+  }
+
+  static func remove(in source: String) { Program.run(["rm", "-rf", "\(source)/\(name)"]) }
+}
