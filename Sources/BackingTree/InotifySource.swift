@@ -55,6 +55,8 @@ extension ChangeSource {
         let count = Glibc.read(descriptor, buffer.baseAddress!, buffer.count)
         if count <= 0 { return }
         body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        // No event is larger: where there was room for one, there was none.
+        if buffer.count - count >= 1024 { return }
       }
     }
   }
