@@ -15,6 +15,11 @@ protocol ChangeSource: Sendable {
 
   func remove(_ number: ChangeEvent.Number)
 
+  /// Leaves out that an open file is written to, or tells of that again; of its being closed it is told all the same.
+  ///
+  /// - Throws: EOPNOTSUPP where that cannot be had.
+  func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno)
+
   /// Reads all events that the kernel has queued until now.
   func read(_ body: (ChangeEvent) -> Void)
 }

@@ -215,6 +215,19 @@ public final class ChangeWatch: Sendable {
     return try body()
   }
 
+  /// From now on no `modification` of an open file is told, nor queued, which takes as long as a write of four KiB; `content`
+  /// is. (fanotify)
+  ///
+  /// - Returns: whether that can be had.
+  public func ignoreModifications(of file: borrowing Descriptor) -> Bool {
+    (try? source.ignoreWriting(to: file.rawValue, true)) != nil
+  }
+
+  /// Each `modification` of an open file is told again.
+  public func hearModifications(of file: borrowing Descriptor) {
+    try? source.ignoreWriting(to: file.rawValue, false)
+  }
+
   /// Delivers all events that the kernel has queued until now. One system call when there are none.
   ///
   /// Handlers may start and stop watches; they must not drain.

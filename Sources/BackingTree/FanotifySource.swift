@@ -79,6 +79,10 @@ final class FanotifySource: ChangeSource {
     }
   }
 
+  func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno) {
+    _ = try systemCall { dfs_fanotify_ignore_writing(group.rawValue, file, isIgnored ? 1 : 0) }
+  }
+
   func read(_ body: (ChangeEvent) -> Void) {
     readAll(group.rawValue) { events in
       // Events are aligned to four bytes only.

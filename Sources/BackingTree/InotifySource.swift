@@ -24,6 +24,8 @@ final class InotifySource: ChangeSource {
 
   func remove(_ number: ChangeEvent.Number) { inotify_rm_watch(descriptor.rawValue, number) }
 
+  func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno) { throw .notSupported }
+
   func read(_ body: (ChangeEvent) -> Void) {
     readAll(descriptor.rawValue) { events in
       var offset = 0

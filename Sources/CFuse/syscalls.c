@@ -84,6 +84,11 @@ int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added) {
                        mask | FAN_DELETE_SELF | FAN_EVENT_ON_CHILD | FAN_ONDIR, AT_FDCWD, path);
 }
 
+int dfs_fanotify_ignore_writing(int group, int file, int is_ignored) {
+  return fanotify_mark(group, (is_ignored ? FAN_MARK_ADD : FAN_MARK_REMOVE) | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY,
+                       FAN_MODIFY, file, NULL);
+}
+
 union handle {
   struct file_handle known;
   char room[sizeof(struct file_handle) + sizeof((struct dfs_handle *)0)->bytes];

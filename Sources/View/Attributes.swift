@@ -42,7 +42,7 @@ extension View {
     let (status, isInPlace) = try status(of: id, at: location, in: watched == id ? nil : handle)
     let attributes = present(status)
     guard let handle, isInPlace,
-      watched == id || mayKeepAttributes(of: attributes, facet: .plain, in: handle)
+      watched == id || mayKeepAttributes(of: id, attributes, facet: .plain, in: handle)
     else {
       return (attributes, nil)
     }

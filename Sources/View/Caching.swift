@@ -15,8 +15,12 @@ extension View {
   public func startCaching(_ notices: some CacheNotices) { cached.notices = notices }
 
   /// Whether a file's attributes change in no other way than the watch on its directory tells.
-  func mayKeepAttributes(of status: stat, facet: Facet, in handle: DirectoryHandle) -> Bool {
-    guard facet == .plain, UInt64(status.st_dev) == handle.identity.device else { return false }
+  func mayKeepAttributes(
+    of node: NodeID, _ status: stat, facet: Facet, in handle: DirectoryHandle
+  ) -> Bool {
+    guard facet == .plain, !openNodes.isUnheard(node), UInt64(status.st_dev) == handle.identity.device else {
+      return false
+    }
     // What the kernel writes by itself takes these bits away without that it notices.
     if status.st_mode & (S_ISUID | S_ISGID) != 0 { return false }
     // A directory's own change with what is in it.
@@ -171,6 +175,8 @@ extension View {
     }
     for facet in [Facet.plain, .packageFile] {
       guard let node = nodes.node(of: FileIdentity(status), facet: facet) else { continue }
+      // First: what the kernel is told from then on it must not keep.
+      openNodes.ignoreModifications(of: node)
       notices.expireAttributes(of: node, in: id)
     }
     // A directory's attributes may say that it is a package.

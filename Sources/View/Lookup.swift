@@ -164,7 +164,8 @@ extension View {
     entry.attributesLease =
       switch type {
       case .directory where found.facet == .plain: cached.lease(node.id)
-      default: mayKeepAttributes(of: found.status, facet: found.facet, in: found.directory) ? lease : nil
+      default:
+        mayKeepAttributes(of: node.id, found.status, facet: found.facet, in: found.directory) ? lease : nil
       }
     // A link is made from a node, and which of its names was meant is told by the last look-up: only one is kept.
     let hasOneName = (type == .directory || found.status.st_nlink <= 1) && !node.given.areSeveral

@@ -37,22 +37,50 @@ public final class OpenFile: Sendable {
 
 /// Which nodes are open, and through which descriptors: a file whose name is gone is still reached through them.
 final class OpenNodes: Sendable {
-  private let files = Guarded<[NodeID: [OpenFile]]>([:])
+  private struct State {
+    var files: [NodeID: [OpenFile]] = [:]
+    /// Those of which nobody hears that they are written to.
+    var unheard: Set<NodeID> = []
+  }
 
-  func opened(_ file: OpenFile) { files.withLock { $0[file.node, default: []].append(file) } }
+  private let watch: ChangeWatch?
+  private let state = Guarded(State())
+
+  init(watch: ChangeWatch?) { self.watch = watch }
+
+  func opened(_ file: OpenFile) { state.withLock { $0.files[file.node, default: []].append(file) } }
 
   func closed(_ file: OpenFile) {
-    files.withLock { files in
-      guard let index = files.index(forKey: file.node) else { return }
-      files.values[index].removeAll { $0 === file }
-      if files.values[index].isEmpty { files.remove(at: index) }
+    state.withLock { state in
+      guard let index = state.files.index(forKey: file.node) else { return }
+      state.files.values[index].removeAll { $0 === file }
+      let rest = state.files.values[index]
+      if file.mayWrite, state.unheard.contains(file.node), !rest.contains(where: \.mayWrite) {
+        watch?.hearModifications(of: file.descriptor)
+        state.unheard.remove(file.node)
+      }
+      if rest.isEmpty { state.files.remove(at: index) }
     }
   }
 
   func isBeingWritten(_ id: NodeID) -> Bool {
-    files.withLock { $0[id]?.contains(where: \.mayWrite) ?? false }
+    state.withLock { $0.files[id]?.contains(where: \.mayWrite) ?? false }
   }
 
   /// One of the open files of a node.
-  func file(of id: NodeID) -> OpenFile? { files.withLock { $0[id]?.last } }
+  func file(of id: NodeID) -> OpenFile? { state.withLock { $0.files[id]?.last } }
+
+  /// A node was written to. If that was, or can be, through the mount, nobody hears of it any more until it is closed: the
+  /// kernel knows by itself, and to be told of each write takes it as long as the write.
+  func ignoreModifications(of id: NodeID) {
+    state.withLock { state in
+      guard !state.unheard.contains(id), let writer = state.files[id]?.first(where: \.mayWrite),
+        watch?.ignoreModifications(of: writer.descriptor) ?? false
+      else { return }
+      state.unheard.insert(id)
+    }
+  }
+
+  /// Whether others may write to a node without that it is heard of: its attributes must be asked for each time.
+  func isUnheard(_ id: NodeID) -> Bool { state.withLock { $0.unheard.contains(id) } }
 }

@@ -14,7 +14,7 @@ public final class View: Sendable {
   let rootHandle: DirectoryHandle
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
-  let openNodes = OpenNodes()
+  let openNodes: OpenNodes
   let tunnel: Tunnel
   let importsPackages: Bool
   let packageSizes = PackageSizes()
@@ -69,6 +69,7 @@ public final class View: Sendable {
     let watch = try? ChangeWatch(root: handle.directory)
     let cached = CachedDirectories(watch: watch)
     self.watch = watch
+    openNodes = OpenNodes(watch: watch)
     self.cached = cached
     nodes = NodeTable(root: identity) { id in
       handles.remove(id)

@@ -137,4 +137,35 @@ private struct Heard {
     _ = consume opened
     #expect(whatIsTold(of: "rmdir watched") == ["gone"])
   }
+
+  @Test func whoWritesIsNotHeardWhileThatIsIgnored() throws {
+    let temporary = try TemporaryDirectory()
+    let watch = try ChangeWatch(root: temporary.directory)
+    let told = Guarded((writing: 0, closing: 0))
+    _ = try watch.watch(temporary.directory) { change in
+      switch change {
+      case .modification: told.withLock { $0.writing += 1 }
+      case .content: told.withLock { $0.closing += 1 }
+      default: break
+      }
+    }
+    func isHeard(_ change: () throws -> Void) throws -> (writing: Bool, closing: Bool) {
+      try change()
+      watch.drain()
+      return told.withLock { told in
+        defer { told = (0, 0) }
+        return (told.writing > 0, told.closing > 0)
+      }
+    }
+    let file = try temporary.directory.open("f", O_WRONLY | O_CREAT, mode: 0o600)
+    func append() throws { try systemCall { write(file.rawValue, "x", 1) } }
+    #expect(try isHeard(append) == (true, false))
+    #expect(watch.ignoreModifications(of: file) == watch.tellsWho)
+    #expect(try isHeard(append) == (!watch.tellsWho, false))
+    // The mark outlives what it is about.
+    #expect(try isHeard(append) == (!watch.tellsWho, false))
+    #expect(try isHeard { run("echo x >>'\(temporary.path)/f'") }.closing)
+    watch.hearModifications(of: file)
+    #expect(try isHeard(append) == (true, false))
+  }
 }

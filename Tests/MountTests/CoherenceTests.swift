@@ -76,6 +76,36 @@ import Testing
     #expect(eventually { open.text() == "s" })
   }
 
+  @Test func whatOthersWriteIntoAFileThatIsBeingWrittenShows() throws {
+    let view = try view()
+    let name = view.at("notes")
+    let real = view.real("notes.txt")
+    func append(_ descriptor: CInt) { #expect(write(descriptor, "x", 1) == 1) }
+    func sameSize() -> Bool { status(name)?.st_size == status(real)?.st_size }
+    let mine = open(name, O_WRONLY | O_APPEND)
+    let theirs = open(real, O_WRONLY | O_APPEND)
+    // Until nobody hears of each of these any more.
+    for _ in 0..<50 {
+      append(mine)
+      #expect(sameSize())
+      usleep(1000)
+    }
+    for _ in 0..<20 {
+      append(theirs)
+      try #require(eventually(sameSize))
+      append(mine)
+      #expect(sameSize())
+    }
+    #expect(close(mine) == 0)
+    // And from then on all is as before.
+    for _ in 0..<20 {
+      #expect(sameSize())
+      append(theirs)
+      try #require(eventually(sameSize))
+    }
+    #expect(close(theirs) == 0)
+  }
+
   @Test func changedAttributesShowAtOnce() throws {
     let view = try view()
     #expect(eventually { status(view.at("notes"))?.permissions == 0o644 })

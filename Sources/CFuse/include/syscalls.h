@@ -37,6 +37,8 @@ int dfs_empty_path_link(int fd, int to_dir, const char *to);
 int dfs_fanotify_new(void);
 // Adds a directory to a group, or takes it out: events of what is in it and of itself. The descriptor may be an O_PATH one.
 int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added);
+// Leaves out of a group's events that an open file is written to, or has them told again. (FAN_MODIFY)
+int dfs_fanotify_ignore_writing(int group, int file, int is_ignored);
 // A file handle of at most so many bytes as ext4, XFS, Btrfs and tmpfs need for a directory; the rest is zero.
 struct dfs_handle {
   uint32_t length;
