@@ -12,7 +12,12 @@ public struct ProjectionFilling: ~Copyable {
   private var names: [Place] = []
   private var stems: [Place] = []
 
-  public init() {}
+  /// - Parameter count: about how many children will come.
+  public init(count: Int) {
+    projection.records.reserveCapacity(count)
+    projection.bytes.reserveCapacity(16 * count)
+    names.reserveCapacity(count)
+  }
 
   /// Adds a child that has no localized name.
   public mutating func add(

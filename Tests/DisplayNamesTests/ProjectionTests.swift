@@ -169,7 +169,7 @@ import Testing
   @Test(arguments: [(200, 40), (20_000, 3000), (20_000, 1_000_000_000)])
   func fillingAtOnceGivesWhatAddingOneByOneGives(count: Int, stems: UInt64) {
     var random = SplitMix(state: 7)
-    var filling = ProjectionFilling()
+    var filling = ProjectionFilling(count: 100)
     var alone = Projection()
     var last: Name = ""
     for _ in 0..<count {
