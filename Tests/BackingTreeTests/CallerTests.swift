@@ -1,0 +1,34 @@
+import CFuse
+import Glibc
+import SystemPackage
+import Testing
+
+@testable import BackingTree
+
+@Suite struct CallerTests {
+  /// A thread begins with the rights that the one that makes it has just then.
+  @Test(.enabled(if: geteuid() == 0)) func whoIsMadeByAThreadWithoutARightTakesItBackWhenItMatters() throws {
+    let temporary = try TemporaryDirectory()
+    let path = temporary.path + "/tool"
+    close(open(path, O_WRONLY | O_CREAT, 0o600))
+    #expect(chown(path, 65534, 65534) == 0)
+    let done = Semaphore()
+    let mode = Guarded<mode_t>(0)
+    // In a thread of its own, as it gives up a right.
+    let first = Thread {
+      dfs_give_up_setid()
+      let second = Thread {
+        _ = try? Caller.daemon.actAsMember { () throws(Errno) in try systemCall { chmod(path, 0o2755) } }
+        var found = stat()
+        stat(path, &found)
+        mode.withLock { $0 = found.st_mode & 0o7777 }
+        done.post()
+      }
+      second?.detach()
+    }
+    try #require(first != nil)
+    first?.detach()
+    done.wait(milliseconds: 30_000)
+    #expect(mode.withLock { $0 } == 0o2755)
+  }
+}
