@@ -13,8 +13,8 @@ public final class DirectoryReadAhead: Sendable {
   private struct State {
     var blocks: [Block] = []
     var taken = 0
-    /// Why there are no more; zero at the end.
-    var end: Errno?
+    /// What stopped the reading before the end.
+    var error: Errno?
   }
 
   private let state = Guarded(State())
@@ -43,8 +43,7 @@ public final class DirectoryReadAhead: Sendable {
   }
 
   private func read(_ directory: consuming Descriptor) {
-    var end: Errno?
-    while end == nil {
+    while true {
       let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 8)
       do throws(Errno) {
         let length = try systemCall { dfs_getdents(directory.rawValue, buffer.baseAddress!, buffer.count) }
@@ -54,12 +53,10 @@ public final class DirectoryReadAhead: Sendable {
           ready.post()
           continue
         }
-        end = Errno(rawValue: 0)
-      } catch { end = error }
+      } catch { state.withLock { $0.error = error } }
       buffer.deallocate()
+      return ready.post()
     }
-    state.withLock { $0.end = end }
-    ready.post()
   }
 
   /// Waits for each entry that has not been read yet. To be called once. (`getdents64`)
@@ -80,7 +77,7 @@ public final class DirectoryReadAhead: Sendable {
         state.taken += 1
         return state.blocks[state.taken - 1]
       }
-      if let error = state.end, error.rawValue != 0 { throw error }
+      if let error = state.error { throw error }
       return nil
     }
   }

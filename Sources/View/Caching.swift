@@ -37,11 +37,9 @@ extension View {
     if isPlainMirror { return true }
     // What is denied is not there for whoever asks, whatever is. A companion comes and goes with its file.
     guard options.hidden != .deny, strncmp(name, "._", 2) != 0 else { return false }
+    if directoryViews.view(of: parent)?.noteAbsent(name) ?? false { return true }
     // Nothing but a change of that very name: where those are hidden, it is nobody's display name.
-    if options.hidden == .reach, name[0] == 0x2e, !inspector.hasKnownExtension(Name(copying: name)) {
-      return true
-    }
-    return directoryViews.view(of: parent)?.isAbsent(name) ?? false
+    return options.hidden == .reach && name[0] == 0x2e && !inspector.hasKnownExtension(Name(copying: name))
   }
 
   /// What the kernel was told of a name, which it may keep, was true when it was looked at. It may be outdated by now.
@@ -153,7 +151,9 @@ extension View {
       return location.parent == id && location.isOf(status) && location.name.equals(cName)
         && location.wasGivenByRealName
     }
-    if isKnown { return }
+    // It may have gone and come back, and been looked for meanwhile.
+    let wasAbsent = directoryViews.view(of: id)?.takeAbsent(name) ?? false
+    if isKnown, !wasAbsent { return }
     notices.invalidate(name, in: id)
     for facet in [Facet.plain, .packageFile] {
       guard let node = CName(name).withPointer({ nodes.node(at: id, $0, facet: facet) }) else { continue }

@@ -224,7 +224,7 @@ extension View {
   }
 
   private func find(_ name: UnsafePointer<CChar>, in view: DirectoryView) throws(Errno) -> Found {
-    let found = try view.resolving(name) { (projection) throws(Errno) in target(of: name, in: projection) }
+    let found = try view.withCurrent { (projection) throws(Errno) in target(of: name, in: projection) }
     guard let found else {
       if strlen(name) > 255 { throw .fileNameTooLong }
       throw .noSuchFileOrDirectory

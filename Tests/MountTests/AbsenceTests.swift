@@ -79,6 +79,22 @@ import Testing
     }
   }
 
+  @Test func whatOthersMoveAwayAndBackIsThereSoon() throws {
+    let view = try view()
+    #expect(mkdir(view.real("Folder"), 0o755) == 0)
+    // So the kernel knows them all the while.
+    let held = ["notes.txt", "Folder"].map { open(view.at($0), 0o10000000 /* O_PATH */) }
+    for name in ["notes.txt", "Folder"] {
+      #expect(eventually { isThere(view.at(name)) })
+      #expect(rename(view.real(name), view.real("away")) == 0)
+      #expect(eventually { !isThere(view.at(name)) })
+      expectAbsent(view, name)
+      #expect(rename(view.real("away"), view.real(name)) == 0)
+      #expect(eventually { isThere(view.at(name)) }, "\(name)")
+    }
+    for descriptor in held { close(descriptor) }
+  }
+
   @Test func otherOptionsMakeNamesThere() throws {
     let view = try view("extensions=show")
     expectAbsent(view, "notes")
