@@ -50,7 +50,39 @@ public final class CachedDirectory: Sendable {
   /// More names than this are not remembered one by one.
   private static let limit = 4096
 
+  /// Names of which the kernel may have been told that they stand for nothing.
+  private let absent = Guarded(Absent())
+
+  private struct Absent {
+    var names: Set<Name> = []
+    /// Others, that there was no room for.
+    var areMore = false
+  }
+
+  /// More are not remembered one by one.
+  private static let mostAbsent = 1024
+
   fileprivate init(node: NodeID) { self.node = node }
+
+  /// The kernel is about to be told that a name stands for nothing. - Returns: whether that is remembered of this name.
+  fileprivate func noteAbsent(_ name: Name) -> Bool {
+    absent.withLock { absent in
+      if absent.names.count < Self.mostAbsent { absent.names.insert(name) }
+      if absent.names.contains(name) { return true }
+      absent.areMore = true
+      return false
+    }
+  }
+
+  /// Whether that is remembered of a name, and from now on no more.
+  func takeAbsent(_ name: Name) -> Bool { absent.withLock { $0.names.remove(name) != nil } }
+
+  /// The same, or whether it may be so of any.
+  func takeAbsentOrAny(_ name: Name) -> Bool {
+    absent.withLock { $0.names.remove(name) != nil || $0.areMore }
+  }
+
+  var hasAbsent: Bool { absent.withLock { !$0.names.isEmpty } }
 
   fileprivate var count: UInt64 { changes.load(ordering: .acquiring) }
   fileprivate var contentCount: UInt64 { contentChanges.load(ordering: .acquiring) }
@@ -127,6 +159,9 @@ public struct CacheLease: Sendable {
   func isBroken(for node: NodeID) -> Bool {
     isBroken || node != directory.node && directory.contentCount != contentCount
   }
+
+  /// The kernel is about to be told that a name stands for nothing. - Returns: whether that is remembered of this name.
+  func noteAbsent(_ name: Name) -> Bool { directory.noteAbsent(name) }
 
   /// Who holds the lease has changed the directory.
   mutating func noteOwnChange() {
@@ -206,10 +241,11 @@ final class CachedDirectories: Sendable {
     return CacheLease(other ?? new)
   }
 
-  /// A lease of a directory that is watched already.
-  func lease(_ id: NodeID) -> CacheLease? {
-    state.withLock { $0.directories[id]?.directory }.map { CacheLease($0) }
-  }
+  /// A directory that is watched already.
+  func directory(_ id: NodeID) -> CachedDirectory? { state.withLock { $0.directories[id]?.directory } }
+
+  /// A lease of one.
+  func lease(_ id: NodeID) -> CacheLease? { directory(id).map { CacheLease($0) } }
 
   /// A file in the directory that the kernel knows by its display name was looked up by its real name, or the other way
   /// round: it must keep neither.
@@ -234,7 +270,10 @@ final class CachedDirectories: Sendable {
   }
 
   /// A directory was changed through the mount. What others were told of it meanwhile may be outdated.
-  func noteOwnChange(in id: NodeID) { state.withLock { $0.directories[id]?.directory }?.noteOwnChange() }
+  func noteOwnChange(in id: NodeID) { directory(id)?.noteOwnChange() }
+
+  /// Something was made through the mount by that name, which the kernel knows from that.
+  func noteMade(_ name: Name, in id: NodeID) { _ = directory(id)?.takeAbsent(name) }
 
   /// The kernel may know an entry that was changed through the mount by another name than the one that was used.
   func forget(_ names: [(directory: NodeID, name: Name)]) {

@@ -33,13 +33,19 @@ extension View {
   var mayKeepNames: Bool { isPlainMirror || cached.tellsOfAllNames }
 
   /// Whether the kernel may keep that a name stands for nothing: what could change that is told of.
-  func mayKeepAbsence(of name: UnsafePointer<CChar>, in parent: NodeID) -> Bool {
-    if isPlainMirror { return true }
+  func mayKeepAbsence(of name: UnsafePointer<CChar>, in parent: NodeID, _ lease: CacheLease) -> Bool {
+    let copy = Name(copying: name)
+    if isPlainMirror {
+      _ = lease.noteAbsent(copy)
+      return true
+    }
     // What is denied is not there for whoever asks, whatever is. A companion comes and goes with its file.
     guard options.hidden != .deny, strncmp(name, "._", 2) != 0 else { return false }
-    if directoryViews.view(of: parent)?.noteAbsent(name) ?? false { return true }
+    if directoryViews.view(of: parent)?.noteAbsent(copy, lease) ?? false { return true }
     // Nothing but a change of that very name: where those are hidden, it is nobody's display name.
-    return options.hidden == .reach && name[0] == 0x2e && !inspector.hasKnownExtension(Name(copying: name))
+    guard options.hidden == .reach, name[0] == 0x2e, !inspector.hasKnownExtension(copy) else { return false }
+    _ = lease.noteAbsent(copy)
+    return true
   }
 
   /// What the kernel was told of a name, which it may keep, was true when it was looked at. It may be outdated by now.
@@ -121,7 +127,7 @@ extension View {
         notices.expire(name, in: directory.node)
         if let shown = shownName(name, in: directory.node) { notices.expire(shown, in: directory.node) }
       }
-      for name in news.names { expire(name, in: directory.node, handle, notices) }
+      for name in news.names { expire(name, in: directory, handle, notices) }
       for name in news.contents.subtracting(news.names) {
         expireAttributes(of: name, in: directory.node, handle, notices)
       }
@@ -138,8 +144,9 @@ extension View {
 
   /// Something was done to a name in a directory.
   private func expire(
-    _ name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ notices: any CacheNotices
+    _ name: Name, in directory: CachedDirectory, _ handle: DirectoryHandle?, _ notices: any CacheNotices
   ) {
+    let id = directory.node
     guard let handle else { return notices.expire(name, in: id) }
     let isKnown = CName(name).withPointer { cName -> Bool in
       guard let status = try? handle.status(cName), let node = nodes.node(of: FileIdentity(status)),
@@ -152,8 +159,7 @@ extension View {
         && location.wasGivenByRealName
     }
     // It may have gone and come back, and been looked for meanwhile.
-    let wasAbsent = directoryViews.view(of: id)?.takeAbsent(name) ?? false
-    if isKnown, !wasAbsent { return }
+    if !directory.takeAbsentOrAny(name), isKnown { return }
     notices.invalidate(name, in: id)
     for facet in [Facet.plain, .packageFile] {
       guard let node = CName(name).withPointer({ nodes.node(at: id, $0, facet: facet) }) else { continue }

@@ -71,7 +71,7 @@ extension View {
         inspector.metadata.restore(
           remembered.attributes, to: descriptor, in: directory.directory, caller: caller)
       }
-      view?.noteMade(typed)
+      cached.noteMade(typed, in: parent)
       view?.reconcile(real, status)
       noteMarker(real, in: parent)
       let found = Found(
@@ -172,7 +172,7 @@ extension View {
       }
       cached.noteOwnChange(in: parent)
       if let remembered, real == remembered.realName { forgetRemembered(typed, in: parent, caller: caller) }
-      view?.noteMade(typed)
+      cached.noteMade(typed, in: parent)
       view?.reconcile(real)
       if let location { forgetOldName(at: location) }
       if let companion {
@@ -206,7 +206,7 @@ extension View {
       }
       lease?.noteOwnChange()
       let status = try directory.status(name)
-      view?.noteMade(real)
+      cached.noteMade(real, in: parent)
       view?.reconcile(real, status)
       noteMarker(real, in: parent)
       // Somebody has put something else in its place: the kernel takes nothing else for what it asked for (EIO).

@@ -2,30 +2,22 @@ import DisplayNames
 
 /// Names that stand for nothing, which the kernel keeps until they may stand for something.
 extension DirectoryView {
-  /// More are not kept by the kernel.
-  private static let mostAbsent = 1024
-
   /// Whether a name still stands for nothing, and whoever gives it a meaning from now on has the kernel forget that first.
-  func noteAbsent(_ name: UnsafePointer<CChar>) -> Bool {
-    let copy = Name(copying: name)
+  func noteAbsent(_ name: Name, _ lease: CacheLease) -> Bool {
     lock.lock()
     defer { lock.unlock() }
-    guard state.isRead, isWatched, cached.tellsOfAllNames, state.projection.resolve(copy.bytes.span) == nil
+    guard state.isRead, isWatched, cached.tellsOfAllNames, state.projection.resolve(name.bytes.span) == nil
     else {
       return false
     }
-    if state.absent.count < Self.mostAbsent { state.absent.insert(copy) }
-    return state.absent.contains(copy)
+    return lease.noteAbsent(name)
   }
 
-  /// Whether the kernel may have been told that a name stands for nothing. Whoever asks has it forget that.
-  func takeAbsent(_ name: Name) -> Bool {
-    lock.lock()
-    defer { lock.unlock() }
-    return state.absent.remove(name) != nil
+  /// Which of the names that entries have now the kernel may have been told to stand for nothing, and from now on may not.
+  func takeAbsent(of slots: [Projection.Slot]) -> [Name] {
+    guard let kept = cached.directory(node), kept.hasAbsent else { return [] }
+    return slots.filter { state.projection.summary(at: $0) != nil }.flatMap { slot in
+      [state.projection.displayName(at: slot), state.projection.realName(at: slot)].filter(kept.takeAbsent)
+    }
   }
-
-  /// Something was made through the mount by that name, which the kernel knows from that. For code that runs inside
-  /// `changing`.
-  func noteMade(_ name: Name) { if !state.absent.isEmpty { state.absent.remove(name) } }
 }

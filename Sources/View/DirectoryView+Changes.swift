@@ -67,12 +67,7 @@ extension DirectoryView {
     var names = state.displaced.compactMap { slot, name in
       state.projection.summary(at: slot) == nil || state.projection.displayName(at: slot) != name ? name : nil
     }
-    let slots = state.absent.isEmpty ? [] : state.displaced.map(\.slot) + state.altered
-    for slot in slots where state.projection.summary(at: slot) != nil {
-      for name in [state.projection.displayName(at: slot), state.projection.realName(at: slot)] {
-        if state.absent.remove(name) != nil { names.append(name) }
-      }
-    }
+    names += takeAbsent(of: state.displaced.map(\.slot) + state.altered)
     state.displaced = []
     state.altered = []
     if !names.isEmpty { cached.forget(names.map { (node, $0) }) }

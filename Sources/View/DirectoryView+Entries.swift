@@ -74,7 +74,7 @@ extension DirectoryView {
         sideFiles: sideFiles(of: name), sources: &sources)
     remember(name, becoming: child, isOwn)
     let slot = state.projection.upsert(child)
-    if isOwn, !state.absent.isEmpty { state.altered.append(slot) }
+    if isOwn { state.altered.append(slot) }
     if !isOwn, state.isRead, changes.isFollowed, state.before.index(forKey: slot) == nil {
       // It is new: it was not listed before.
       state.before.updateValue(nil, forKey: slot)

@@ -50,10 +50,8 @@ public final class DirectoryView: Sendable {
     var moved: Set<Name> = []
     /// Display names that stand for something else, or for nothing, because of what was done to others through the mount.
     var displaced: [(slot: Projection.Slot, name: Name)] = []
-    /// What was made or changed through the mount, as long as names are absent that it may have now.
+    /// What was made or changed through the mount.
     var altered: [Projection.Slot] = []
-    /// Names of which the kernel may have been told that they stand for nothing.
-    var absent: Set<Name> = []
   }
 
   let lock = RecursionFreeLock()

@@ -44,7 +44,7 @@ extension View {
     let handle = try directory(parent)
     let lease = cached.lease(parent, handle)
     do throws(Errno) { return try lookup(parent, handle, name, lease: lease) } catch {
-      guard error == .noSuchFileOrDirectory, let lease, mayKeepAbsence(of: name, in: parent) else {
+      guard error == .noSuchFileOrDirectory, let lease, mayKeepAbsence(of: name, in: parent, lease) else {
         throw error
       }
       return .absent(lease)

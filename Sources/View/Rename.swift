@@ -18,6 +18,7 @@ extension View {
       let to = CName(copying: newName)
       try refuseMoving(from.name, isDirectory: true, from: oldParent, to: newParent, over: to.name)
       try execute(from, in: oldHandle, oldParent, to, in: newHandle, newParent, flags, views: nil, caller)
+      cached.noteMade(to.name, in: newParent)
     }
     if isPlainMirror { return try renamePlainly() }
     let oldView = try directoryView(oldParent)
@@ -106,7 +107,7 @@ extension View {
         }
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
-      newView.noteMade(typed)
+      cached.noteMade(typed, in: newParent)
       // What you see is what you type: whoever types the extension that was hidden wants to see it.
       if source.byDisplayName, typedOld != source.child.realName, let name = plan.newName, name == typed {
         showExtension(of: name, in: newHandle, newView, caller)

@@ -79,8 +79,8 @@ import Testing
     }
   }
 
-  @Test func whatOthersMoveAwayAndBackIsThereSoon() throws {
-    let view = try view()
+  @Test(arguments: ["", "profile=none"]) func whatOthersMoveAwayAndBackIsThereSoon(options: String) throws {
+    let view = try view(options)
     #expect(mkdir(view.real("Folder"), 0o755) == 0)
     // So the kernel knows them all the while.
     let held = ["notes.txt", "Folder"].map { open(view.at($0), 0o10000000 /* O_PATH */) }
