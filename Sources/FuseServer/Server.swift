@@ -168,7 +168,8 @@ public final class Server: @unchecked Sendable {
 
   /// The kernel's INIT: what both sides can do. Called before any other request.
   func negotiate(_ connection: inout fuse_conn_info) {
-    func want(_ capability: CInt) {
+    // libfuse's capabilities have been of several types.
+    func want(_ capability: some BinaryInteger) {
       if connection.capable & UInt32(capability) != 0 { connection.want |= UInt32(capability) }
     }
     // ACLs are checked by the kernel; the umask is applied by the backing file system, which knows about default ACLs.
