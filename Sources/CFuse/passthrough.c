@@ -22,7 +22,8 @@ int dfs_backing_open(fuse_req_t request, int fd) {
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 
 int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth) {
-  connection->max_backing_stack_depth = depth;
+  // Here the view itself is not counted.
+  connection->max_backing_stack_depth = depth - 1;
   fuse_set_feature_flag(connection, FUSE_CAP_HANDLE_KILLPRIV_V2);
   return fuse_set_feature_flag(connection, FUSE_CAP_PASSTHROUGH);
 }

@@ -1,10 +1,13 @@
 extension Workload {
+  /// Finds nothing, which is not the same as failing.
+  private static let grep = "grep -r 'no such words' . || test $? = 1"
+
   /// Programs in a large source tree, the first time and again.
   static let programs: [Workload] = [
     program("find", "find . >/dev/null"),
     program("find, second run", "find . >/dev/null", isRepeated: true),
-    program("grep -r", "! grep -r 'no such words' ."),
-    program("grep -r, second run", "! grep -r 'no such words' .", isRepeated: true),
+    program("grep -r", grep),
+    program("grep -r, second run", grep, isRepeated: true),
     program("git status", "git status --porcelain"),
     program("git status, second run", "git status --porcelain", isRepeated: true),
     program(

@@ -40,6 +40,29 @@ import Testing
     #expect(Displayfs.run(["status", off.source]).status != 0)
   }
 
+  /// Linux stacks two file systems at most.
+  @Test(.asRoot) func anOverlayMayLieBelowOrOnTop() throws {
+    let plain = try view("")
+    let above = try MountedView { root in
+      let outcome = Shell.run(
+        """
+        mkdir '\(root)/../disk' && mount -t tmpfs none '\(root)/../disk' && cd '\(root)/../disk'
+        mkdir lower upper work && printf 0123456789 > lower/notes.txt
+        mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work none '\(root)'
+        """)
+      try #require(outcome.status == 0, "\(outcome.errorText)")
+    }
+    #expect(try isOn(above) == isOn(plain))
+    #expect(text(above.at("notes")) == "0123456789")
+
+    let top = "\(plain.source)/../top"
+    let outcome = Shell.run(
+      "mkdir '\(top)' && mount -t overlay -o lowerdir='\(plain.mountPoint):\(plain.source)' none '\(top)'")
+    #expect(outcome.status == 0, "\(outcome.errorText)")
+    #expect(text("\(top)/notes") == "0123456789")
+    _ = Shell.run("umount '\(top)'")
+  }
+
   @Test func readsAndWritesThatPassThroughAreNoRequests() throws {
     let view = try view("")
     guard try isOn(view) else { return }
