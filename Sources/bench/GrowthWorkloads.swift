@@ -3,6 +3,8 @@ import Glibc
 extension Workload {
   /// What operations cost in directories of different sizes that have been listed: nothing may get slower by more than it
   /// does in the backing directory. They run when `--only growth` asks for them, on displayfs alone.
+  ///
+  /// ext4 looks long for a free inode where many were freed in the last minutes: what creating costs is better seen on a tmpfs.
   static var growth: [Workload] {
     [10_000, 100_000, 1_000_000].flatMap { count -> [Workload] in
       let preparation = Preparation.listing(count)
