@@ -23,10 +23,8 @@ extension Workload {
     let count = piece == 4096 ? size / piece / 4 : size / piece
     let order = piece == 4096 ? shuffled(size / piece, count) : Array(0..<count)
     return Workload(name: name, unit: .megabytes, needs: .largeFiles) { mounted in
-      let files = try (0..<jobs).map { job in
-        try Files.open(
-          "\(mounted.root)/\(Preparation.largeFiles.name)/\(job)", isWrite ? O_WRONLY : O_RDONLY)
-      }
+      let paths = (0..<jobs).map { "\(mounted.root)/\(Preparation.largeFiles.name)/\($0)" }
+      let files = try paths.map { try Files.open($0, isWrite ? O_WRONLY : O_RDONLY) }
       defer { for file in files { close(file) } }
       return try rate((jobs * count * piece) >> 20) {
         try inThreads(jobs) { job in
@@ -38,7 +36,7 @@ extension Workload {
               isWrite
               ? pwrite(files[job], buffer, piece, block * piece)
               : pread(files[job], buffer, piece, block * piece)
-            if done != piece { throw Problem.system("file \(job)") }
+            if done != piece { throw Problem.system(paths[job]) }
           }
         }
       }
