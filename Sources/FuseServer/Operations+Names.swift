@@ -9,7 +9,7 @@ extension Operations {
     table.lookup = { raw, parent, name in
       let request = Request(raw: raw!)
       request.performEntry(parent, name!) { (view) throws(Errno) in
-        try view.lookupOrAbsence(parent, name!)
+        try view.lookupOrAbsence(parent, name!, caller: request.caller)
       } replaying: { (answers) throws(Errno) in
         try answers.lookup(parent, name!)
       }

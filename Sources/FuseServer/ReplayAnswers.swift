@@ -53,9 +53,7 @@ final class ReplayAnswers: Sendable {
       if new.isAt(parent, name) { throw .noSuchFileOrDirectory }
       if old.isAt(parent, name) {
         wasAsked.store(true, ordering: .releasing)
-        return try CName(new.name).withPointer { (name) throws(Errno) in
-          try view.lookup(new.directory, name)
-        }
+        return try view.entryOfMoved(new)
       }
     default: break
     }

@@ -80,7 +80,8 @@ extension View {
     // Programs are executed without being read by whoever runs them; the kernel has checked that they may.
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
     let backing = backingFlags(flags) & ~0x20
-    if let location = nodes.location(of: id) {
+    let location = nodes.location(of: id)
+    if let location {
       do throws(Errno) {
         let parent = try directory(location.parent).directory
         let found = try location.name.withPointer { (name) throws(Errno) in
@@ -102,7 +103,9 @@ extension View {
         }
       }
     }
-    guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
+    guard let open = openNodes.file(of: id),
+      location == nil || staleOpens.isAskedAgain(id, by: caller.process)
+    else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
     let mode = try fileStatus(again.rawValue).st_mode
     return OpenFile(descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true)
@@ -119,7 +122,8 @@ extension View {
       try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
     }
     let status = try fileStatus(descriptor.rawValue)
-    let node = nodes.remember(FileIdentity(status), .regular, facet: .plain, parent: parent, name: "")
+    let node = nodes.remember(
+      FileIdentity(status), .regular, facet: .plain, parent: parent, name: "", sameness: .another)!
     let file = OpenFile(
       descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: true)
     openNodes.opened(file)

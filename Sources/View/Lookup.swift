@@ -40,7 +40,10 @@ extension View {
   }
 
   /// The same; ``Entry/absent(_:)`` when the name stands for nothing and the kernel may keep that.
-  public func lookupOrAbsence(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
+  public func lookupOrAbsence(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller
+  ) throws(Errno) -> Entry {
+    staleOpens.looksUp(caller.process)
     let handle = try directory(parent)
     let lease = cached.lease(parent, handle)
     do throws(Errno) { return try lookup(parent, handle, name, lease: lease) } catch {
@@ -69,9 +72,19 @@ extension View {
     attributes.st_ino = inodeNumber(item.identity, item.facet)
     let identity = isGone(item) ? item.identity : Self.nothing
     let node = CName(item.realName).withPointer {
-      nodes.remember(identity, item.backingType, facet: item.facet, parent: item.directory, name: $0)
+      nodes.remember(
+        identity, item.backingType, facet: item.facet, parent: item.directory, name: $0, sameness: .same)!
     }
     return Entry(id: node.id, generation: node.generation, attributes: attributes)
+  }
+
+  /// What others have renamed, one more time known to the kernel: the node that it knows, which it is to rename too.
+  public func entryOfMoved(_ item: ListedItem) throws(Errno) -> Entry {
+    let handle = try directory(item.directory)
+    return try CName(item.name).withPointer { (name) throws(Errno) in
+      let found = try find(item.directory, handle, name)
+      return entry(found, in: item.directory, byRealName: found.realName.equals(name), sameness: .same)
+    }
   }
 
   /// Whether the kernel knows a file by that name alone which is no longer there. What is only hidden now, or is somewhere
@@ -80,10 +93,7 @@ extension View {
     guard let location = location(of: item), location.parent == item.directory,
       location.name.name == item.realName
     else { return false }
-    guard let parent = try? directory(location.parent),
-      let status = location.name.withPointer({ try? parent.status($0) })
-    else { return true }
-    return !location.isOf(status)
+    return !isThere(location)
   }
 
   /// Where the file that was listed is, unless its inode number is another file's by now.
@@ -145,16 +155,22 @@ extension View {
 
   /// Tells the kernel of what was found.
   ///
-  /// - Parameter lease: of the directory, taken before anything was looked at.
+  /// - Parameters:
+  ///   - lease: of the directory, taken before anything was looked at.
+  ///   - sameness: whether it is the file that the kernel knows, if that was seen somewhere else.
   func entry(
-    _ found: Found, in parent: NodeID, byRealName: Bool = true, lease: CacheLease? = nil
+    _ found: Found, in parent: NodeID, byRealName: Bool = true, lease: CacheLease? = nil,
+    sameness: NodeTable.Sameness = .unknown
   ) -> Entry {
     let type = FileType(mode: found.status.st_mode)
-    let node = found.realName.withPointer {
-      nodes.remember(
-        FileIdentity(found.status), type, facet: found.facet, parent: parent, name: $0, byRealName: byRealName
-      )
+    func remember(_ sameness: NodeTable.Sameness) -> NodeTable.Remembered? {
+      found.realName.withPointer {
+        nodes.remember(
+          FileIdentity(found.status), type, facet: found.facet, parent: parent, name: $0,
+          byRealName: byRealName, sameness: sameness)
+      }
     }
+    let node = remember(sameness) ?? remember(self.sameness(of: found))!
     if let gone = node.gone { cached.notices?.expireAttributes(of: gone, in: nil) }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
@@ -178,6 +194,31 @@ extension View {
       cached.noteOtherName(of: found.realName.name, in: lease)
     }
     return entry
+  }
+
+  /// Whether what was found is a file that the kernel knows by a name elsewhere, which it may still believe in.
+  ///
+  /// If others have taken that name away, and it was the only one, whoever makes a file by that name would write into this
+  /// one. And it may be another file: inode numbers are used again. But not of a file that somebody has open.
+  private func sameness(of found: Found) -> NodeTable.Sameness {
+    guard let node = nodes.node(of: FileIdentity(found.status), facet: found.facet),
+      let known = nodes.location(of: node)
+    else { return .another }
+    // Made without a name, it gets one.
+    if known.name.equals("") { return .same }
+    if found.status.st_nlink > 1, isThere(known) { return .same }
+    guard openNodes.file(of: node) != nil else { return .another }
+    if cached.notices?.expireAllNames() != true {
+      cached.notices?.expire(known.name.name, in: known.parent)
+    }
+    return .same
+  }
+
+  private func isThere(_ location: NodeTable.Location) -> Bool {
+    guard let parent = try? directory(location.parent),
+      let status = location.name.withPointer({ try? parent.status($0) })
+    else { return false }
+    return location.isOf(status)
   }
 
   /// Resolves a name by the rules of the view: a display name first, then a real name.

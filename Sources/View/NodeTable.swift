@@ -46,6 +46,9 @@ public final class NodeTable: Sendable {
     var areSeveral: Bool { self == [.real, .display] }
   }
 
+  /// What is known of a file that has the identity of a node which was seen somewhere else.
+  public enum Sameness: Sendable { case unknown, same, another }
+
   /// A node that the kernel is being told of.
   public struct Remembered: Sendable {
     public let id: NodeID
@@ -123,15 +126,19 @@ public final class NodeTable: Sendable {
   ///   - type: that of the backing file.
   ///   - name: its real name.
   ///   - byRealName: whether that is the name it was looked up by.
+  ///   - sameness: whether it is the file that the kernel knows, if that is no directory and was seen somewhere else.
+  /// - Returns: nil if that is so, and unknown.
   public func remember(
     _ identity: FileIdentity, _ type: BackingTree.FileType, facet: Facet, parent: NodeID,
-    name: UnsafePointer<CChar>, byRealName: Bool = true
-  ) -> Remembered {
-    locked { state in
+    name: UnsafePointer<CChar>, byRealName: Bool = true, sameness: Sameness
+  ) -> Remembered? {
+    locked { state -> Remembered? in
       let hash = NodeIndex.hash(identity, facet)
       var gone: NodeID?
       if let found = state.find(identity, facet, hash: hash) {
-        if state.nodes[Int(found)].type != type {
+        let isElsewhere = type != .directory && !state.isPlaced(found, parent: UInt32(parent), name)
+        if isElsewhere, sameness == .unknown { return nil }
+        if state.nodes[Int(found)].type != type || isElsewhere && sameness == .another {
           state.detach(found, hash: hash)
           gone = NodeID(found)
         } else if type == .directory, facet == .plain, state.hasMovedUnseen(found, to: UInt32(parent)) {

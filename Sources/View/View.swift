@@ -15,6 +15,7 @@ public final class View: Sendable {
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
+  let staleOpens = StaleOpens()
   let tunnel: Tunnel
   let importsPackages: Bool
   let packageSizes = PackageSizes()

@@ -43,6 +43,55 @@ import Testing
     #expect(eventually { failure { open(view.at("notes"), O_RDONLY) } == .noSuchFileOrDirectory })
   }
 
+  /// The kernel hears a moment later that a name is gone. Inode numbers are used again at once.
+  @Test(arguments: ["", "profile=none"]) func whoMakesAFileByANameThatIsJustGoneGetsANewOne(options: String) throws {
+    let view = try view(options)
+    let (first, second) = (view.at("first"), view.at("second"))
+    for isHeld in [false, true] {
+      for _ in 0..<300 {
+        try put("1", at: first)
+        let held = isHeld ? try OpenFile(first) : nil
+        unlink(view.real("first"))
+        try put("2", at: second)
+        try put("3", at: first)
+        #expect(text(view.real("first")) == "3" && text(view.real("second")) == "2")
+        #expect(held?.text() ?? "1" == "1")
+        unlink(first)
+        unlink(second)
+      }
+    }
+  }
+
+  @Test(arguments: ["", "profile=none"]) func whoMakesAFileByANameThatJustLedElsewhereGetsANewOne(
+    options: String
+  ) throws {
+    let view = try view(options)
+    let (first, second) = (view.at("first"), view.at("second"))
+    for isHeld in [false, true] {
+      for _ in 0..<300 {
+        try put("1", at: first)
+        let held = isHeld ? try OpenFile(first) : nil
+        rename(view.real("first"), view.real("second"))
+        _ = status(second)
+        try put("3", at: first)
+        #expect(text(view.real("first")) == "3" && text(view.real("second")) == "1")
+        #expect(held?.text() ?? "1" == "1")
+        unlink(first)
+        unlink(second)
+      }
+    }
+  }
+
+  @Test func whatIsRemovedOpensThroughWhatIsOpen() throws {
+    let view = try view()
+    let file = try OpenFile(view.at("notes"))
+    unlink(view.real("notes.txt"))
+    let again = try OpenFile("/proc/self/fd/\(file.descriptor)", O_RDWR)
+    #expect(again.text() == "old")
+    #expect(eventually { !isThere(view.at("notes")) })
+    #expect(try OpenFile("/proc/self/fd/\(file.descriptor)").text() == "old")
+  }
+
   @Test func aRenamedFileShowsUnderItsNewNameAtOnce() throws {
     let view = try view()
     #expect(rename(view.real("notes.txt"), view.real("letter.txt")) == 0)

@@ -32,14 +32,62 @@ import ViewedTree
     return told.id
   }
 
-  @Test func whatIsKnownByAnotherNameSinceStaysKnown() throws {
+  @Test(arguments: [false, true]) func whatIsKnownByAnotherNameSinceStaysKnown(isOpen: Bool) throws {
     let before = try lookup("a")
+    let file = isOpen ? try view.open(before.id, flags: O_RDONLY, caller: .daemon) : nil
+    defer { if let file { view.close(file) } }
     rename(tree.path("a"), tree.path("b"))
     let there = try lookup("b")
-    #expect(there.id == before.id)
-    #expect(tellVanished(item("a", before)) != before.id)
+    // The kernel may still believe in the old name: who makes a file by that one must not get this one.
+    #expect((there.id == before.id) == isOpen)
+    #expect(tellVanished(item("a", before)) != there.id)
     #expect(view.nodes.location(of: there.id)?.name.name == "b")
+    #expect(try lookup("b").id == there.id)
+  }
+
+  @Test func whatOthersRenamedIsToldToBeTheSame() throws {
+    let before = try lookup("a")
+    rename(tree.path("a"), tree.path("b"))
+    #expect(try view.entryOfMoved(item("b", before)).id == before.id)
     #expect(try lookup("b").id == before.id)
+  }
+
+  @Test func linksAreOneFile() throws {
+    let first = try lookup("a")
+    link(tree.path("a"), tree.path("b"))
+    #expect(try lookup("b").id == first.id)
+    #expect(try lookup("a").id == first.id)
+  }
+
+  @Test func whatIsGoneIsOpenedOnlyThroughWhatIsOpen() throws {
+    let node = try lookup("a").id
+    let file = try view.open(node, flags: O_RDWR, caller: .daemon)
+    defer { view.close(file) }
+    func opens(_ thread: pid_t) -> Bool {
+      let caller = Caller(user: geteuid(), group: getegid(), process: thread, umask: 0)
+      guard let file = try? view.open(node, flags: O_WRONLY, caller: caller) else { return false }
+      view.close(file)
+      return true
+    }
+    func looksUp(_ thread: pid_t) {
+      let caller = Caller(user: geteuid(), group: getegid(), process: thread, umask: 0)
+      _ = try? "a".withCString { (name) throws(Errno) in
+        try view.lookupOrAbsence(NodeTable.root, name, caller: caller)
+      }
+    }
+    #expect(opens(7))
+    unlink(tree.path("a"))
+    // By its name: the kernel looks that up when it is told that it is stale.
+    for _ in 0..<2 {
+      #expect(!opens(7))
+      looksUp(7)
+    }
+    // Through /proc/self/fd: it has nothing to look up.
+    #expect(!opens(7) && !opens(8))
+    looksUp(8)
+    #expect(opens(7) && !opens(8))
+    // Who cannot be told from others.
+    #expect(!opens(0) && !opens(0))
   }
 
   @Test func whatIsThereAgainStaysKnown() throws {
