@@ -74,8 +74,9 @@ final class ReplayAnswers: Sendable {
   }
 
   func rename(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
-    guard case .renaming(let old, _) = step, old.isAt(parent, name) else { throw .ioError }
+    guard case .renaming(let old, let new) = step, old.isAt(parent, name) else { throw .ioError }
     try refuseWhatIsKept()
+    view.noteMoved(old, to: new)
   }
 
   /// A program may have looked the name up since it was expired, when it stood for something else already: the kernel would

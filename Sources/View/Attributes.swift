@@ -83,7 +83,8 @@ extension View {
     // A package has no content of its own to cut: it is replaced as a whole or changed inside its directory.
     if isPackage, change.size != nil { throw .permissionDenied }
     let change = isPackage ? try news(of: change, to: id) : change
-    let located = try locate(id)
+    // Who cuts what is open says so; who cuts by a name must not cut what had it before.
+    let located = try locate(id, byNameOf: change.size != nil && file == nil ? caller : nil)
     let path = "/proc/self/fd/\(located.rawValue)"
     // By the caller, although the kernel has looked whether they may: it believes what it last heard of an open file, and
     // that may be somebody else's since.
@@ -145,18 +146,23 @@ extension View {
   }
 
   /// A descriptor that names the node and nothing else, checked to be the right file.
-  func locate(_ id: NodeID) throws(Errno) -> Descriptor {
+  ///
+  /// - Parameter caller: for what is done by a name, which is to lead to the node still: who does it.
+  func locate(_ id: NodeID, byNameOf caller: Caller? = nil) throws(Errno) -> Descriptor {
     if id == NodeTable.root { return try rootHandle.directory.open(".", dfs_O_PATH) }
     if let location = nodes.location(of: id) {
       do throws(Errno) {
         let parent = try directory(location.parent)
         let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
-        if location.isOf(try fileStatus(found.rawValue)) { return found }
+        if location.isOf(try fileStatus(found.rawValue)), caller == nil || !hasLeftOtherPlace(id, location) {
+          return found
+        }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error
         }
       }
+      if let caller, !staleNames.isAskedAgain(id, by: caller.process) { throw .staleNFSFileHandle }
     }
     if let open = openNodes.file(of: id) {
       return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })

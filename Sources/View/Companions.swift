@@ -101,15 +101,16 @@ extension View {
           try caller.act { () throws(Errno) in
             try old.directory.directory.rename(fromName, to: new.directory.directory, toName, flags)
           }
+          let (oldPlace, newPlace) = ((old.id, CName(from)), (new.id, CName(to)))
           var given: NodeTable.GivenNames = []
           if let replaced {
             given =
               flags.contains(.exchange)
-              ? nodes.moved(FileIdentity(replaced), facet: .plain, to: old.id, name: fromName)
+              ? nodes.moved(FileIdentity(replaced), facet: .plain, from: newPlace, to: oldPlace)
               : nodes.removed(
                 FileIdentity(replaced), facet: .plain, from: new.id, name: toName, isLast: replaced.st_nlink <= 1)
           }
-          given.formUnion(nodes.moved(FileIdentity(moved), facet: .plain, to: new.id, name: toName))
+          given.formUnion(nodes.moved(FileIdentity(moved), facet: .plain, from: oldPlace, to: newPlace))
           noteChange([from], in: old.id, old.view, isKnown: !given.isEmpty)
           noteChange([to], in: new.id, new.view, isKnown: false)
         }

@@ -28,6 +28,7 @@ extension View {
   private func createOnce(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
+    staleNames.goesOn(caller.process)
     let typed = Name(copying: name)
     return try changing(parent) { (directory, view) throws(Errno) in
       if let resolved = resolve(name, in: view) {
@@ -61,7 +62,7 @@ extension View {
         throw error == .tooManySymbolicLinkLevels ? .staleNFSFileHandle : error
       }
       lease?.noteOwnChange()
-      let status = try fileStatus(descriptor.rawValue)
+      let status = try emptied(descriptor, flags: flags, caller: caller)
       guard FileType(mode: status.st_mode) == .regular else {
         view?.reconcile(real)
         throw .staleNFSFileHandle
@@ -83,6 +84,20 @@ extension View {
       openNodes.opened(file)
       return CreatedFile(entry: entry, file: file)
     }
+  }
+
+  /// The status of what was made, or opened if others have made it meanwhile: the kernel takes it for new, and empties
+  /// nothing that is.
+  private func emptied(
+    _ file: borrowing Descriptor, flags: CInt, caller: Caller
+  ) throws(Errno) -> stat {
+    let status = try fileStatus(file.rawValue)
+    guard flags & O_TRUNC != 0, status.st_size > 0, FileType(mode: status.st_mode) == .regular else {
+      return status
+    }
+    let descriptor = file.rawValue
+    try caller.act { () throws(Errno) in try setSize(descriptor, 0) }
+    return try fileStatus(descriptor)
   }
 
   private func openExisting(
@@ -143,7 +158,7 @@ extension View {
     if location?.facet == .packageFile { throw .notPermitted }
     let typed = Name(copying: name)
     // A file without a name (O_TMPFILE) gets its first one.
-    let located = try locate(id)
+    let located = try locate(id, byNameOf: caller)
     let isRegular = FileType(mode: try fileStatus(located.rawValue).st_mode) == .regular
     let facet = isRegular ? ApparentType.file : .special
     let source =

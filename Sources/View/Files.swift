@@ -89,7 +89,8 @@ extension View {
           return try caller.actWithoutSetID { () throws(Errno) in try parent.open(name, backing) }
         }
         let status = try fileStatus(found.rawValue)
-        if location.isOf(status) {
+        if location.isOf(status), !hasLeftOtherPlace(id, location) {
+          staleNames.goesOn(caller.process)
           let isHeardOf = location.name.withPointer { isHeardOfWhenClosed($0, status) }
           return OpenFile(
             descriptor: found, node: id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: isHeardOf)
@@ -104,7 +105,7 @@ extension View {
       }
     }
     guard let open = openNodes.file(of: id),
-      location == nil || staleOpens.isAskedAgain(id, by: caller.process)
+      location == nil || staleNames.isAskedAgain(id, by: caller.process)
     else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
     let mode = try fileStatus(again.rawValue).st_mode

@@ -43,7 +43,7 @@ extension View {
   public func lookupOrAbsence(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller
   ) throws(Errno) -> Entry {
-    staleOpens.looksUp(caller.process)
+    staleNames.goesOn(caller.process)
     let handle = try directory(parent)
     let lease = cached.lease(parent, handle)
     do throws(Errno) { return try lookup(parent, handle, name, lease: lease) } catch {
@@ -73,18 +73,25 @@ extension View {
     let identity = isGone(item) ? item.identity : Self.nothing
     let node = CName(item.realName).withPointer {
       nodes.remember(
-        identity, item.backingType, facet: item.facet, parent: item.directory, name: $0, sameness: .same)!
+        identity, item.backingType, facet: item.facet, parent: item.directory, name: $0, sameness: .linked)!
     }
     return Entry(id: node.id, generation: node.generation, attributes: attributes)
   }
 
-  /// What others have renamed, one more time known to the kernel: the node that it knows, which it is to rename too.
+  /// What others have renamed, one more time known to the kernel: the node that it knows, which it is to rename too. Until it
+  /// has, whoever has come to that node by the old name must not be led to the new one.
   public func entryOfMoved(_ item: ListedItem) throws(Errno) -> Entry {
     let handle = try directory(item.directory)
     return try CName(item.name).withPointer { (name) throws(Errno) in
       let found = try find(item.directory, handle, name)
-      return entry(found, in: item.directory, byRealName: found.realName.equals(name), sameness: .same)
+      return entry(found, in: item.directory, byRealName: found.realName.equals(name), sameness: .moving)
     }
+  }
+
+  /// The kernel is renaming what others have renamed.
+  public func noteMoved(_ old: ListedItem, to new: ListedItem) {
+    nodes.moved(
+      new.identity, facet: new.facet, from: (old.directory, CName(old.realName)), to: (new.directory, CName(new.realName)))
   }
 
   /// Whether the kernel knows a file by that name alone which is no longer there. What is only hidden now, or is somewhere
@@ -93,7 +100,7 @@ extension View {
     guard let location = location(of: item), location.parent == item.directory,
       location.name.name == item.realName
     else { return false }
-    return !isThere(location)
+    return !holds(location.parent, location.name, location)
   }
 
   /// Where the file that was listed is, unless its inode number is another file's by now.
@@ -170,7 +177,7 @@ extension View {
           byRealName: byRealName, sameness: sameness)
       }
     }
-    let node = remember(sameness) ?? remember(self.sameness(of: found))!
+    let node = remember(sameness) ?? remember(self.sameness(of: found.status, found.facet))!
     if let gone = node.gone { cached.notices?.expireAttributes(of: gone, in: nil) }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
@@ -194,31 +201,6 @@ extension View {
       cached.noteOtherName(of: found.realName.name, in: lease)
     }
     return entry
-  }
-
-  /// Whether what was found is a file that the kernel knows by a name elsewhere, which it may still believe in.
-  ///
-  /// If others have taken that name away, and it was the only one, whoever makes a file by that name would write into this
-  /// one. And it may be another file: inode numbers are used again. But not of a file that somebody has open.
-  private func sameness(of found: Found) -> NodeTable.Sameness {
-    guard let node = nodes.node(of: FileIdentity(found.status), facet: found.facet),
-      let known = nodes.location(of: node)
-    else { return .another }
-    // Made without a name, it gets one.
-    if known.name.equals("") { return .same }
-    if found.status.st_nlink > 1, isThere(known) { return .same }
-    guard openNodes.file(of: node) != nil else { return .another }
-    if cached.notices?.expireAllNames() != true {
-      cached.notices?.expire(known.name.name, in: known.parent)
-    }
-    return .same
-  }
-
-  private func isThere(_ location: NodeTable.Location) -> Bool {
-    guard let parent = try? directory(location.parent),
-      let status = location.name.withPointer({ try? parent.status($0) })
-    else { return false }
-    return location.isOf(status)
   }
 
   /// Resolves a name by the rules of the view: a display name first, then a real name.

@@ -27,6 +27,8 @@ public final class NodeTable: Sendable {
     public let facet: Facet
     /// Whether the last one who looked it up gave its real name.
     public let wasGivenByRealName: Bool
+    /// Whether it was seen in other places too. (hard links)
+    let isOneOfSeveral: Bool
 
     /// Whether a file of that status is the node's, as far as one can see: not one of another type that has got its inode
     /// number.
@@ -47,7 +49,16 @@ public final class NodeTable: Sendable {
   }
 
   /// What is known of a file that has the identity of a node which was seen somewhere else.
-  public enum Sameness: Sendable { case unknown, same, another }
+  public enum Sameness: Sendable {
+    case unknown
+    /// It is that one, which has one more name.
+    case linked
+    /// It is that one, which has another name.
+    case moved
+    /// It is that one, and stays where it was seen until the kernel has been told that it has another name.
+    case moving
+    case another
+  }
 
   /// A node that the kernel is being told of.
   public struct Remembered: Sendable {
@@ -77,6 +88,9 @@ public final class NodeTable: Sendable {
     var given: GivenNames = []
     /// How many nodes have this one as their parent: a directory stays while something below it is known.
     var children: UInt32
+
+    /// A file may be made without a name. (O_TMPFILE)
+    var isNamed: Bool { name.map { $0[0] != 0 } ?? false }
   }
 
   fileprivate struct State {
@@ -136,7 +150,9 @@ public final class NodeTable: Sendable {
       let hash = NodeIndex.hash(identity, facet)
       var gone: NodeID?
       if let found = state.find(identity, facet, hash: hash) {
-        let isElsewhere = type != .directory && !state.isPlaced(found, parent: UInt32(parent), name)
+        let isElsewhere =
+          type != .directory && state.nodes[Int(found)].isNamed
+          && !state.isPlaced(found, parent: UInt32(parent), name)
         if isElsewhere, sameness == .unknown { return nil }
         if state.nodes[Int(found)].type != type || isElsewhere && sameness == .another {
           state.detach(found, hash: hash)
@@ -148,7 +164,12 @@ public final class NodeTable: Sendable {
           state.nodes[Int(found)].wasGivenByRealName = byRealName
           let others = state.nodes[Int(found)].given
           state.nodes[Int(found)].given.insert(byRealName ? .real : .display)
-          if found != 1 { state.place(found, parent: UInt32(parent), name: name) }
+          if isElsewhere && sameness == .moved || found != 1 && !state.nodes[Int(found)].isNamed {
+            state.dropOtherPlace(found, parent: UInt32(parent), name: name)
+            state.setPlace(found, parent: UInt32(parent), name: name)
+          } else if found != 1, !(isElsewhere && sameness == .moving) {
+            state.place(found, parent: UInt32(parent), name: name)
+          }
           return Remembered(
             id: NodeID(found), generation: state.nodes[Int(found)].generation,
             given: state.nodes[Int(found)].given, givenBefore: others)
@@ -173,16 +194,29 @@ public final class NodeTable: Sendable {
   /// of them stays; takes a few milliseconds for a million nodes, in which nothing else can be done with the table.
   public func shrink() { locked { $0.shrink() } }
 
-  /// Where a node is; nil when its last name is gone.
+  /// Where a node is; nil when its last name is gone, or it has none yet.
   public func location(of id: NodeID) -> Location? {
     locked { state -> Location? in
       guard Int(id) < state.nodes.count, id >= 1 else { return nil }
       let node = state.nodes[Int(id)]
-      guard id == 1 || node.name != nil && !node.isDetached else { return nil }
+      guard id == 1 || node.isNamed && !node.isDetached else { return nil }
       return Location(
         parent: NodeID(node.parent), name: node.name.map { CName(copying: $0) } ?? CName(copying: ""),
         identity: node.identity, type: node.type, facet: node.facet,
-        wasGivenByRealName: node.wasGivenByRealName)
+        wasGivenByRealName: node.wasGivenByRealName,
+        isOneOfSeveral: !state.otherPlaces.isEmpty && state.otherPlaces[UInt32(id)] != nil)
+    }
+  }
+
+  /// Where a node was seen before that.
+  func otherPlaces(of id: NodeID) -> [(parent: NodeID, name: CName)] {
+    locked { state in (state.otherPlaces[UInt32(id)] ?? []).map { (NodeID($0.parent), $0.name) } }
+  }
+
+  /// A node is no longer where it was seen before.
+  func leftOtherPlace(_ id: NodeID, _ parent: NodeID, _ name: CName) {
+    locked { state in
+      name.withPointer { state.dropOtherPlace(UInt32(id), parent: UInt32(parent), name: $0) }
     }
   }
 
@@ -242,18 +276,30 @@ public final class NodeTable: Sendable {
     return ids.compactMap { id in location(of: NodeID(id)).map { (NodeID(id), $0) } }
   }
 
-  /// A rename: the node that was at one place is now at another.
+  /// A rename: the node that was at one place is now at another. Its other names stay.
   ///
   /// - Returns: by what names the kernel may know it.
   @discardableResult
   public func moved(
-    _ identity: FileIdentity, facet: Facet, to parent: NodeID, name: UnsafePointer<CChar>
+    _ identity: FileIdentity, facet: Facet, from old: (parent: NodeID, name: CName),
+    to new: (parent: NodeID, name: CName)
   ) -> GivenNames {
     locked { state in
       guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)), found != 1
       else { return [] }
-      state.dropOtherPlaces(found)
-      state.setPlace(found, parent: UInt32(parent), name: name)
+      old.name.withPointer { oldName in
+        new.name.withPointer { newName in
+          if state.nodes[Int(found)].type == .directory
+            || state.isPlaced(found, parent: UInt32(old.parent), oldName)
+          {
+            state.dropOtherPlace(found, parent: UInt32(new.parent), name: newName)
+            state.setPlace(found, parent: UInt32(new.parent), name: newName)
+          } else {
+            state.dropOtherPlace(found, parent: UInt32(old.parent), name: oldName)
+            state.place(found, parent: UInt32(new.parent), name: newName)
+          }
+        }
+      }
       return state.nodes[Int(found)].given
     }
   }

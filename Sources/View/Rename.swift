@@ -199,6 +199,8 @@ extension View {
     if arrived.map(FileIdentity.init) != FileIdentity(moved) {
       cached.forget([(oldParent, from.name), (newParent, to.name)])
     }
+    let (old, new) = ((oldParent, from), (newParent, to))
+    correctNames(of: moved, from: old, to: new)
     var given: (moved: NodeTable.GivenNames, replaced: NodeTable.GivenNames) = ([], [])
     from.withPointer { from in
       to.withPointer { to in
@@ -207,14 +209,14 @@ extension View {
           for facet in [Facet.plain, .packageFile] {
             given.replaced.formUnion(
               flags.contains(.exchange)
-                ? nodes.moved(FileIdentity(replaced), facet: facet, to: oldParent, name: from)
+                ? nodes.moved(FileIdentity(replaced), facet: facet, from: new, to: old)
                 : nodes.removed(
                   FileIdentity(replaced), facet: facet, from: newParent, name: to,
                   isLast: replaced.st_nlink <= 1 || FileType(mode: replaced.st_mode) == .directory))
           }
         }
         for facet in [Facet.plain, .packageFile] {
-          given.moved.formUnion(nodes.moved(FileIdentity(moved), facet: facet, to: newParent, name: to))
+          given.moved.formUnion(nodes.moved(FileIdentity(moved), facet: facet, from: old, to: new))
         }
       }
     }
@@ -236,14 +238,14 @@ extension View {
       let identities = [moved, replaced].compactMap { $0.map(FileIdentity.init) }
       lookAgain { id in identities.contains { nodes.isBelow(id, $0) } }
     }
-    let old = CompanionPlace(directory: oldHandle, id: oldParent, view: views.0)
-    let new = CompanionPlace(directory: newHandle, id: newParent, view: views.1)
+    let oldPlace = CompanionPlace(directory: oldHandle, id: oldParent, view: views.0)
+    let newPlace = CompanionPlace(directory: newHandle, id: newParent, view: views.1)
     if flags.contains(.exchange) {
-      exchangeCompanions(of: from.name, in: old, with: to.name, in: new, caller)
+      exchangeCompanions(of: from.name, in: oldPlace, with: to.name, in: newPlace, caller)
     } else {
-      moveCompanion(of: from.name, in: old, to: to.name, in: new, caller)
+      moveCompanion(of: from.name, in: oldPlace, to: to.name, in: newPlace, caller)
     }
-    moveNetatalkFile(of: from.name, in: old, to: to.name, in: new, flags, caller)
+    moveNetatalkFile(of: from.name, in: oldPlace, to: to.name, in: newPlace, flags, caller)
     return FileIdentity(moved)
   }
 

@@ -15,7 +15,7 @@ public final class View: Sendable {
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
-  let staleOpens = StaleOpens()
+  let staleNames = StaleNames()
   let tunnel: Tunnel
   let importsPackages: Bool
   let packageSizes = PackageSizes()

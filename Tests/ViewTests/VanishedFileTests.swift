@@ -48,7 +48,11 @@ import ViewedTree
   @Test func whatOthersRenamedIsToldToBeTheSame() throws {
     let before = try lookup("a")
     rename(tree.path("a"), tree.path("b"))
-    #expect(try view.entryOfMoved(item("b", before)).id == before.id)
+    let (old, new) = (item("a", before), item("b", before))
+    #expect(try view.entryOfMoved(new).id == before.id)
+    #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, caller: .daemon) }
+    view.noteMoved(old, to: new)
+    view.close(try view.open(before.id, flags: O_RDONLY, caller: .daemon))
     #expect(try lookup("b").id == before.id)
   }
 

@@ -1,0 +1,121 @@
+import BackingTree
+import Glibc
+import Synchronization
+import SystemPackage
+
+/// What is done by a name, and the kernel does by node, before it is told that others have taken the name away or given it
+/// to another file.
+///
+/// A program that writes by a name, or makes a file by it if there is none, must not get what had that name before: nobody
+/// would find again what it writes, or it would overwrite another file. Told that the node is stale (ESTALE), the kernel
+/// has every name of the path looked up and tries once more.
+extension View {
+  /// Whether a file, which is somewhere else than the kernel knows it to be, is that one. The kernel may still believe in the
+  /// name that it had.
+  ///
+  /// If it is gone from there it may even be another file: inode numbers are used again, but not those of files that
+  /// somebody has open.
+  func sameness(of status: stat, _ facet: Facet) -> NodeTable.Sameness {
+    guard let node = nodes.node(of: FileIdentity(status), facet: facet), let known = nodes.location(of: node)
+    else { return .another }
+    let isOpen = openNodes.file(of: node) != nil
+    guard isOpen || status.st_nlink > 1 else { return .another }
+    _ = hasLeftOtherPlace(node, known)
+    if status.st_nlink > 1, holds(known.parent, known.name, known) { return .linked }
+    guard isOpen else { return .another }
+    expireAtOnce(known.name, in: known.parent)
+    return .moved
+  }
+
+  /// Before it counts that a file was moved through the mount: the kernel may have taken its name for another one's, and takes
+  /// that one for what is at the new name now; and it may know the file by a name that it no longer had.
+  func correctNames(
+    of moved: stat, from old: (parent: NodeID, name: CName), to new: (parent: NodeID, name: CName)
+  ) {
+    guard FileType(mode: moved.st_mode) != .directory else { return }
+    let identity = FileIdentity(moved)
+    if let taken = old.name.withPointer({ nodes.node(at: old.parent, $0, facet: .plain) }),
+      !nodes.isNode(taken, identity)
+    {
+      letGo(taken)
+      cached.forget([(new.parent, new.name.name)])
+    }
+    guard let node = nodes.node(of: identity), let known = nodes.location(of: node),
+      known.parent != old.parent || known.name.name != old.name.name
+    else { return }
+    switch sameness(of: moved, .plain) {
+    case .another: letGo(node)
+    case .moved: nodes.moved(identity, facet: .plain, from: (known.parent, known.name), to: old)
+    default: break
+    }
+  }
+
+  /// Nothing leads to a node any more. One that is open is still reached where it is asked for again.
+  private func letGo(_ node: NodeID) {
+    guard openNodes.file(of: node) == nil, let known = nodes.location(of: node) else { return }
+    known.name.withPointer {
+      _ = nodes.removed(known.identity, facet: known.facet, from: known.parent, name: $0, isLast: true)
+    }
+  }
+
+  /// Whether a file that was seen in several places has left one: by which of its names it is meant the kernel does not say.
+  /// From now on it asks.
+  func hasLeftOtherPlace(_ id: NodeID, _ location: NodeTable.Location) -> Bool {
+    guard location.isOneOfSeveral else { return false }
+    let left = nodes.otherPlaces(of: id).filter { !holds($0.parent, $0.name, location) }
+    for (parent, name) in left {
+      expireAtOnce(name, in: parent)
+      nodes.leftOtherPlace(id, parent, name)
+    }
+    return !left.isEmpty
+  }
+
+  /// Whether a name leads to the file.
+  func holds(_ parent: NodeID, _ name: CName, _ location: NodeTable.Location) -> Bool {
+    guard let parent = try? directory(parent), let status = name.withPointer({ try? parent.status($0) })
+    else { return false }
+    return location.isOf(status)
+  }
+
+  private func expireAtOnce(_ name: CName, in parent: NodeID) {
+    if cached.notices?.expireAllNames() != true { cached.notices?.expire(name.name, in: parent) }
+  }
+}
+
+/// Threads that were told that a node is stale which is open although its name is gone.
+///
+/// It may have been meant all the same, and opened through what is open (`/proc/self/fd`). Then the kernel has no name to
+/// look up before it asks again, which it does at once.
+final class StaleNames: Sendable {
+  private let told = Guarded<[pid_t: (node: NodeID, when: ContinuousClock.Instant)]>([:])
+  /// Look-ups pass here all the time, and almost always find nothing.
+  private let areAny = Atomic<Bool>(false)
+
+  private static let atOnce = Duration.milliseconds(50)
+
+  /// Whether a thread that was told that a node is stale asks for it again, having looked nothing up. If not, it is to be told.
+  func isAskedAgain(_ node: NodeID, by thread: pid_t) -> Bool {
+    // One in another process-id namespace cannot be told from others.
+    guard thread != 0 else { return false }
+    return told.withLock { told in
+      let now = ContinuousClock.now
+      if let last = told.removeValue(forKey: thread), last.node == node, now - last.when < Self.atOnce {
+        return true
+      }
+      // Who gives up asks for nothing any more.
+      if told.count >= 64 { told = [:] }
+      told[thread] = (node, now)
+      areAny.store(true, ordering: .releasing)
+      return false
+    }
+  }
+
+  /// A thread looks a name up, or has learnt by what another one looks up what it leads to: it opens or makes another file.
+  func goesOn(_ thread: pid_t) {
+    guard areAny.load(ordering: .acquiring) else { return }
+    told.withLock { told in
+      told[thread] = nil
+      if told.isEmpty { areAny.store(false, ordering: .releasing) }
+    }
+  }
+}
