@@ -91,7 +91,8 @@ extension View {
   /// The kernel is renaming what others have renamed.
   public func noteMoved(_ old: ListedItem, to new: ListedItem) {
     nodes.moved(
-      new.identity, facet: new.facet, from: (old.directory, CName(old.realName)), to: (new.directory, CName(new.realName)))
+      new.identity, facet: new.facet, from: (old.directory, CName(old.realName)),
+      to: (new.directory, CName(new.realName)))
   }
 
   /// Whether the kernel knows a file by that name alone which is no longer there. What is only hidden now, or is somewhere
@@ -174,7 +175,7 @@ extension View {
       found.realName.withPointer {
         nodes.remember(
           FileIdentity(found.status), type, facet: found.facet, parent: parent, name: $0,
-          byRealName: byRealName, sameness: sameness)
+          byRealName: byRealName, isOnlyName: found.status.st_nlink <= 1, sameness: sameness)
       }
     }
     let node = remember(sameness) ?? remember(self.sameness(of: found.status, found.facet))!

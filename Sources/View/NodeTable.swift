@@ -27,8 +27,10 @@ public final class NodeTable: Sendable {
     public let facet: Facet
     /// Whether the last one who looked it up gave its real name.
     public let wasGivenByRealName: Bool
-    /// Whether it was seen in other places too. (hard links)
-    let isOneOfSeveral: Bool
+    /// Whether the kernel may keep this name.
+    let isKept: Bool
+    /// Whether it may keep others that the file was seen by. (hard links)
+    let areOthersKept: Bool
 
     /// Whether a file of that status is the node's, as far as one can see: not one of another type that has got its inode
     /// number.
@@ -86,6 +88,8 @@ public final class NodeTable: Sendable {
     var wasGivenByRealName = true
     /// By what kinds of name the kernel has been told of it.
     var given: GivenNames = []
+    /// Whether the kernel may keep the name of its place: it was the only one when it was told of it.
+    var isKept = false
     /// How many nodes have this one as their parent: a directory stays while something below it is known.
     var children: UInt32
 
@@ -103,7 +107,7 @@ public final class NodeTable: Sendable {
     /// Called when a node's number is about to be free for another file.
     var onRelease: (NodeID) -> Void
     /// Further places of files with several links, for when the place in the node goes away.
-    var otherPlaces: [UInt32: [(parent: UInt32, name: CName)]] = [:]
+    var otherPlaces: [UInt32: [(parent: UInt32, name: CName, isKept: Bool)]] = [:]
   }
 
   private let lock = RecursionFreeLock()
@@ -140,11 +144,12 @@ public final class NodeTable: Sendable {
   ///   - type: that of the backing file.
   ///   - name: its real name.
   ///   - byRealName: whether that is the name it was looked up by.
+  ///   - isOnlyName: whether the file has no other, so that the kernel may keep this one.
   ///   - sameness: whether it is the file that the kernel knows, if that is no directory and was seen somewhere else.
   /// - Returns: nil if that is so, and unknown.
   public func remember(
     _ identity: FileIdentity, _ type: BackingTree.FileType, facet: Facet, parent: NodeID,
-    name: UnsafePointer<CChar>, byRealName: Bool = true, sameness: Sameness
+    name: UnsafePointer<CChar>, byRealName: Bool = true, isOnlyName: Bool = true, sameness: Sameness
   ) -> Remembered? {
     locked { state -> Remembered? in
       let hash = NodeIndex.hash(identity, facet)
@@ -170,6 +175,7 @@ public final class NodeTable: Sendable {
           } else if found != 1, !(isElsewhere && sameness == .moving) {
             state.place(found, parent: UInt32(parent), name: name)
           }
+          if isOnlyName { state.nodes[Int(found)].isKept = true }
           return Remembered(
             id: NodeID(found), generation: state.nodes[Int(found)].generation,
             given: state.nodes[Int(found)].given, givenBefore: others)
@@ -177,6 +183,7 @@ public final class NodeTable: Sendable {
       }
       var new = state.add(identity, type, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
       new.gone = gone
+      state.nodes[Int(new.id)].isKept = isOnlyName
       return new
     }
   }
@@ -204,13 +211,17 @@ public final class NodeTable: Sendable {
         parent: NodeID(node.parent), name: node.name.map { CName(copying: $0) } ?? CName(copying: ""),
         identity: node.identity, type: node.type, facet: node.facet,
         wasGivenByRealName: node.wasGivenByRealName,
-        isOneOfSeveral: !state.otherPlaces.isEmpty && state.otherPlaces[UInt32(id)] != nil)
+        isKept: node.isKept,
+        areOthersKept: !state.otherPlaces.isEmpty
+          && state.otherPlaces[UInt32(id)]?.contains { $0.isKept } ?? false)
     }
   }
 
-  /// Where a node was seen before that.
-  func otherPlaces(of id: NodeID) -> [(parent: NodeID, name: CName)] {
-    locked { state in (state.otherPlaces[UInt32(id)] ?? []).map { (NodeID($0.parent), $0.name) } }
+  /// By what other names that a node was seen by the kernel may keep it.
+  func otherKeptPlaces(of id: NodeID) -> [(parent: NodeID, name: CName)] {
+    locked { state in
+      (state.otherPlaces[UInt32(id)] ?? []).filter(\.isKept).map { (NodeID($0.parent), $0.name) }
+    }
   }
 
   /// A node is no longer where it was seen before.
@@ -297,6 +308,7 @@ public final class NodeTable: Sendable {
           } else {
             state.dropOtherPlace(found, parent: UInt32(old.parent), name: oldName)
             state.place(found, parent: UInt32(new.parent), name: newName)
+            state.nodes[Int(found)].isKept = true
           }
         }
       }
@@ -347,6 +359,7 @@ public final class NodeTable: Sendable {
       if state.isPlaced(found, parent: UInt32(parent), name), let next = state.otherPlaces[found]?.last {
         next.name.withPointer { name in
           state.setPlace(found, parent: next.parent, name: name)
+          state.nodes[Int(found)].isKept = next.isKept
           state.dropOtherPlace(found, parent: next.parent, name: name)
         }
       }
@@ -427,10 +440,12 @@ extension NodeTable.State {
     if otherPlaces[slot]?.count ?? 0 < 8 {
       // A remembered place holds on to its directory like the current one.
       nodes[Int(node.parent)].children += 1
-      otherPlaces[slot, default: []].append((node.parent, CName(copying: current)))
+      otherPlaces[slot, default: []].append((node.parent, CName(copying: current), node.isKept))
     }
+    let wasKept = otherPlaces[slot]?.first { $0.parent == parent && $0.name.equals(name) }?.isKept
     dropOtherPlace(slot, parent: parent, name: name)
     setPlace(slot, parent: parent, name: name)
+    nodes[Int(slot)].isKept = wasKept ?? false
   }
 
   mutating func dropOtherPlace(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {

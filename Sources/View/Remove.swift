@@ -77,6 +77,7 @@ extension View {
       try cached.unheard((parent, .removed, name)) { () throws(Errno) in
         try caller.actWithoutSetID { () throws(Errno) in try directory.directory.unlink(name) }
       }
+      expireOtherNames(of: status)
       noteGone(
         nodes.removed(
           FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1),

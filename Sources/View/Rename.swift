@@ -205,7 +205,10 @@ extension View {
     from.withPointer { from in
       to.withPointer { to in
         if let replaced {
-          if !flags.contains(.exchange) { forgetTunnel(of: FileIdentity(replaced)) }
+          if !flags.contains(.exchange) {
+            forgetTunnel(of: FileIdentity(replaced))
+            expireOtherNames(of: replaced)
+          }
           for facet in [Facet.plain, .packageFile] {
             given.replaced.formUnion(
               flags.contains(.exchange)

@@ -18,6 +18,7 @@ extension View {
   func sameness(of status: stat, _ facet: Facet) -> NodeTable.Sameness {
     guard let node = nodes.node(of: FileIdentity(status), facet: facet), let known = nodes.location(of: node)
     else { return .another }
+    if status.st_nlink > 1, !known.isKept, !known.areOthersKept { return .linked }
     let isOpen = openNodes.file(of: node) != nil
     guard isOpen || status.st_nlink > 1 else { return .another }
     _ = hasLeftOtherPlace(node, known)
@@ -61,13 +62,22 @@ extension View {
   /// Whether a file that was seen in several places has left one: by which of its names it is meant the kernel does not say.
   /// From now on it asks.
   func hasLeftOtherPlace(_ id: NodeID, _ location: NodeTable.Location) -> Bool {
-    guard location.isOneOfSeveral else { return false }
-    let left = nodes.otherPlaces(of: id).filter { !holds($0.parent, $0.name, location) }
+    guard location.areOthersKept else { return false }
+    let left = nodes.otherKeptPlaces(of: id).filter { !holds($0.parent, $0.name, location) }
     for (parent, name) in left {
       expireAtOnce(name, in: parent)
       nodes.leftOtherPlace(id, parent, name)
     }
     return !left.isEmpty
+  }
+
+  /// Before it counts that the last name of a file was taken through the mount: who has it open is still served, but nobody
+  /// who comes by a name that others have taken from it.
+  func expireOtherNames(of taken: stat) {
+    guard taken.st_nlink <= 1, let node = nodes.node(of: FileIdentity(taken)),
+      let known = nodes.location(of: node)
+    else { return }
+    _ = hasLeftOtherPlace(node, known)
   }
 
   /// Whether a name leads to the file.

@@ -117,8 +117,11 @@ private final class TwinRun {
     return nil
   }
 
-  private func isBesideRename(of name: String) -> Bool {
-    recent.suffix(5).contains { $0.hasPrefix("rename \(name) ") && !$0.contains("mounted") && $0.hasSuffix("done") }
+  /// Whether others have renamed or removed what had a name, or put something else in its place, as long ago as telling takes.
+  private func hasJustLeft(_ name: String) -> Bool {
+    recent.suffix(8).contains { line in
+      ["rename", "remove", "save"].contains { line.hasPrefix("\($0) \(name) ") } && !line.contains("mounted")
+    }
   }
 
   private func compare(
@@ -128,8 +131,8 @@ private final class TwinRun {
     let (tree, twinTree) = (files(view.source), files(twin.root))
     // The kernel does nothing to two names that were links of one file a moment ago.
     let isLate = isMounted && (found != nil && found != expected || what.hasPrefix("rename") && tree == before)
-    if isMounted, found == nil, expected != nil || tree != twinTree, isBesideRename(of: name) {
-      // It was on its way to the file when that was renamed, and has arrived.
+    if isMounted, found == nil, expected != nil || tree != twinTree, hasJustLeft(name) {
+      // It was on its way to the file when the kernel was told that that is renamed or removed, and has arrived.
       overtaken += 1
       if overtaken <= 3 { return try beginAnew() }
     }
