@@ -117,9 +117,10 @@ private final class TwinRun {
     return nil
   }
 
-  /// Whether others have renamed or removed what had a name, or put something else in its place, as long ago as telling takes.
+  /// Whether others have renamed or removed what had a name, or put something else in its place. How long ago that is told
+  /// depends on what else the machine does.
   private func hasJustLeft(_ name: String) -> Bool {
-    recent.suffix(8).contains { line in
+    recent.contains { line in
       ["rename", "remove", "save"].contains { line.hasPrefix("\($0) \(name) ") } && !line.contains("mounted")
     }
   }
