@@ -43,42 +43,41 @@ import Testing
     #expect(eventually { failure { open(view.at("notes"), O_RDONLY) } == .noSuchFileOrDirectory })
   }
 
-  /// The kernel hears a moment later that a name is gone. Inode numbers are used again at once.
-  @Test(arguments: ["", "profile=none"]) func whoMakesAFileByANameThatIsJustGoneGetsANewOne(options: String) throws {
+  /// Makes a file by a name that others have taken from another one, of which the kernel hears a moment later.
+  ///
+  /// - Parameters:
+  ///   - kept: what is to be found in the file `second` afterwards.
+  ///   - take: takes the name `first` away, and sees to `second`.
+  private func makeByTakenName(_ options: String, kept: String, take: (MountedView) throws -> Void) throws {
     let view = try view(options)
-    let (first, second) = (view.at("first"), view.at("second"))
     for isHeld in [false, true] {
       for _ in 0..<300 {
-        try put("1", at: first)
-        let held = isHeld ? try OpenFile(first) : nil
-        unlink(view.real("first"))
-        try put("2", at: second)
-        try put("3", at: first)
-        #expect(text(view.real("first")) == "3" && text(view.real("second")) == "2")
+        try put("1", at: view.at("first"))
+        let held = isHeld ? try OpenFile(view.at("first")) : nil
+        try take(view)
+        try put("3", at: view.at("first"))
+        #expect(text(view.real("first")) == "3" && text(view.real("second")) == kept)
         #expect(held?.text() ?? "1" == "1")
-        unlink(first)
-        unlink(second)
+        unlink(view.at("first"))
+        unlink(view.at("second"))
       }
     }
   }
 
-  @Test(arguments: ["", "profile=none"]) func whoMakesAFileByANameThatJustLedElsewhereGetsANewOne(
-    options: String
-  ) throws {
-    let view = try view(options)
-    let (first, second) = (view.at("first"), view.at("second"))
-    for isHeld in [false, true] {
-      for _ in 0..<300 {
-        try put("1", at: first)
-        let held = isHeld ? try OpenFile(first) : nil
-        rename(view.real("first"), view.real("second"))
-        _ = status(second)
-        try put("3", at: first)
-        #expect(text(view.real("first")) == "3" && text(view.real("second")) == "1")
-        #expect(held?.text() ?? "1" == "1")
-        unlink(first)
-        unlink(second)
-      }
+  @Test(arguments: ["", "profile=none"])
+  func whoMakesAFileByANameThatIsJustGoneGetsANewOne(options: String) throws {
+    try makeByTakenName(options, kept: "2") { view in
+      unlink(view.real("first"))
+      // It gets the inode number.
+      try put("2", at: view.at("second"))
+    }
+  }
+
+  @Test(arguments: ["", "profile=none"])
+  func whoMakesAFileByANameThatJustLedElsewhereGetsANewOne(options: String) throws {
+    try makeByTakenName(options, kept: "1") { view in
+      rename(view.real("first"), view.real("second"))
+      _ = status(view.at("second"))
     }
   }
 
