@@ -2,12 +2,13 @@
 // processor. To wake a thread on another takes an interrupt there, tens of microseconds in a virtual machine. The scheduler
 // does not know that they take turns. So the thread that answers finds out now and then on which processor those who ask run,
 // and goes there when that was the same one twice. It stays free to be moved: where the scheduler separates them again, or
-// several ask at a time, it tries more and more seldom.
+// several ask at a time, it tries more and more seldom; at once, where somebody asks alone and it was worth it.
 //
 // Whoever reads where a process runs that is executing a program waits until it does, and it may be waiting for the daemon: its
 // program lies in the mount, or files of the mount are closed by that. So the thread that answers does not; another one reads.
 #define _GNU_SOURCE
 #include "beside.h"
+#include "yielding.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,9 +23,11 @@
 // In requests.
 enum { BETWEEN_LOOKS = 32, BETWEEN_LOOKS_BESIDE = 256, MOST_DOUBLINGS = 10 };
 enum { UNKNOWN = -1, NOTHING_NEW = -2 };
-// Who asks again from the same processor is mostly back before this. So many late ones in a row, and the scheduler has likely
-// separated the two.
-enum { LATE_NANOSECONDS = 25000, LATE_ONES = 3 };
+// So many late ones in a row, and the scheduler has likely separated the two.
+enum { LATE_ONES = 3 };
+// Who has asked so many in a row is likely to ask the next ones, too. After so many in time one late one tells of a separation,
+// and it pays to return at once.
+enum { ALONE = 256, WORTH_RETURNING = 8 };
 
 // Whose processor is being looked up; 0 when nobody's is.
 static _Atomic pid_t wanted;
@@ -47,9 +50,22 @@ static int processor_of(pid_t thread) {
   return field ? atoi(field) : UNKNOWN;
 }
 
+// Whether a processor is likely idle. Of those who want to run one looks, and one or two take turns. (proc_loadavg(5), field 4)
+static bool is_calm(void) {
+  char text[128];
+  int file = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  ssize_t count = read(file, text, sizeof text - 1);
+  close(file);
+  text[count > 0 ? count : 0] = 0;
+  int running;
+  return sscanf(text, "%*s %*s %*s %d/", &running) == 1 && running - 3 < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static void *look_up(void *unused) {
   for (;;) {
     while (sem_wait(&question)) {}
+    dfs_yield_allow(is_calm());
     atomic_store(&found, processor_of(atomic_load(&wanted)));
     atomic_store(&wanted, 0);
   }
@@ -77,46 +93,72 @@ static void go_to(int processor) {
   if (sched_setaffinity(0, sizeof there, &there) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
-bool dfs_runs_beside(pid_t caller, uint64_t slept) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  static pthread_t answering;
-  static pid_t last;
-  static int seen = UNKNOWN, until_look = 1, doublings;
-  static bool has_moved;
-  static int late;
-  late = seen == sched_getcpu() && slept > LATE_NANOSECONDS ? late + 1 : 0;
-  if (late == LATE_ONES) {
+// Only touched by whoever has the turn.
+static pid_t last;
+static pthread_t answering;
+// Where the one who asks was seen last, and in how many requests that is looked up.
+static int seen = UNKNOWN, until_look = 1, doublings;
+// How many requests one has made in a row, and of those that came beside, how many in time and how many late.
+static int alone, in_time, late;
+static bool was_beside, has_moved, returns;
+
+static void note_time(uint64_t slept) {
+  bool is_here = seen == sched_getcpu();
+  if (is_here && slept <= DFS_LATE_NANOSECONDS) {
+    if (in_time < WORTH_RETURNING) in_time++;
+    late = 0;
+    // Who was back before anybody could sleep is here.
+    if (slept == 0) until_look = BETWEEN_LOOKS_BESIDE;
+  } else if (was_beside) {
+    returns = alone == ALONE && in_time == WORTH_RETURNING;
+    in_time = 0;
+    if (!returns && (!is_here || ++late < LATE_ONES)) return;
     late = 0;
     seen = UNKNOWN;
     until_look = 1;
+    if (!returns) return;
+    doublings = 0;
+    has_moved = false;
   }
+}
+
+static void note_caller(pid_t caller) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, begin);
+  bool is_another = caller != last || !pthread_equal(answering, pthread_self());
+  if (is_another && until_look > BETWEEN_LOOKS << doublings) until_look = BETWEEN_LOOKS << doublings;
+  if (caller != last) alone = 0;
+  else if (alone < ALONE) alone++;
+  last = caller;
+  answering = pthread_self();
+  if (--until_look > 0 || atomic_load(&wanted)) return;
+  until_look = BETWEEN_LOOKS << doublings;
+  atomic_store(&wanted, caller);
+  sem_post(&question);
+}
+
+static void note_found(int processor) {
+  bool is_sure = returns || seen == processor;
+  returns = false;
+  seen = processor;
+  if (seen == sched_getcpu()) {
+    doublings = 0;
+    until_look = BETWEEN_LOOKS_BESIDE;
+    has_moved = false;
+  } else {
+    if (has_moved && doublings < MOST_DOUBLINGS) doublings++;
+    until_look = BETWEEN_LOOKS << doublings;
+    has_moved = seen >= 0 && is_sure;
+    if (has_moved) go_to(seen);
+  }
+}
+
+enum dfs_place dfs_runs_beside(pid_t caller, uint64_t slept) {
+  note_time(slept);
   // What nobody waits for, as the closing of a file, nobody has asked.
-  if (caller > 0) {
-    pthread_once(&once, begin);
-    bool is_another = caller != last || !pthread_equal(answering, pthread_self());
-    if (is_another && until_look > BETWEEN_LOOKS << doublings) until_look = BETWEEN_LOOKS << doublings;
-    last = caller;
-    answering = pthread_self();
-    if (--until_look <= 0 && !atomic_load(&wanted)) {
-      until_look = BETWEEN_LOOKS << doublings;
-      atomic_store(&wanted, caller);
-      sem_post(&question);
-    }
-  }
+  if (caller > 0) note_caller(caller);
   int processor = atomic_exchange(&found, NOTHING_NEW);
-  if (processor != NOTHING_NEW) {
-    int before = seen;
-    seen = processor;
-    if (seen == sched_getcpu()) {
-      doublings = 0;
-      until_look = BETWEEN_LOOKS_BESIDE;
-      has_moved = false;
-    } else {
-      if (has_moved && doublings < MOST_DOUBLINGS) doublings++;
-      until_look = BETWEEN_LOOKS << doublings;
-      has_moved = seen >= 0 && seen == before;
-      if (has_moved) go_to(seen);
-    }
-  }
-  return seen == sched_getcpu();
+  if (processor != NOTHING_NEW) note_found(processor);
+  was_beside = seen == sched_getcpu();
+  return !was_beside ? DFS_APART : alone < ALONE ? DFS_BESIDE : DFS_ALONE_BESIDE;
 }

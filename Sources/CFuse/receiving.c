@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "receiving.h"
 #include "beside.h"
+#include "yielding.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -16,6 +17,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,7 +44,9 @@ static pthread_t watcher;
 static int has_watcher;
 
 // Only touched by whoever has the turn.
-static int may_look, credit, since_try, is_nonblocking, is_beside;
+static int may_look, credit, since_try, is_nonblocking;
+static enum dfs_place place;
+static bool yields;
 // For how long that one slept before the last request came, where it did so beside whoever asks.
 static uint64_t slept;
 
@@ -60,6 +64,7 @@ static void *watch(void *unused) {
     for (int idle = 0; idle < TICKS_BEFORE_SLEEP; idle++) {
       nanosleep(&(struct timespec){0, TICK_NANOSECONDS}, NULL);
       uint64_t seen = atomic_load(&turn);
+      if (seen == last) dfs_yield_end();
       if (seen != last) {
         idle = 0;
       } else if (seen & 1 && atomic_compare_exchange_strong(&turn, &seen, seen + 1)) {
@@ -80,6 +85,7 @@ void dfs_receive_begin(void) {
   sem_init(&work, 0, 0);
   credit = MOST_CREDIT;
   may_look = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+  if (may_look) dfs_yield_begin();
   // Signals are for the thread that waits for the loop to end.
   sigset_t all, before;
   sigfillset(&all);
@@ -129,7 +135,7 @@ static ssize_t look(int fd, void *buffer, size_t size) {
 }
 
 static int is_worth_looking(void) {
-  if (!may_look || is_beside) return 0;
+  if (!may_look || place != DFS_APART) return 0;
   if (credit > 0) return 1;
   if (++since_try < REQUESTS_BETWEEN_TRIES) return 0;
   since_try = 0;
@@ -146,10 +152,17 @@ static ssize_t receive(int fd, void *buffer, size_t size) {
     }
     credit--;
   }
+  if (mine && yields) {
+    // Who has been given room has mostly asked by now.
+    set_nonblocking(fd, 1);
+    ssize_t count = read(fd, buffer, size);
+    if (count >= 0 || errno != EAGAIN) return count;
+    dfs_yield(false);
+  }
   set_nonblocking(fd, 0);
-  uint64_t before = is_beside ? nanoseconds() : 0;
+  uint64_t before = place != DFS_APART ? nanoseconds() : 0;
   ssize_t count = read(fd, buffer, size);
-  if (is_beside) slept = nanoseconds() - before;
+  if (place != DFS_APART) slept = nanoseconds() - before;
   return count;
 }
 
@@ -158,14 +171,16 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
   // It is still this thread's turn, unless it was given away or taken meanwhile.
   if (!mine || !atomic_compare_exchange_strong(&turn, &expected, mine + 1)) {
     mine = 0;
+    dfs_yield(false);
     while (sem_wait(&free_turn)) {}
   }
   ssize_t count = receive(fd, buffer, size);
   const struct fuse_in_header *header = buffer;
-  if (count >= (ssize_t)sizeof *header && may_look) is_beside = dfs_runs_beside((pid_t)header->pid, slept);
+  if (count >= (ssize_t)sizeof *header && may_look) place = dfs_runs_beside((pid_t)header->pid, slept);
   if (count < (ssize_t)sizeof *header || !has_watcher || takes_long(header->opcode)) {
     mine = 0;
     int error = errno;
+    dfs_yield(false);
     sem_post(&free_turn);
     errno = error;
     return count;
@@ -174,5 +189,7 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
   atomic_store(&turn, mine);
   // In this order: the watcher, before it sleeps, says so and then looks at the turn.
   if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
+  // Now there is somebody to end it.
+  yields = dfs_yield(place == DFS_ALONE_BESIDE && slept <= DFS_LATE_NANOSECONDS);
   return count;
 }

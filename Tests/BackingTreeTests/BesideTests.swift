@@ -18,8 +18,8 @@ import Testing
       let late: UInt64 = 1_000_000
       let isNoticed = (0..<100).contains { _ in
         comesBeside(caller, on: processor)
-          && [late, late, 0, late, late, late].map { dfs_runs_beside(gone, $0) }
-            == [true, true, true, true, true, false]
+          && [late, late, 0, late, late, late].map { place(of: gone, $0) }
+            == [.beside, .beside, .beside, .beside, .beside, .apart]
       }
       #expect(isNoticed, "processor \(processor)")
     }
@@ -29,9 +29,43 @@ import Testing
   /// Within some ten seconds: where the two are separated again and again, it is tried after some 30 000 questions at last.
   private func comesBeside(_ caller: pid_t, on processor: Int) -> Bool {
     (0..<100_000).contains { _ in
-      if dfs_runs_beside(caller, 0), currentProcessor == processor { return true }
+      if place(of: caller, 0) != .apart, currentProcessor == processor { return true }
       usleep(100)
       return false
+    }
+  }
+
+  /// Whoever asks alone and is moved away is followed as soon as that is seen, not after the usual number of questions.
+  @Test func whoAsksAloneIsFollowedAtOnce() throws {
+    let allowed = processorsAllowed
+    try #require(allowed.count > 1)
+    let caller = try sleeper(on: allowed[0])
+    defer { end(caller) }
+    // Whoever runs this may be moved meanwhile.
+    let isFollowed = try (0..<100).contains { round in
+      let (from, to) = round % 2 == 0 ? (allowed[0], allowed[1]) : (allowed[1], allowed[0])
+      try move(caller, to: from)
+      guard comesBeside(caller, on: from),
+        (0..<300).allSatisfy({ _ in place(of: caller, 0) != .apart }), place(of: caller, 0) == .aloneBeside
+      else { return false }
+      try move(caller, to: to)
+      guard place(of: caller, 1_000_000) == .apart else { return false }
+      return (0..<10).contains { _ in
+        usleep(1000)
+        return place(of: caller, 0) == .aloneBeside && currentProcessor == to
+      }
+    }
+    #expect(isFollowed)
+    #expect(processorsAllowed == allowed)
+  }
+
+  private enum Place { case apart, beside, aloneBeside }
+
+  private func place(of caller: pid_t, _ slept: UInt64) -> Place {
+    switch dfs_runs_beside(caller, slept) {
+    case DFS_APART: .apart
+    case DFS_BESIDE: .beside
+    default: .aloneBeside
     }
   }
 
@@ -55,6 +89,14 @@ import Testing
     String(decoding: Directory(descriptor: AT_FDCWD).wholeFile(path) ?? [], as: UTF8.self)
   }
 
+  /// Has a process run on a processor for a moment.
+  private func move(_ process: pid_t, to processor: Int) throws {
+    waitpid(try spawn(["taskset", "-cp", "\(processor)", "\(process)"]), nil, 0)
+    kill(process, SIGSTOP)
+    kill(process, SIGCONT)
+    usleep(2000)
+  }
+
   private func end(_ process: pid_t) {
     kill(process, SIGKILL)
     waitpid(process, nil, 0)
@@ -62,11 +104,18 @@ import Testing
 
   /// A process that does nothing on a processor.
   private func sleeper(on processor: Int) throws -> pid_t {
-    let arguments = ["taskset", "-c", "\(processor)", "sleep", "60"]
+    try spawn(["taskset", "-c", "\(processor)", "sleep", "60"])
+  }
+
+  private func spawn(_ arguments: [String]) throws -> pid_t {
     var cArguments: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
     defer { for argument in cArguments { free(argument) } }
     var process = pid_t()
-    try #require(posix_spawnp(&process, "taskset", nil, nil, &cArguments, environ) == 0)
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
+    try #require(posix_spawnp(&process, arguments[0], &actions, nil, &cArguments, environ) == 0)
     return process
   }
 }

@@ -23,6 +23,34 @@ import Testing
     #expect(outcome.status == 0 && outcome.text == "", "\(outcome.complaint)")
   }
 
+  /// The thread that answers makes room for whoever asks alone, by a policy under which a busy machine would leave it no time.
+  @Test(arguments: [0, 4]) func whoIsAnsweredLeavesNoThreadIdle(busy: Int) throws {
+    let view = try MountedView("profile=none") { root in try put("", at: "\(root)/file") }
+    let daemon = try #require(view.daemon)
+    // AT_STATX_FORCE_SYNC: what the kernel knows does not do.
+    let outcome = PythonProgram(
+      """
+      import ctypes, signal
+      ask, out = ctypes.CDLL(None).statx, ctypes.create_string_buffer(256)
+      others = []
+      for other in range(\(busy)):
+          others.append(os.fork())
+          while not others[-1]: pass
+      try:
+          for round in range(20):
+              start = time.monotonic()
+              for number in range(1000): assert ask(-100, b"file", 0x2000, 0x7ff, out) == 0
+              assert time.monotonic() - start < 10, "a thousand questions took ten seconds"
+              time.sleep(0.001 * round)
+      finally:
+          for other in others: os.kill(other, signal.SIGKILL)
+      """, in: view.mountPoint
+    ).run()
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    let isAnyIdle = { names("/proc/\(daemon)/task").contains { sched_getscheduler(pid_t($0.description) ?? 0) == 5 /* SCHED_IDLE */ } }
+    #expect(eventually { !isAnyIdle() })
+  }
+
   @Test(arguments: ["extensions=hide", "extensions=all", "profile=none"])
   func afterAllChangesTheViewIsThatOfTheTree(options: String) throws {
     let view = try MountedView("\(options),language=en") { root in

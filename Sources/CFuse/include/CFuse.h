@@ -6,3 +6,4 @@
 #include "session.h"
 #include "passthrough.h"
 #include "beside.h"
+#include "yielding.h"

@@ -1,11 +1,20 @@
 // Where the thread that answers runs, and where those run who ask.
 #pragma once
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+// Who asks again from the same processor is mostly back before this.
+enum { DFS_LATE_NANOSECONDS = 25000 };
+
+enum dfs_place {
+  DFS_APART,
+  DFS_BESIDE,
+  // And nobody else has asked for a while.
+  DFS_ALONE_BESIDE,
+};
 
 // Whether the thread that made the request just received runs on the calling thread's processor, as far as was seen. Now and
 // then this has it looked up, and moves the calling thread there. 0 stands for nobody: what was seen last counts. `slept` is for
 // how many nanoseconds the calling thread slept until the request came, as far as that is known. To be called by one thread at
 // a time.
-bool dfs_runs_beside(pid_t caller, uint64_t slept);
+enum dfs_place dfs_runs_beside(pid_t caller, uint64_t slept);
