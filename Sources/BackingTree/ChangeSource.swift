@@ -10,7 +10,7 @@ protocol ChangeSource: Sendable {
   var tellsWho: Bool { get }
 
   /// Has the kernel tell of a directory, from when this returns at the latest. The same directory has the same number as long
-  /// as it is not removed.
+  /// as it is not removed. One thread at a time adds and removes.
   func add(_ directory: Directory) throws(Errno) -> ChangeEvent.Number
 
   func remove(_ number: ChangeEvent.Number)

@@ -57,8 +57,10 @@ final class FanotifySource: ChangeSource {
       handles.handles[handles.last] = handle
       return (handles.last, true)
     }
+    // Several owners take a system call of some microseconds once: a directory that has a number is marked.
+    guard isNew else { return number }
     do throws(Errno) { try mark(directory, isAdded: true) } catch {
-      if isNew { forget(number) }
+      forget(number)
       throw error
     }
     return number

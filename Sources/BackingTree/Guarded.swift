@@ -3,17 +3,17 @@
 /// Instead of the standard library's `Mutex`, whose waiting ThreadSanitizer does not understand: it takes whatever that
 /// protects for a race, and real ones drown among those.
 ///
-/// Its methods are compiled where they are used: each request passes several.
-package final class Guarded<State>: @unchecked Sendable {
+/// Its methods are compiled where they are used, as those of what has package access are not: each request passes several.
+public final class Guarded<State>: @unchecked Sendable {
   @usableFromInline let lock = RecursionFreeLock()
   /// The lock sees to it that nobody reads what somebody else writes; to have that checked at each access takes longer than
   /// most accesses do.
   @exclusivity(unchecked) @usableFromInline var state: State
 
-  @inlinable package init(_ state: sending State) { self.state = state }
+  @inlinable public init(_ state: sending State) { self.state = state }
 
   /// Runs `body` alone with the state. `body` must not ask for the same state again.
-  @inlinable package func withLock<Result: ~Copyable, Failure>(
+  @inlinable @inline(__always) public func withLock<Result: ~Copyable, Failure>(
     _ body: (inout State) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
     lock.lock()

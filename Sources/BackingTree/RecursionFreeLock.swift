@@ -2,10 +2,10 @@ import Glibc
 
 /// A plain lock, for code that must hold two of them, or that guards no state but a course of events; `Guarded` is for
 /// the rest.
-package final class RecursionFreeLock: @unchecked Sendable {
+public final class RecursionFreeLock: @unchecked Sendable {
   @usableFromInline let raw: UnsafeMutablePointer<pthread_mutex_t>
 
-  package init() {
+  public init() {
     raw = .allocate(capacity: 1)
     pthread_mutex_init(raw, nil)
   }
@@ -15,8 +15,8 @@ package final class RecursionFreeLock: @unchecked Sendable {
     raw.deallocate()
   }
 
-  @inlinable package func lock() { pthread_mutex_lock(raw) }
+  @inlinable public func lock() { pthread_mutex_lock(raw) }
   /// Takes the lock unless somebody has it, who may be the calling thread. - Returns: whether it was taken.
-  @inlinable package func tryLock() -> Bool { pthread_mutex_trylock(raw) == 0 }
-  @inlinable package func unlock() { pthread_mutex_unlock(raw) }
+  @inlinable public func tryLock() -> Bool { pthread_mutex_trylock(raw) == 0 }
+  @inlinable public func unlock() { pthread_mutex_unlock(raw) }
 }

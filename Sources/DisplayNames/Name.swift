@@ -10,6 +10,9 @@ public struct Name: Hashable, Sendable {
 
   public init(_ string: String) { self.bytes = Array(string.utf8) }
 
+  /// As names are hashed wherever they are looked up.
+  public func hash(into hasher: inout Hasher) { hasher.combine(NameHash.hash(of: bytes.span)) }
+
   /// The name as text, or nil when its bytes are not valid UTF-8.
   public var text: String? { String(validating: bytes, as: UTF8.self) }
 }
