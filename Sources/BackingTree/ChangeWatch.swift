@@ -45,9 +45,16 @@ public final class ChangeWatch: Sendable {
     let number: ChangeEvent.Number
   }
 
+  /// Somebody who is told of what happens in a directory.
+  private struct Listener {
+    let serial: UInt64
+    let call: Handler
+    let hearsEchoes: Bool
+  }
+
   private struct Watches {
     /// Several owners may watch one directory, for which the kernel has one number.
-    var handlers: [Watched: [(serial: UInt64, call: Handler, hearsEchoes: Bool)]] = [:]
+    var listeners: [Watched: [Listener]] = [:]
     var serial: UInt64 = 0
     var echoes: [(serial: UInt64, echo: Echo, state: EchoState)] = []
   }
@@ -149,7 +156,8 @@ public final class ChangeWatch: Sendable {
     let watched = try add(directory)
     return watches.withLock { watches in
       watches.serial += 1
-      watches.handlers[watched, default: []].append((watches.serial, handler, hearsEchoes))
+      let listener = Listener(serial: watches.serial, call: handler, hearsEchoes: hearsEchoes)
+      watches.listeners[watched, default: []].append(listener)
       return Key(watched: watched, serial: watches.serial)
     }
   }
@@ -177,14 +185,14 @@ public final class ChangeWatch: Sendable {
     _ = remove(key)
   }
 
-  private func remove(_ key: Key) -> [Handler] {
+  private func remove(_ key: Key) -> [Listener] {
     marking.lock()
     defer { marking.unlock() }
-    let (stopped, isLast) = watches.withLock { watches -> ([Handler], Bool) in
-      guard let handlers = watches.handlers[key.watched] else { return ([], false) }
-      let rest = handlers.filter { $0.serial != key.serial }
-      watches.handlers[key.watched] = rest.isEmpty ? nil : rest
-      return (handlers.map(\.call), rest.isEmpty)
+    let (stopped, isLast) = watches.withLock { watches -> ([Listener], Bool) in
+      guard let listeners = watches.listeners[key.watched] else { return ([], false) }
+      let rest = listeners.filter { $0.serial != key.serial }
+      watches.listeners[key.watched] = rest.isEmpty ? nil : rest
+      return (listeners, rest.isEmpty)
     }
     if isLast {
       let source: (any ChangeSource)? = key.watched.isFallback ? fallback.withLock { $0 } : source
@@ -249,53 +257,52 @@ public final class ChangeWatch: Sendable {
   private func deliver(_ event: ChangeEvent, isFallback: Bool) {
     let watched = Watched(isFallback: isFallback, number: event.number)
     switch event.kind {
-    case .overflow: for handler in handlers(of: nil) { handler(.everything) }
+    case .overflow: for listener in everyListener { listener.call(.everything) }
     // Either the directory is gone, or a watch was stopped: then nobody is left to tell, or a new watch on the same
     // directory has a number of its own.
-    case .end: for handler in handlers(of: watched, forgetting: true) { handler(.everything) }
+    case .end: for listener in listeners(of: watched, forgetting: true) { listener.call(.everything) }
     case .change:
       guard let name = event.name else {
-        if event.mask.contains(.attributes) { for handler in handlers(of: watched) { handler(.itself) } }
+        if event.mask.contains(.attributes) { for listener in listeners(of: watched) { listener.call(.itself) } }
         return
       }
       if !event.mask.isDisjoint(with: .names) {
         let change = Change.entry(name, wasMoved: !event.mask.isDisjoint(with: .moved))
-        for handler in handlers(of: watched, event, name) { handler(change) }
+        let isEcho = event.isOwn && takeEchoes(of: event.mask.intersection(.names), name, in: watched)
+        for listener in listeners(of: watched) where !isEcho || listener.hearsEchoes { listener.call(change) }
       }
       if event.mask.contains(.written) {
-        for handler in handlers(of: watched) { handler(.content(name, isOwn: event.isOwn)) }
+        for listener in listeners(of: watched) { listener.call(.content(name, isOwn: event.isOwn)) }
       } else if event.mask.contains(.modified) {
-        for handler in handlers(of: watched) { handler(.modification(name, isOwn: event.isOwn)) }
+        for listener in listeners(of: watched) { listener.call(.modification(name, isOwn: event.isOwn)) }
       }
       if event.mask.contains(.attributes) {
-        for handler in handlers(of: watched) { handler(.attributes(name)) }
+        for listener in listeners(of: watched) { listener.call(.attributes(name)) }
       }
     }
   }
 
-  /// Those who are to hear of an event about names.
-  private func handlers(of watched: Watched, _ event: ChangeEvent, _ name: UnsafePointer<CChar>) -> [Handler]
-  {
+  /// Whether that is what was awaited of a name, and all of it: events of one name may come as one.
+  private func takeEchoes(
+    of kinds: ChangeEvent.Mask, _ name: UnsafePointer<CChar>, in watched: Watched
+  ) -> Bool {
     watches.withLock { watches in
-      let handlers = watches.handlers[watched] ?? []
-      guard event.isOwn else { return handlers.map(\.call) }
-      // Events of one name may come as one.
-      var unknown = event.mask.intersection(.names)
+      var unknown = kinds
       watches.echoes.removeAll { _, echo, _ in
         guard unknown.contains(echo.kind), echo.isNamed(name, in: watched) else { return false }
         unknown.subtract(echo.kind)
         return true
       }
-      return (unknown.isEmpty ? handlers.filter(\.hearsEchoes) : handlers).map(\.call)
+      return unknown.isEmpty
     }
   }
 
-  /// The handlers of one directory, or of all.
-  private func handlers(of watched: Watched?, forgetting: Bool = false) -> [Handler] {
+  private func listeners(of watched: Watched, forgetting: Bool = false) -> [Listener] {
     watches.withLock { watches in
-      guard let watched else { return watches.handlers.values.joined().map(\.call) }
-      defer { if forgetting { watches.handlers[watched] = nil } }
-      return watches.handlers[watched]?.map(\.call) ?? []
+      defer { if forgetting { watches.listeners[watched] = nil } }
+      return watches.listeners[watched] ?? []
     }
   }
+
+  private var everyListener: [Listener] { watches.withLock { Array($0.listeners.values.joined()) } }
 }

@@ -275,21 +275,21 @@ public struct Projection: ~Copyable, Sendable {
   public func rivals(of realName: Name, becoming future: Child?) -> Set<Slot> {
     var rivals = Set(localized.keys)
     let slot = slot(realName: realName.bytes.span)
-    let present = slot.flatMap { child(at: $0) }
-    var hashes = [hash(of: realName.bytes.span)]
-    for child in [present, future] {
-      guard let child, child.hidden == nil else { continue }
-      if let name = child.localized { hashes.append(hash(of: name.bytes.span)) }
-      if let length = child.stemLength {
-        hashes.append(hash(of: realName.bytes.span.extracting(0..<length)))
-      }
-    }
     let own = slot.map { claimedHashes(of: $0) } ?? []
-    for hash in hashes {
+    func add(_ name: Span<UInt8>) {
+      let hash = hash(of: name)
       if let other = claims.onlyOther(than: slot, isClaimant: own.contains(hash), hash: hash) {
         rivals.insert(other)
       }
     }
+    func add(_ child: Child) {
+      guard child.hidden == nil else { return }
+      if let name = child.localized { add(name.bytes.span) }
+      if let length = child.stemLength { add(realName.bytes.span.extracting(0..<length)) }
+    }
+    add(realName.bytes.span)
+    if let present = slot.flatMap({ child(at: $0) }) { add(present) }
+    if let future { add(future) }
     if let slot { rivals.remove(slot) }
     return rivals
   }

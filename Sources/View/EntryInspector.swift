@@ -239,8 +239,9 @@ public final class EntryInspector: Sendable {
 
   /// Whether an entry of that name changes how the directory that holds it is listed.
   func mayChangeListingOfParent(_ name: Name) -> Bool {
-    name == LocalizedDirectory.marker || name == "Contents" || name == "Info.plist"
-      || options.readsDesktopNames && name == ".directory"
+    let bytes = name.bytes.span
+    return name == LocalizedDirectory.marker || bytes.equals("Contents") || bytes.equals("Info.plist")
+      || options.readsDesktopNames && bytes.equals(".directory")
   }
 
   private static let infoPlists = [Array("/Contents/Info.plist".utf8), Array("/Info.plist".utf8)]
