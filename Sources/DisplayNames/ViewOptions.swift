@@ -96,6 +96,11 @@ public struct ViewOptions: Sendable, Equatable {
     return result
   }
 
+  /// Whether what a directory is, or which rules are about what lies in it, can be told from its path alone.
+  package var dependOnPath: Bool {
+    !rules.isEmpty || !places.isEmpty || profile != .plain && profile != .none && profile != .auto
+  }
+
   /// What the directory at `path`, names from SOURCE on, is.
   public func place(ofPath path: [Name]) -> Place {
     places.reduce(profile.place(ofPath: path)) { $1.matches(path) ? $0.union($1.place) : $0 }

@@ -221,25 +221,36 @@ public final class View: Sendable {
   private func site(of id: NodeID) throws(Errno) -> Site {
     let inspector = inspector
     let options = inspector.options
-    var names: [Name] = []
-    var rules = DirectoryRules(options.rules, in: names)
-    var home: Site.Home?
-    for location in try locations(to: id) {
-      let parent = try directory(location.parent)
-      let site = Site(place: options.place(ofPath: names), rules: rules)
-      home = home.map { Site.Home(handle: $0.handle, path: $0.path + [location.name.name]) }
-      if site.place.contains(.home) { home = Site.Home(handle: parent, path: [location.name.name]) }
-      if inspector.isPackage(location.name.name, in: parent.directory, at: site) {
-        return Site(place: .insidePackage, rules: DirectoryRules())
+    let chain = try locations(to: id)
+    var path: [Name] = []
+    var site = Site(place: options.place(ofPath: path), rules: DirectoryRules(options.rules, in: path))
+    if site.place.contains(.home) { site.home = Site.Home(handle: rootHandle) }
+    for (depth, location) in chain.enumerated() {
+      // In a deep tree this is most of what the first look at a directory takes.
+      if location.name.withPointer({ inspector.mayBePackage($0) }) {
+        let parent = try directory(location.parent).directory
+        if inspector.isPackage(location.name.name, in: parent, at: site) {
+          return Site(place: .insidePackage, rules: DirectoryRules())
+        }
       }
-      names.append(location.name.name)
-      rules = DirectoryRules(options.rules, in: names)
+      guard options.dependOnPath else { continue }
+      path.append(location.name.name)
+      site.place = options.place(ofPath: path)
+      site.rules = DirectoryRules(options.rules, in: path)
+      site.home?.path.append(path[depth])
+      if site.place.contains(.home) {
+        let home = depth + 1 == chain.count ? id : chain[depth + 1].parent
+        site.home = Site.Home(handle: try directory(home))
+      }
     }
-    let place = options.place(ofPath: names)
-    if place.contains(.home) { home = Site.Home(handle: try directory(id)) }
-    let isTrash =
-      names.last == "files" && names.dropLast().suffix(2).contains { $0.bytes.starts(with: ".Trash".utf8) }
-    return Site(place: isTrash ? place.union(.trashFiles) : place, rules: rules, home: home)
+    if Self.isTrashFiles(chain) { site.place.formUnion(.trashFiles) }
+    return site
+  }
+
+  /// `files` in `.Trash-1000`, or in `.Trash/1000`. (Trash specification)
+  private static func isTrashFiles(_ chain: [NodeTable.Location]) -> Bool {
+    guard let last = chain.last, last.name.equals("files") else { return false }
+    return chain.dropLast().suffix(2).contains { $0.name.withPointer { strncmp($0, ".Trash", 6) == 0 } }
   }
 }
 
