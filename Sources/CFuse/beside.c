@@ -102,7 +102,7 @@ static int seen = UNKNOWN, until_look = 1, doublings;
 static int alone, in_time, late;
 static bool was_beside, has_moved, returns;
 
-static void note_time(uint64_t slept) {
+static void note_time(uint64_t slept, bool is_dear) {
   bool is_here = seen == sched_getcpu();
   if (is_here && slept <= DFS_LATE_NANOSECONDS) {
     if (in_time < WORTH_RETURNING) in_time++;
@@ -110,7 +110,7 @@ static void note_time(uint64_t slept) {
     // Who was back before anybody could sleep is here.
     if (slept == 0) until_look = BETWEEN_LOOKS_BESIDE;
   } else if (was_beside) {
-    returns = alone == ALONE && in_time == WORTH_RETURNING;
+    returns = is_dear && alone == ALONE && in_time == WORTH_RETURNING;
     in_time = 0;
     if (!returns && (!is_here || ++late < LATE_ONES)) return;
     late = 0;
@@ -153,12 +153,12 @@ static void note_found(int processor) {
   }
 }
 
-enum dfs_place dfs_runs_beside(pid_t caller, uint64_t slept) {
-  note_time(slept);
+enum dfs_place dfs_runs_beside(pid_t caller, uint64_t slept, bool is_dear) {
+  note_time(slept, is_dear);
   // What nobody waits for, as the closing of a file, nobody has asked.
   if (caller > 0) note_caller(caller);
   int processor = atomic_exchange(&found, NOTHING_NEW);
   if (processor != NOTHING_NEW) note_found(processor);
   was_beside = seen == sched_getcpu();
-  return !was_beside ? DFS_APART : alone < ALONE ? DFS_BESIDE : DFS_ALONE_BESIDE;
+  return !was_beside ? DFS_APART : is_dear && alone == ALONE ? DFS_TAKING_TURNS : DFS_BESIDE;
 }

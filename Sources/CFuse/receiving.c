@@ -24,6 +24,10 @@
 
 enum {
   LOOK_NANOSECONDS = 50000,
+  // Whoever has been woken on a processor that does not sleep deeply has mostly asked again before this. Then to work at the same
+  // time is worth more than to save the waking.
+  AWAKE_NANOSECONDS = 10000,
+  MOST_DEAR = 64,
   PAUSES = 32,
   // Looks that find nothing use up the credit of those that do; without any, only every so many requests one is tried.
   MOST_CREDIT = 16,
@@ -47,6 +51,8 @@ static int has_watcher;
 static int may_look, credit, since_try, is_nonblocking;
 static enum dfs_place place;
 static bool yields;
+// How much more often whoever was answered on another processor took long to ask again than not.
+static int dear;
 // For how long that one slept before the last request came, where it did so beside whoever asks.
 static uint64_t slept;
 
@@ -121,7 +127,9 @@ static void set_nonblocking(int fd, int on) {
 static ssize_t look(int fd, void *buffer, size_t size) {
   set_nonblocking(fd, 1);
   ssize_t count = read(fd, buffer, size);
-  for (uint64_t end = nanoseconds() + LOOK_NANOSECONDS; count < 0 && errno == EAGAIN && nanoseconds() < end;) {
+  if (count >= 0 || errno != EAGAIN) return count;
+  uint64_t start = nanoseconds(), now = start;
+  for (; count < 0 && errno == EAGAIN && now - start < LOOK_NANOSECONDS; now = nanoseconds()) {
     for (int i = 0; i < PAUSES; i++) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();
@@ -131,6 +139,8 @@ static ssize_t look(int fd, void *buffer, size_t size) {
     }
     count = read(fd, buffer, size);
   }
+  if (count >= 0 && now - start > AWAKE_NANOSECONDS) dear += dear < MOST_DEAR;
+  else if (count >= 0) dear -= dear > -MOST_DEAR;
   return count;
 }
 
@@ -176,7 +186,7 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
   }
   ssize_t count = receive(fd, buffer, size);
   const struct fuse_in_header *header = buffer;
-  if (count >= (ssize_t)sizeof *header && may_look) place = dfs_runs_beside((pid_t)header->pid, slept);
+  if (count >= (ssize_t)sizeof *header && may_look) place = dfs_runs_beside((pid_t)header->pid, slept, dear > 0);
   if (count < (ssize_t)sizeof *header || !has_watcher || takes_long(header->opcode)) {
     mine = 0;
     int error = errno;
@@ -190,6 +200,6 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
   // In this order: the watcher, before it sleeps, says so and then looks at the turn.
   if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
   // Now there is somebody to end it.
-  yields = dfs_yield(place == DFS_ALONE_BESIDE && slept <= DFS_LATE_NANOSECONDS);
+  yields = dfs_yield(place == DFS_TAKING_TURNS && slept <= DFS_LATE_NANOSECONDS);
   return count;
 }

@@ -46,26 +46,27 @@ import Testing
       let (from, to) = round % 2 == 0 ? (allowed[0], allowed[1]) : (allowed[1], allowed[0])
       try move(caller, to: from)
       guard comesBeside(caller, on: from),
-        (0..<300).allSatisfy({ _ in place(of: caller, 0) != .apart }), place(of: caller, 0) == .aloneBeside
+        (0..<300).allSatisfy({ _ in place(of: caller, 0) != .apart }), place(of: caller, 0) == .takingTurns,
+        place(of: caller, 0, isDear: false) == .beside
       else { return false }
       try move(caller, to: to)
       guard place(of: caller, 1_000_000) == .apart else { return false }
       return (0..<10).contains { _ in
         usleep(1000)
-        return place(of: caller, 0) == .aloneBeside && currentProcessor == to
+        return place(of: caller, 0) == .takingTurns && currentProcessor == to
       }
     }
     #expect(isFollowed)
     #expect(processorsAllowed == allowed)
   }
 
-  private enum Place { case apart, beside, aloneBeside }
+  private enum Place { case apart, beside, takingTurns }
 
-  private func place(of caller: pid_t, _ slept: UInt64) -> Place {
-    switch dfs_runs_beside(caller, slept) {
+  private func place(of caller: pid_t, _ slept: UInt64, isDear: Bool = true) -> Place {
+    switch dfs_runs_beside(caller, slept, isDear) {
     case DFS_APART: .apart
     case DFS_BESIDE: .beside
-    default: .aloneBeside
+    default: .takingTurns
     }
   }
 

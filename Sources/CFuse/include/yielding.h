@@ -4,8 +4,8 @@
 
 // Finds out whether this process may. Once, before any thread does.
 void dfs_yield_begin(void);
-// Whether the calling thread is to make room for whoever it wakes: by the policy SCHED_IDLE, under which it must neither sleep nor
-// be waited for by several. One thread at a time. Whether it does: not where that may not be, or is not allowed.
+// Whether the calling thread is to make room for whoever it wakes, by the policy SCHED_IDLE. It must not sleep meanwhile, and one
+// thread at a time does. Returned is whether it does: not where this process may not, or it is not allowed now.
 bool dfs_yield(bool on);
 // Whether threads may from now on. Not before this says so.
 void dfs_yield_allow(bool is_allowed);
