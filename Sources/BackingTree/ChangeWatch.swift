@@ -263,7 +263,8 @@ public final class ChangeWatch: Sendable {
     case .end: for listener in listeners(of: watched, forgetting: true) { listener.call(.everything) }
     case .change:
       guard let name = event.name else {
-        if event.mask.contains(.attributes) { for listener in listeners(of: watched) { listener.call(.itself) } }
+        guard event.mask.contains(.attributes) else { return }
+        for listener in listeners(of: watched) { listener.call(.itself) }
         return
       }
       if !event.mask.isDisjoint(with: .names) {

@@ -23,8 +23,9 @@
 // In requests.
 enum { BETWEEN_LOOKS = 32, BETWEEN_LOOKS_BESIDE = 256, MOST_DOUBLINGS = 10 };
 enum { UNKNOWN = -1, NOTHING_NEW = -2 };
-// So many late ones in a row, and the scheduler has likely separated the two.
-enum { LATE_ONES = 3 };
+// Who asks again from the same processor is mostly back before this. So many late ones in a row, and the scheduler has likely
+// separated the two.
+enum { LATE_NANOSECONDS = 25000, LATE_ONES = 3 };
 // Who has asked so many in a row is likely to ask the next ones, too. After so many in time one late one tells of a separation,
 // and it pays to return at once.
 enum { ALONE = 256, WORTH_RETURNING = 8 };
@@ -104,7 +105,7 @@ static bool was_beside, has_moved, returns;
 
 static void note_time(uint64_t slept, bool is_dear) {
   bool is_here = seen == sched_getcpu();
-  if (is_here && slept <= DFS_LATE_NANOSECONDS) {
+  if (is_here && slept <= LATE_NANOSECONDS) {
     if (in_time < WORTH_RETURNING) in_time++;
     late = 0;
     // Who was back before anybody could sleep is here.
@@ -160,5 +161,6 @@ enum dfs_place dfs_runs_beside(pid_t caller, uint64_t slept, bool is_dear) {
   int processor = atomic_exchange(&found, NOTHING_NEW);
   if (processor != NOTHING_NEW) note_found(processor);
   was_beside = seen == sched_getcpu();
-  return !was_beside ? DFS_APART : is_dear && alone == ALONE ? DFS_TAKING_TURNS : DFS_BESIDE;
+  if (!was_beside) return DFS_APART;
+  return is_dear && alone == ALONE && slept <= LATE_NANOSECONDS ? DFS_TAKING_TURNS : DFS_BESIDE;
 }

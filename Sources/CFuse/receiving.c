@@ -70,12 +70,14 @@ static void *watch(void *unused) {
     for (int idle = 0; idle < TICKS_BEFORE_SLEEP; idle++) {
       nanosleep(&(struct timespec){0, TICK_NANOSECONDS}, NULL);
       uint64_t seen = atomic_load(&turn);
-      if (seen == last) dfs_yield_end();
       if (seen != last) {
         idle = 0;
-      } else if (seen & 1 && atomic_compare_exchange_strong(&turn, &seen, seen + 1)) {
-        sem_post(&free_turn);
-        idle = 0;
+      } else {
+        dfs_yield_end();
+        if (seen & 1 && atomic_compare_exchange_strong(&turn, &seen, seen + 1)) {
+          sem_post(&free_turn);
+          idle = 0;
+        }
       }
       last = seen;
     }
@@ -200,6 +202,6 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
   // In this order: the watcher, before it sleeps, says so and then looks at the turn.
   if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
   // Now there is somebody to end it.
-  yields = dfs_yield(place == DFS_TAKING_TURNS && slept <= DFS_LATE_NANOSECONDS);
+  yields = dfs_yield(place == DFS_TAKING_TURNS);
   return count;
 }

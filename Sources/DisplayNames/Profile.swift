@@ -34,6 +34,14 @@ public enum Profile: String, CaseIterable, Sendable {
     return .plain
   }
 
+  /// Whether there is any directory that it knows by its path.
+  package var hasPlaces: Bool {
+    switch self {
+    case .auto, .plain, .none: false
+    case .home, .icloud, .ios, .macos, .unix: true
+    }
+  }
+
   /// What the directory at `components`, names relative to SOURCE, is. SOURCE itself is `[]`.
   public func place(ofPath components: [Name]) -> Place {
     let depth = components.count

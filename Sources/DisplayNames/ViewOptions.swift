@@ -96,10 +96,8 @@ public struct ViewOptions: Sendable, Equatable {
     return result
   }
 
-  /// Whether what a directory is, or which rules are about what lies in it, can be told from its path alone.
-  package var dependOnPath: Bool {
-    !rules.isEmpty || !places.isEmpty || profile != .plain && profile != .none && profile != .auto
-  }
+  /// Whether it depends on a directory's path what it is, or which rules are about what lies in it.
+  package var dependOnPath: Bool { !rules.isEmpty || !places.isEmpty || profile.hasPlaces }
 
   /// What the directory at `path`, names from SOURCE on, is.
   public func place(ofPath path: [Name]) -> Place {

@@ -47,7 +47,11 @@ import Testing
       """, in: view.mountPoint
     ).run()
     #expect(outcome.status == 0, "\(outcome.complaint)")
-    let isAnyIdle = { names("/proc/\(daemon)/task").contains { sched_getscheduler(pid_t($0.description) ?? 0) == 5 /* SCHED_IDLE */ } }
+    let isAnyIdle = {
+      names("/proc/\(daemon)/task").contains {
+        sched_getscheduler(pid_t($0.description) ?? 0) == 5 /* SCHED_IDLE */
+      }
+    }
     #expect(eventually { !isAnyIdle() })
   }
 

@@ -4,13 +4,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// Who asks again from the same processor is mostly back before this.
-enum { DFS_LATE_NANOSECONDS = 25000 };
-
 enum dfs_place {
   DFS_APART,
   DFS_BESIDE,
-  // And nobody else has asked for a while, and to wake whoever asks elsewhere is dear: the two should stay together.
+  // And nobody else has asked for a while, this one came in time, and to wake whoever asks elsewhere is dear: the two should
+  // stay together.
   DFS_TAKING_TURNS,
 };
 
