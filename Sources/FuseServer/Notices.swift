@@ -14,7 +14,7 @@ import View
 final class Notices: CacheNotices, @unchecked Sendable {
   private enum Notice {
     case expired(Name, in: NodeID)
-    case invalid(Name, in: NodeID)
+    case invalid(Name, in: NodeID, then: (@Sendable () -> Void)?)
     case attributes(of: NodeID, in: NodeID)
   }
 
@@ -37,7 +37,9 @@ final class Notices: CacheNotices, @unchecked Sendable {
 
   func expire(_ name: Name, in directory: NodeID) { add(.expired(name, in: directory)) }
 
-  func invalidate(_ name: Name, in directory: NodeID) { add(.invalid(name, in: directory)) }
+  func invalidate(_ name: Name, in directory: NodeID, then: (@Sendable () -> Void)?) {
+    add(.invalid(name, in: directory, then: then))
+  }
 
   func expireAttributes(of node: NodeID, in directory: NodeID?) {
     if expireNow(node) || directory == nil { return }
@@ -68,11 +70,13 @@ final class Notices: CacheNotices, @unchecked Sendable {
   /// Has a name asked for again, at once. Waits for whoever works in that directory.
   func expireNow(_ name: Name, in directory: NodeID) { notify(name, in: directory, isInvalid: false) }
 
-  private func notify(_ name: Name, in directory: NodeID, isInvalid: Bool) {
-    // Not knowing the name is as good as forgetting it.
-    name.bytes.withCName {
-      _ = dfs_notify_entry(session, directory, $0, UInt32(name.bytes.count), isInvalid ? 1 : 0)
+  /// - Returns: whether the kernel believes in the name no longer. Not knowing it is as good as forgetting it.
+  @discardableResult
+  private func notify(_ name: Name, in directory: NodeID, isInvalid: Bool) -> Bool {
+    let outcome = name.bytes.withCName {
+      dfs_notify_entry(session, directory, $0, UInt32(name.bytes.count), isInvalid ? 1 : 0)
     }
+    return outcome == 0 || outcome == -ENOENT
   }
 
   func end() {
@@ -92,7 +96,8 @@ final class Notices: CacheNotices, @unchecked Sendable {
       for notice in notices {
         switch notice {
         case .expired(let name, let directory): expireNow(name, in: directory)
-        case .invalid(let name, let directory): notify(name, in: directory, isInvalid: true)
+        case .invalid(let name, let directory, let then):
+          if notify(name, in: directory, isInvalid: true) { then?() }
         case .attributes(let node, let directory):
           // No file has this name. It waits for the lock.
           expireNow(".", in: directory)

@@ -11,7 +11,9 @@ public protocol CacheNotices: Sendable {
   func expire(_ name: Name, in directory: NodeID)
   /// A name in a directory stands for something else now, or for nothing. Soon, like that; but what the kernel is being told
   /// of the name meanwhile does not make it believed again.
-  func invalidate(_ name: Name, in directory: NodeID)
+  ///
+  /// - Parameter then: called when that is done.
+  func invalidate(_ name: Name, in directory: NodeID, then: (@Sendable () -> Void)?)
   /// A node's attributes must be asked for again; done when this returns. Soon, if the kernel is only about to know the
   /// node.
   ///
@@ -21,6 +23,10 @@ public protocol CacheNotices: Sendable {
   func expireAllNames() -> Bool
   /// Whether this kernel lets that be had. (Linux 6.16)
   var tellsOfAllNames: Bool { get }
+}
+
+extension CacheNotices {
+  func invalidate(_ name: Name, in directory: NodeID) { invalidate(name, in: directory, then: nil) }
 }
 
 /// A directory of which the kernel keeps names and attributes.
@@ -38,8 +44,6 @@ public final class CachedDirectory: Sendable {
     var names: Set<Name> = []
     /// Whose content or attributes changed.
     var contents: Set<Name> = []
-    /// The real names of what the kernel knows by its display name too.
-    var aliased: Set<Name> = []
     /// The directory's own attributes changed.
     var isItselfChanged = false
     /// Nothing that the kernel keeps of it holds.
@@ -115,15 +119,6 @@ public final class CachedDirectory: Sendable {
         news.names = []
         news.contents = []
       }
-      defer { news.isAnnounced = true }
-      return !news.isAnnounced
-    }
-  }
-
-  /// - Returns: whether nobody was told yet that there is news.
-  fileprivate func noteOtherName(of name: Name) -> Bool {
-    news.withLock { news in
-      news.aliased.insert(name)
       defer { news.isAnnounced = true }
       return !news.isAnnounced
     }
@@ -246,12 +241,6 @@ final class CachedDirectories: Sendable {
 
   /// A lease of one.
   func lease(_ id: NodeID) -> CacheLease? { directory(id).map { CacheLease($0) } }
-
-  /// A file in the directory that the kernel knows by its display name was looked up by its real name, or the other way
-  /// round: it must keep neither.
-  func noteOtherName(of realName: Name, in lease: CacheLease) {
-    if lease.directory.noteOtherName(of: realName) { announce(lease.directory) }
-  }
 
   /// Runs a change of directories whose echoes tell nobody anything, as whoever makes it calls `noteOwnChange`.
   func unheard<R: ~Copyable>(

@@ -83,8 +83,21 @@ extension View {
     cached.notices?.expire(location.name.name, in: location.parent)
   }
 
+  /// Of the two names of a file the kernel keeps the one that it has asked for last. Until it has forgotten the other, what is
+  /// done by one of them has every name forgotten.
+  func takeBack(_ other: GivenNames, from entry: Entry, _ realName: Name, in parent: NodeID) {
+    guard let notices = cached.notices,
+      let name = other == .real ? realName : shownName(realName, in: parent),
+      other == .real || name != realName,
+      nodes.startTakingBack(other, from: entry.id)
+    else { return }
+    notices.invalidate(name, in: parent) { [nodes] in
+      nodes.tookBack(other, from: entry.id, generation: entry.generation)
+    }
+  }
+
   /// An entry has left a name, by which the kernel may know it in several ways: it forgets the one that was used itself.
-  func noteGone(_ given: NodeTable.GivenNames, _ realName: Name, in parent: NodeID) {
+  func noteGone(_ given: GivenNames, _ realName: Name, in parent: NodeID) {
     cached.noteOwnChange(in: parent)
     guard given.areSeveral else { return }
     cached.forget([(parent, realName)])
@@ -123,10 +136,6 @@ extension View {
       }
       if news.isItselfChanged { expireAttributes(of: directory.node, notices) }
       let handle = try? self.directory(directory.node)
-      for name in news.aliased {
-        notices.expire(name, in: directory.node)
-        if let shown = shownName(name, in: directory.node) { notices.expire(shown, in: directory.node) }
-      }
       for name in news.names { expire(name, in: directory, handle, notices) }
       for name in news.contents.subtracting(news.names) {
         expireAttributes(of: name, in: directory.node, handle, notices)

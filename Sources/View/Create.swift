@@ -159,6 +159,12 @@ extension View {
     let typed = Name(copying: name)
     // A file without a name (O_TMPFILE) gets its first one.
     let located = try locate(id, byNameOf: caller)
+    // The kernel may have believed in one name and asked for the other since; this has it ask for the one that is meant.
+    if nodes.wasKnownByBothNames(id), caller.process != 0 {
+      if !linkSources.isAskedAgain(nil, by: caller.process) { throw .staleNFSFileHandle }
+    } else {
+      linkSources.goesOn(caller.process)
+    }
     let isRegular = FileType(mode: try fileStatus(located.rawValue).st_mode) == .regular
     let facet = isRegular ? ApparentType.file : .special
     let source =

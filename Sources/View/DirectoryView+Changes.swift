@@ -21,10 +21,28 @@ extension DirectoryView {
     guard state.isRead, changes.isFollowed else { return }
     for rival in state.projection.rivals(of: name, becoming: child) {
       keep(rival)
-      if isOwn { state.displaced.append((rival, state.projection.displayName(at: rival))) }
+      guard isOwn else { continue }
+      state.altered.append(rival)
+      let name = state.projection.displayName(at: rival)
+      if mayBeKnown(rival, by: name) { state.displaced.append((rival, name)) }
     }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
     if isOwn { state.before[slot] = nil } else { keep(slot) }
+  }
+
+  /// Whether the kernel may know an entry by a display name, which leads nowhere or to another when it goes.
+  private func mayBeKnown(_ slot: Projection.Slot, by name: Name) -> Bool {
+    guard let summary = state.projection.summary(at: slot) else { return false }
+    // A package's real name leads to the directory while it is not shown, and to the file while it is.
+    if summary.kind == .package, inspector.options.packages == .file { return true }
+    let real = state.projection.realName(at: slot)
+    // It goes on leading there.
+    if name == real { return false }
+    return CName(real).withPointer {
+      nodes.isGivenByDisplayName(
+        FileIdentity(device: handle.identity.device, inode: summary.inode), facet: .plain,
+        at: node, $0)
+    }
   }
 
   /// Keeps how an entry is listed, unless that was done since changes were reported last.
@@ -67,7 +85,7 @@ extension DirectoryView {
     var names = state.displaced.compactMap { slot, name in
       state.projection.summary(at: slot) == nil || state.projection.displayName(at: slot) != name ? name : nil
     }
-    names += takeAbsent(of: state.displaced.map(\.slot) + state.altered)
+    names += takeAbsent(of: state.altered)
     state.displaced = []
     state.altered = []
     if !names.isEmpty { cached.forget(names.map { (node, $0) }) }

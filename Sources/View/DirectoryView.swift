@@ -62,11 +62,14 @@ public final class DirectoryView: Sendable {
   let ownChanges: OwnChanges
   let listings: Tally
   let cached: CachedDirectories
+  let nodes: NodeTable
   nonisolated(unsafe) private(set) var watchKey: ChangeWatch.Key?
 
   init(
     node: NodeID, handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?,
-    recheck: UInt64?, changes: ViewChanges, ownChanges: OwnChanges, listings: Tally, cached: CachedDirectories
+    recheck: UInt64?, changes: ViewChanges, ownChanges: OwnChanges, listings: Tally,
+    cached: CachedDirectories,
+    nodes: NodeTable
   ) {
     self.node = node
     self.handle = handle
@@ -78,6 +81,7 @@ public final class DirectoryView: Sendable {
     self.ownChanges = ownChanges
     self.listings = listings
     self.cached = cached
+    self.nodes = nodes
     inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
     if recheck == nil { state.ahead = EntriesAhead(of: handle.directory) }

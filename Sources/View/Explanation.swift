@@ -36,6 +36,9 @@ public struct Explanation: Sendable {
 
 extension View {
   /// What the view makes of a node.
+  ///
+  /// - Throws: ESTALE when it is no longer where it was last seen: the kernel looks it up again, by a name that it may have
+  ///   believed in all along.
   public func explain(_ id: NodeID) throws(Errno) -> Explanation {
     guard id != NodeTable.root else {
       let path = try realPath(of: rootHandle)
@@ -46,10 +49,12 @@ extension View {
     }
     guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
     let handle = try directory(location.parent)
+    guard let status = location.name.withPointer({ try? handle.status($0) }), location.isOf(status) else {
+      throw .staleNFSFileHandle
+    }
     let realName = location.name.name
     let path = try realPath(of: handle)
     guard !isPlainMirror else {
-      let status = try location.name.withPointer { (name) throws(Errno) in try handle.status(name) }
       return Explanation(
         realName: realName, realPath: Self.path(of: realName, in: path), displayName: realName,
         kind: Self.word(FileType(mode: status.st_mode)),

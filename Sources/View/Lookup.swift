@@ -12,6 +12,8 @@ public struct Entry: Sendable {
   public var nameLease: CacheLease? = nil
   /// The same of the attributes.
   public var attributesLease: CacheLease? = nil
+  /// Whether the kernel may know it by its other name, too, as one that it may keep.
+  var isKnownByBothNames = false
 
   /// The same file, of which the kernel may keep nothing.
   public var unkept: Entry { Entry(id: id, generation: generation, attributes: attributes) }
@@ -58,7 +60,12 @@ extension View {
     _ parent: NodeID, _ handle: DirectoryHandle, _ name: UnsafePointer<CChar>, lease: CacheLease?
   ) throws(Errno) -> Entry {
     let found = try find(parent, handle, name)
-    return entry(found, in: parent, byRealName: found.realName.equals(name), lease: lease)
+    let byRealName = found.realName.equals(name)
+    let entry = entry(found, in: parent, byRealName: byRealName, lease: lease)
+    if entry.isKnownByBothNames {
+      takeBack(byRealName ? .display : .real, from: entry, found.realName.name, in: parent)
+    }
+    return entry
   }
 
   /// What a name stood for that is gone from the view, one more time known to the kernel: the node that it knows, if it
@@ -192,15 +199,12 @@ extension View {
         mayKeepAttributes(of: node.id, found.status, facet: found.facet, in: found.directory) ? lease : nil
       }
     // A link is made from a node, and which of its names was meant is told by the last look-up: only one is kept.
-    let hasOneName = (type == .directory || found.status.st_nlink <= 1) && !node.given.areSeveral
-    if hasOneName, found.isNameKept, mayKeepNames,
+    if type == .directory || found.status.st_nlink <= 1, found.isNameKept, mayKeepNames,
       UInt64(found.status.st_dev) == found.directory.identity.device
     {
       entry.nameLease = lease
     }
-    if node.given != node.givenBefore, cached.notices?.expireAllNames() != true {
-      cached.noteOtherName(of: found.realName.name, in: lease)
-    }
+    entry.isKnownByBothNames = node.given.areSeveral
     return entry
   }
 

@@ -39,17 +39,6 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// By what kinds of name the kernel may know a node.
-  public struct GivenNames: OptionSet, Sendable {
-    public let rawValue: UInt8
-    public init(rawValue: UInt8) { self.rawValue = rawValue }
-    public static let real = GivenNames(rawValue: 1)
-    public static let display = GivenNames(rawValue: 2)
-
-    /// Whether one name is not all.
-    var areSeveral: Bool { self == [.real, .display] }
-  }
-
   /// What is known of a file that has the identity of a node which was seen somewhere else.
   public enum Sameness: Sendable {
     case unknown
@@ -68,7 +57,6 @@ public final class NodeTable: Sendable {
     public let generation: UInt64
     /// By what names the kernel may know it, this one included.
     let given: GivenNames
-    let givenBefore: GivenNames
     /// That of a file which is gone, and whose inode number this one got.
     var gone: NodeID?
   }
@@ -86,8 +74,7 @@ public final class NodeTable: Sendable {
     /// Whether looking its identity up finds this node.
     var isIndexed = true
     var wasGivenByRealName = true
-    /// By what kinds of name the kernel has been told of it.
-    var given: GivenNames = []
+    var known: NamesKnown
     /// Whether the kernel may keep the name of its place: it was the only one when it was told of it.
     var isKept = false
     /// How many nodes have this one as their parent: a directory stays while something below it is known.
@@ -95,6 +82,11 @@ public final class NodeTable: Sendable {
 
     /// A file may be made without a name. (O_TMPFILE)
     var isNamed: Bool { name.map { $0[0] != 0 } ?? false }
+
+    /// The kernel has a directory in one place only, under the name that it was told last.
+    mutating func give(_ name: GivenNames) {
+      if type == .directory, facet == .plain { known.giveOnly(name) } else { known.give(name) }
+    }
   }
 
   fileprivate struct State {
@@ -118,7 +110,7 @@ public final class NodeTable: Sendable {
     var initial = State(onRelease: onRelease)
     let none = Node(
       identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0,
-      type: .directory, name: nil, facet: .plain, children: 0)
+      type: .directory, name: nil, facet: .plain, known: NamesKnown([]), children: 0)
     var root = none
     root.identity = identity
     root.lookups = 1
@@ -167,8 +159,7 @@ public final class NodeTable: Sendable {
         } else {
           state.nodes[Int(found)].lookups += 1
           state.nodes[Int(found)].wasGivenByRealName = byRealName
-          let others = state.nodes[Int(found)].given
-          state.nodes[Int(found)].given.insert(byRealName ? .real : .display)
+          state.nodes[Int(found)].give(byRealName ? .real : .display)
           if isElsewhere && sameness == .moved || found != 1 && !state.nodes[Int(found)].isNamed {
             state.dropOtherPlace(found, parent: UInt32(parent), name: name)
             state.setPlace(found, parent: UInt32(parent), name: name)
@@ -178,7 +169,7 @@ public final class NodeTable: Sendable {
           if isOnlyName { state.nodes[Int(found)].isKept = true }
           return Remembered(
             id: NodeID(found), generation: state.nodes[Int(found)].generation,
-            given: state.nodes[Int(found)].given, givenBefore: others)
+            given: state.nodes[Int(found)].known.given)
         }
       }
       var new = state.add(identity, type, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
@@ -312,7 +303,7 @@ public final class NodeTable: Sendable {
           }
         }
       }
-      return state.nodes[Int(found)].given
+      return state.nodes[Int(found)].known.given
     }
   }
 
@@ -320,8 +311,49 @@ public final class NodeTable: Sendable {
   func renamed(_ identity: FileIdentity, facet: Facet, byRealName: Bool) {
     locked { state in
       guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)) else { return }
-      state.nodes[Int(found)].given = byRealName ? .real : .display
+      state.nodes[Int(found)].known.giveOnly(byRealName ? .real : .display)
       state.nodes[Int(found)].wasGivenByRealName = byRealName
+    }
+  }
+
+  /// Whether the kernel may know a file by its display name. It may know more than one file at its place, where one of them was
+  /// superseded.
+  func isGivenByDisplayName(
+    _ identity: FileIdentity, facet: Facet, at parent: NodeID, _ name: UnsafePointer<CChar>
+  ) -> Bool {
+    locked { state in
+      let isAnother = state.places.find(hash: NodeIndex.hash(parent: UInt32(parent), name)) {
+        let node = state.nodes[Int($0)]
+        return node.facet == facet && node.known.given.contains(.display)
+          && state.isPlaced($0, parent: UInt32(parent), name)
+      }
+      if isAnother != nil { return true }
+      guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)) else {
+        return false
+      }
+      return state.nodes[Int(found)].known.given.contains(.display)
+    }
+  }
+
+  /// Whether the kernel has known a node by both of its names at once.
+  func wasKnownByBothNames(_ id: NodeID) -> Bool {
+    locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].known.wereSeveral }
+  }
+
+  /// The kernel is about to be told to forget one of the two names by which it knows a node.
+  ///
+  /// - Returns: false when it is being told already, or need not be.
+  func startTakingBack(_ name: GivenNames, from id: NodeID) -> Bool {
+    locked { state in
+      Int(id) < state.nodes.count && state.nodes[Int(id)].known.startTakingBack(name)
+    }
+  }
+
+  /// The kernel has forgotten that name, unless it has asked for it again meanwhile.
+  func tookBack(_ name: GivenNames, from id: NodeID, generation: UInt64) {
+    locked { state in
+      guard Int(id) < state.nodes.count, state.nodes[Int(id)].generation == generation else { return }
+      state.nodes[Int(id)].known.tookBack(name)
     }
   }
 
@@ -352,7 +384,7 @@ public final class NodeTable: Sendable {
       // Who was looked up somewhere else since is there: the file's inode number may be another one's by now.
       if isLast, state.isPlaced(found, parent: UInt32(parent), name) {
         state.detach(found, hash: hash)
-        return state.nodes[Int(found)].given
+        return state.nodes[Int(found)].known.given
       }
       state.dropOtherPlace(found, parent: UInt32(parent), name: name)
       let node = state.nodes[Int(found)]
@@ -363,7 +395,7 @@ public final class NodeTable: Sendable {
           state.dropOtherPlace(found, parent: next.parent, name: name)
         }
       }
-      return node.given
+      return node.known.given
     }
   }
 }
@@ -381,8 +413,8 @@ extension NodeTable.State {
     generation += 1
     let node = NodeTable.Node(
       identity: identity, lookups: 1, generation: generation, parent: parent, type: type,
-      name: strdup(name), facet: facet, wasGivenByRealName: byRealName, given: byRealName ? .real : .display,
-      children: 0)
+      name: strdup(name), facet: facet, wasGivenByRealName: byRealName,
+      known: NamesKnown(byRealName ? .real : .display), children: 0)
     let slot: UInt32
     if let reused = free.popLast() {
       slot = reused
@@ -395,7 +427,7 @@ extension NodeTable.State {
     insertPlace(slot)
     index.insert(slot, hash: hash) { NodeIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
     return NodeTable.Remembered(
-      id: NodeID(slot), generation: generation, given: node.given, givenBefore: node.given)
+      id: NodeID(slot), generation: generation, given: node.known.given)
   }
 
   private mutating func insertPlace(_ slot: UInt32) {

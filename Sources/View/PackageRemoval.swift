@@ -26,7 +26,7 @@ extension View {
         }
       }
       let staged = try stage(name, of: directory)
-      var given: NodeTable.GivenNames = []
+      var given: GivenNames = []
       for facet in [Facet.plain, .packageFile] {
         given.formUnion(
           nodes.removed(FileIdentity(status), facet: facet, from: parent, name: name, isLast: true))

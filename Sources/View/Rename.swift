@@ -201,7 +201,7 @@ extension View {
     }
     let (old, new) = ((oldParent, from), (newParent, to))
     correctNames(of: moved, from: old, to: new)
-    var given: (moved: NodeTable.GivenNames, replaced: NodeTable.GivenNames) = ([], [])
+    var given: (moved: GivenNames, replaced: GivenNames) = ([], [])
     from.withPointer { from in
       to.withPointer { to in
         if let replaced {
@@ -240,6 +240,7 @@ extension View {
     if isDirectoryMoved {
       let identities = [moved, replaced].compactMap { $0.map(FileIdentity.init) }
       lookAgain { id in identities.contains { nodes.isBelow(id, $0) } }
+      if isShownOtherwise(from, in: views.0, than: to, in: views.1) { cached.forget([]) }
     }
     let oldPlace = CompanionPlace(directory: oldHandle, id: oldParent, view: views.0)
     let newPlace = CompanionPlace(directory: newHandle, id: newParent, view: views.1)
@@ -250,6 +251,14 @@ extension View {
     }
     moveNetatalkFile(of: from.name, in: oldPlace, to: to.name, in: newPlace, flags, caller)
     return FileIdentity(moved)
+  }
+
+  /// Whether what lies in a directory may have other names at one place than at another.
+  private func isShownOtherwise(
+    _ name: CName, in view: DirectoryView, than other: CName, in otherView: DirectoryView
+  ) -> Bool {
+    inspector.options.dependOnPath || view.site.place != otherView.site.place
+      || [name, other].contains { $0.withPointer { inspector.mayBePackage($0) } }
   }
 
   /// Removes what a moved entry has taken the place of: a package with all that is in it, a directory if it is empty.

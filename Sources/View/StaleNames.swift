@@ -92,24 +92,29 @@ extension View {
   }
 }
 
-/// Threads that were told that a node is stale which is open although its name is gone.
+/// Threads that were told that a node is stale, whereupon the kernel has the names looked up that led to it and asks again.
 ///
-/// It may have been meant all the same, and opened through what is open (`/proc/self/fd`). Then the kernel has no name to
-/// look up before it asks again, which it does at once.
+/// It may have been meant all the same. One that is open although its name is gone may have been opened through what is open
+/// (`/proc/self/fd`): then the kernel has no name to look up before it asks again.
 final class StaleNames: Sendable {
-  private let told = Guarded<[pid_t: (node: NodeID, when: ContinuousClock.Instant)]>([:])
+  private let told = Guarded<[pid_t: (node: NodeID?, when: ContinuousClock.Instant)]>([:])
   /// Look-ups pass here all the time, and almost always find nothing.
   private let areAny = Atomic<Bool>(false)
 
-  private static let atOnce = Duration.milliseconds(50)
+  private let atOnce: Duration
+
+  /// - Parameter atOnce: within what time the kernel asks again.
+  init(atOnce: Duration) { self.atOnce = atOnce }
 
   /// Whether a thread that was told that a node is stale asks for it again, having looked nothing up. If not, it is to be told.
-  func isAskedAgain(_ node: NodeID, by thread: pid_t) -> Bool {
+  ///
+  /// - Parameter node: nil where it may be another one that the names lead to when they are looked up again.
+  func isAskedAgain(_ node: NodeID?, by thread: pid_t) -> Bool {
     // One in another process-id namespace cannot be told from others.
     guard thread != 0 else { return false }
     return told.withLock { told in
       let now = ContinuousClock.now
-      if let last = told.removeValue(forKey: thread), last.node == node, now - last.when < Self.atOnce {
+      if let last = told.removeValue(forKey: thread), last.node == node, now - last.when < atOnce {
         return true
       }
       // Who gives up asks for nothing any more.

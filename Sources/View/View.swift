@@ -15,7 +15,10 @@ public final class View: Sendable {
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
-  let staleNames = StaleNames()
+  /// Threads that were told that a node is stale which is open although its name is gone.
+  let staleNames = StaleNames(atOnce: .milliseconds(50))
+  /// The same of those that had files linked of which it was not known by what name they are meant.
+  let linkSources = StaleNames(atOnce: .seconds(10))
   let tunnel: Tunnel
   let importsPackages: Bool
   let packageSizes = PackageSizes()
@@ -201,7 +204,7 @@ public final class View: Sendable {
     DirectoryView(
       node: id, handle: try directory(id), inspector: inspector, site: try site(of: id), watch: watch,
       recheck: coherence.recheck, changes: changes, ownChanges: ownChanges, listings: listings,
-      cached: cached)
+      cached: cached, nodes: nodes)
   }
 
   /// What leads from the root to a node, the node included.

@@ -18,7 +18,10 @@ import ViewedTree
       names.withLock { $0.append(name) }
       hasExpired.signal()
     }
-    func invalidate(_ name: Name, in directory: NodeID) { expire(name, in: directory) }
+    func invalidate(_ name: Name, in directory: NodeID, then: (@Sendable () -> Void)?) {
+      expire(name, in: directory)
+      then?()
+    }
     func expireAttributes(of node: NodeID, in directory: NodeID?) {}
     func expireAllNames() -> Bool { false }
     var tellsOfAllNames: Bool { false }

@@ -18,7 +18,7 @@ import ViewedTree
     DirectoryView(
       node: NodeTable.root, handle: view.rootHandle, inspector: view.inspector,
       site: Site(place: [], rules: DirectoryRules()), watch: nil, recheck: nil, changes: view.changes,
-      ownChanges: view.ownChanges, listings: Tally(), cached: view.cached)
+      ownChanges: view.ownChanges, listings: Tally(), cached: view.cached, nodes: view.nodes)
   }
 
   private func holds(_ name: Name, _ directory: DirectoryView) throws -> Bool {

@@ -1,0 +1,106 @@
+import Dispatch
+import Glibc
+import Synchronization
+import Testing
+
+/// Files that programs use by their display name and by their real one.
+@Suite(.mounting) struct TwoNamesTests {
+  private static let count = 50
+
+  private func view() throws -> MountedView {
+    try MountedView("language=de") { root in
+      for number in 0..<Self.count { try put("x", at: "\(root)/Folder/file\(number).txt") }
+      try put("text", at: "\(root)/report.txt")
+      makeDirectory("\(root)/Music")
+      try put("", at: "\(root)/Music/.localized")
+    }
+  }
+
+  private func look(_ view: MountedView, _ ending: String = "") {
+    for number in 0..<Self.count { #expect(status(view.at("Folder/file\(number)\(ending)"))?.st_size == 1) }
+  }
+
+  enum Use: CaseIterable {
+    case file, directory, rivals, removal
+  }
+
+  @Test(.enabled(if: kernelKeepsNames), arguments: Use.allCases)
+  func nothingElseIsAskedForAgain(use: Use) throws {
+    let view = try view()
+    look(view)
+    look(view)
+    switch use {
+    case .file:
+      #expect(isThere(view.at("report")) && isThere(view.at("report.txt")) && isThere(view.at("report")))
+    case .directory:
+      #expect(isThere(view.at("Musik")) && isThere(view.at("Music")) && isThere(view.at("Musik")))
+      #expect(rename(view.at("Music"), view.at("Songs")) == 0)
+      #expect(!isThere(view.at("Musik")))
+    case .rivals:
+      try put("photo", at: view.at("Folder/trip.jpg"))
+      try put("film", at: view.at("Folder/trip.mov"))
+      #expect(unlink(view.at("Folder/trip.jpg")) == 0)
+    case .removal:
+      #expect(isThere(view.at("report")) && isThere(view.at("report.txt")))
+      // Until the kernel has forgotten the other name, all are taken back.
+      usleep(300_000)
+      #expect(unlink(view.at("report.txt")) == 0)
+      #expect(!isThere(view.at("report")))
+    }
+    let before = try view.asked()
+    look(view)
+    #expect(try view.asked() - before < Self.count / 2)
+  }
+
+  @Test(.enabled(if: kernelKeepsNames)) func theNameThatWasUsedLastIsKept() throws {
+    let view = try view()
+    for ending in ["", ".txt", "", ".txt"] {
+      look(view, ending)
+      look(view, ending)
+      let before = try view.asked()
+      look(view, ending)
+      #expect(try view.asked() - before < Self.count / 2)
+    }
+  }
+
+  @Test func aLinkIsNamedAfterTheNameThatWasMeant() throws {
+    let view = try view()
+    for number in 0..<Self.count {
+      let display = view.at("Folder/file\(number)")
+      let (meant, other) = number % 2 == 0 ? (display, display + ".txt") : (display + ".txt", display)
+      #expect(isThere(meant) && isThere(other))
+      #expect(link(meant, view.at("Folder/link\(number)")) == 0)
+      let real = number % 2 == 0 ? "link\(number).txt" : "link\(number)"
+      #expect(isThere(view.real("Folder/\(real)")))
+    }
+  }
+
+  /// Others look at both names all the while.
+  @Test func aNameThatIsGoneIsGoneForAll() throws {
+    let view = try view()
+    let names = ["report", "report.txt", "letter", "letter.txt"].map { view.at($0) }
+    let hasEnded = Atomic<Bool>(false)
+    DispatchQueue.concurrentPerform(iterations: 3) { watcher in
+      if watcher > 0 {
+        while !hasEnded.load(ordering: .relaxed) { for name in names { _ = isThere(name) } }
+        return
+      }
+      defer { hasEnded.store(true, ordering: .relaxed) }
+      for round in 0..<500 {
+        // Every second time by a name that the last call did not use.
+        let (from, to) = round % 4 < 2 ? (0, 2) : (1, 3)
+        #expect(rename(names[from], names[to]) == 0)
+        #expect(!isThere(names[0]) && !isThere(names[1]), "\(round)")
+        #expect(isThere(names[2]) && isThere(names[3]), "\(round)")
+        if round % 2 == 0 {
+          #expect(rename(names[3 - from], names[1 - from]) == 0)
+        } else {
+          #expect(unlink(names[3 - from]) == 0)
+          #expect(!isThere(names[2]) && !isThere(names[3]), "\(round)")
+          try? put("text", at: names[1])
+        }
+        #expect(isThere(names[0]) && isThere(names[1]), "\(round)")
+      }
+    }
+  }
+}
