@@ -75,6 +75,18 @@ import Testing
     }
   }
 
+  @Test func whatLiesInAPackageHasOtherNamesWhenItIsNoneAnyMore() throws {
+    let view = try view()
+    for _ in 0..<10 {
+      makeDirectory(view.at("Letter.rtfd"))
+      try put("text", at: view.at("Letter.rtfd/page.txt"))
+      #expect(names(view.at("Letter.rtfd")) == ["page.txt"] && !isThere(view.at("Letter.rtfd/page")))
+      #expect(rename(view.at("Letter.rtfd"), view.at("Folder/Letter")) == 0)
+      #expect(isThere(view.at("Folder/Letter/page")))
+      #expect(unlink(view.at("Folder/Letter/page")) == 0 && rmdir(view.at("Folder/Letter")) == 0)
+    }
+  }
+
   /// Others look at both names all the while.
   @Test func aNameThatIsGoneIsGoneForAll() throws {
     let view = try view()

@@ -56,6 +56,18 @@ import ViewedTree
     #expect(try lookup("b").id == before.id)
   }
 
+  /// The kernel goes on believing in the first name of a file that it was told by a second one, too.
+  @Test func nothingIsExplainedByANameThatIsAnotherFilesNow() throws {
+    tree.make("other")
+    let file = try lookup("a")
+    #expect(link(tree.path("a"), tree.path("b")) == 0)
+    #expect(try lookup("b").id == file.id)
+    #expect(try view.explain(file.id).realName == "b")
+    #expect(rename(tree.path("other"), tree.path("b")) == 0)
+    #expect(throws: Errno(rawValue: ESTALE)) { try view.explain(file.id) }
+    #expect(try view.explain(lookup("a").id).realName == "a")
+  }
+
   @Test func linksAreOneFile() throws {
     let first = try lookup("a")
     link(tree.path("a"), tree.path("b"))
