@@ -89,6 +89,16 @@ size_t dfs_add_entry(void *buffer, size_t size, uint64_t inode, uint32_t type, i
   return padded;
 }
 
+size_t dfs_plus_size(uint32_t length) { return FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET_DIRENTPLUS + length); }
+
+size_t dfs_add_entry_plus(fuse_req_t request, void *buffer, const struct fuse_entry_param *entry, int64_t next,
+                          const uint8_t *name, uint32_t length) {
+  char terminated[DFS_NAME_MAX + 1];
+  memcpy(terminated, name, length);
+  terminated[length] = 0;
+  return fuse_add_direntry_plus(request, buffer, dfs_plus_size(length), terminated, entry, next);
+}
+
 struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lowlevel_ops *operations, size_t size,
                                      void *userdata) {
   struct fuse_args args = FUSE_ARGS_INIT(argc, argv);

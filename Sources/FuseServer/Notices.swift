@@ -16,6 +16,7 @@ final class Notices: CacheNotices, @unchecked Sendable {
     case expired(Name, in: NodeID)
     case invalid(Name, in: NodeID, then: (@Sendable () -> Void)?)
     case attributes(of: NodeID, in: NodeID)
+    case allNames(whenRead: [NodeID])
   }
 
   private struct State {
@@ -67,6 +68,8 @@ final class Notices: CacheNotices, @unchecked Sendable {
     tellsOfAllNames && !MountTable.hasMounts(below: mountPoint) && dfs_notify_epoch(session) == 0
   }
 
+  func expireAllNames(whenRead directories: [NodeID]) { add(.allNames(whenRead: directories)) }
+
   /// Has a name asked for again, at once. Waits for whoever works in that directory.
   func expireNow(_ name: Name, in directory: NodeID) { notify(name, in: directory, isInvalid: false) }
 
@@ -102,6 +105,9 @@ final class Notices: CacheNotices, @unchecked Sendable {
           // No file has this name. It waits for the lock.
           expireNow(".", in: directory)
           _ = expireNow(node)
+        case .allNames(let directories):
+          for directory in directories { expireNow(".", in: directory) }
+          _ = expireAllNames()
         }
       }
     }

@@ -19,8 +19,10 @@ extension Operations {
       } catch { request.fail(error) }
     }
     table.releasedir = { raw, _, info in
+      let request = Request(raw: raw!)
+      if let directory = Handle.object(info, as: OpenDirectory.self) { request.view.close(directory) }
       Handle.disown(info)
-      Request(raw: raw!).succeed()
+      request.succeed()
     }
     table.readdir = { raw, _, size, offset, info in
       let request = Request(raw: raw!)
@@ -40,6 +42,44 @@ extension Operations {
         }
         fuse_reply_buf(raw, buffer.assumingMemoryBound(to: CChar.self), used)
       } catch { request.fail(error) }
+    }
+    table.readdirplus = { raw, _, size, offset, info in
+      let request = Request(raw: raw!)
+      guard let directory = Handle.object(info, as: OpenDirectory.self) else {
+        return request.fail(.badFileDescriptor)
+      }
+      let view = request.view
+      let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
+      defer { buffer.deallocate() }
+      var used = 0
+      var told: [(entry: Entry, name: CName)] = []
+      do throws(Errno) {
+        let lease = view.leaseOfEntries(in: directory, from: Int64(offset), caller: request.caller)
+        // An entry takes several times the room that it takes in the backing directory.
+        try view.list(directory, from: Int64(offset), size: size / 4) { listed in
+          let length = UInt32(listed.name.count)
+          // The kernel refuses a whole listing for a longer one.
+          if length > DFS_NAME_MAX { return true }
+          guard used + dfs_plus_size(length) <= size else { return false }
+          var parameters = fuse_entry_param()
+          if let lease, let entry = view.entry(of: listed, in: directory, lease) {
+            parameters = request.parameters(entry)
+            told.append((entry, CName(listed.name)))
+          } else {
+            parameters.attr.st_ino = ino_t(listed.inode)
+            parameters.attr.st_mode = listed.type
+          }
+          used += dfs_add_entry_plus(
+            raw, buffer.baseAddress! + used, &parameters, listed.next, listed.name.baseAddress!, length)
+          return true
+        }
+        let bytes = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
+        if fuse_reply_buf(raw, bytes, used) == -ENOENT { view.forget(told.map(\.entry)) }
+        for (entry, name) in told { name.withPointer { view.settle(entry, directory.node, $0) } }
+      } catch {
+        view.forget(told.map(\.entry))
+        request.fail(error)
+      }
     }
     table.fsyncdir = { raw, id, _, _ in
       Request(raw: raw!).perform { (view) throws(Errno) in try view.synchronizeDirectory(id) }

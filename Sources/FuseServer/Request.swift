@@ -50,7 +50,7 @@ struct Request {
     return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
   }
 
-  private func parameters(_ entry: Entry) -> fuse_entry_param {
+  func parameters(_ entry: Entry) -> fuse_entry_param {
     var out = fuse_entry_param()
     out.ino = entry.id
     out.generation = entry.generation

@@ -14,6 +14,9 @@ public struct CName: Sendable {
   }
 
   /// - Parameter bytes: without a NUL.
+  public init(_ bytes: UnsafeBufferPointer<UInt8>) { self.init(bytes: UnsafeRawBufferPointer(bytes)) }
+
+  /// The same.
   init(bytes: UnsafeRawBufferPointer) {
     storage = ContiguousArray(unsafeUninitializedCapacity: bytes.count + 1) { buffer, count in
       UnsafeMutableRawBufferPointer(buffer).copyMemory(from: bytes)

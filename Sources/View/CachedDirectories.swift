@@ -21,6 +21,8 @@ public protocol CacheNotices: Sendable {
   func expireAttributes(of node: NodeID, in directory: NodeID?)
   /// Every name must be asked for again; done when this returns. False where that cannot be had.
   func expireAllNames() -> Bool
+  /// The same once more, when the kernel has read what it was told of some directories.
+  func expireAllNames(whenRead directories: [NodeID])
   /// Whether this kernel lets that be had. (Linux 6.16)
   var tellsOfAllNames: Bool { get }
 }
@@ -177,6 +179,7 @@ final class CachedDirectories: Sendable {
     var isFull = false
   }
 
+  let underway = ListingsUnderway()
   private let watch: ChangeWatch?
   private let limit: Int
   private let state = Guarded(State())
@@ -264,9 +267,17 @@ final class CachedDirectories: Sendable {
   /// Something was made through the mount by that name, which the kernel knows from that.
   func noteMade(_ name: Name, in id: NodeID) { _ = directory(id)?.takeAbsent(name) }
 
+  /// Every name must be asked for again; done when this returns. False where that cannot be had.
+  func expireAllNames() -> Bool {
+    guard let notices, notices.expireAllNames() else { return false }
+    let unread = underway.directories
+    if !unread.isEmpty { notices.expireAllNames(whenRead: unread) }
+    return true
+  }
+
   /// The kernel may know an entry that was changed through the mount by another name than the one that was used.
   func forget(_ names: [(directory: NodeID, name: Name)]) {
-    guard let notices, !notices.expireAllNames() else { return }
+    guard let notices, !expireAllNames() else { return }
     for (directory, name) in names { notices.expire(name, in: directory) }
   }
 

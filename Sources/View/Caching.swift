@@ -108,7 +108,7 @@ extension View {
   /// Descriptors may run out for somebody who works with one of them: those that are in use are left to the thread that
   /// follows, which holds no lock.
   func forgetDisplayNames(of views: [DirectoryView], isFollowing: Bool = false) {
-    guard !views.isEmpty, let notices = cached.notices, !notices.expireAllNames() else { return }
+    guard !views.isEmpty, let notices = cached.notices, !cached.expireAllNames() else { return }
     for view in views {
       if let names = view.displayNames(waits: isFollowing) {
         for name in names { notices.expire(name, in: view.node) }
@@ -207,7 +207,7 @@ extension View {
   private func expireEverything(
     in directories: Set<NodeID>, _ notices: any CacheNotices, areThere: Bool = true
   ) {
-    let areNamesExpired = areThere && notices.expireAllNames()
+    let areNamesExpired = areThere && cached.expireAllNames()
     for id in directories { expireAttributes(of: id, notices) }
     for (node, location) in nodes.located(in: directories) {
       notices.expireAttributes(of: node, in: location.parent)

@@ -48,7 +48,14 @@ extension View {
     staleNames.goesOn(caller.process)
     let handle = try directory(parent)
     let lease = cached.lease(parent, handle)
-    do throws(Errno) { return try lookup(parent, handle, name, lease: lease) } catch {
+    do throws(Errno) {
+      let entry = try lookup(parent, handle, name, lease: lease)
+      // Whoever walks through a tree looks its directories up in any case.
+      if FileType(mode: entry.attributes.st_mode) != .directory {
+        lookers.looksUp(in: parent, caller.process)
+      }
+      return entry
+    } catch {
       guard error == .noSuchFileOrDirectory, let lease, mayKeepAbsence(of: name, in: parent, lease) else {
         throw error
       }

@@ -335,6 +335,16 @@ public final class NodeTable: Sendable {
     }
   }
 
+  /// Whether the kernel knows a file by names of that kind alone, or not at all.
+  func isKnown(_ identity: FileIdentity, byNothingBut name: GivenNames) -> Bool {
+    locked { state in
+      guard let found = state.find(identity, .plain, hash: NodeIndex.hash(identity, .plain)) else {
+        return true
+      }
+      return state.nodes[Int(found)].known.given.isSubset(of: name)
+    }
+  }
+
   /// Whether the kernel has known a node by both of its names at once.
   func wasKnownByBothNames(_ id: NodeID) -> Bool {
     locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].known.wereSeveral }

@@ -1,6 +1,7 @@
 import BackingTree
 import DisplayNames
 import Glibc
+import Synchronization
 import SystemPackage
 
 /// A directory that a program has open. It lists the view as it is, entry by entry, so that entries that stay are
@@ -12,6 +13,8 @@ public final class OpenDirectory: Sendable {
   let visitor: Caller?
   /// Whether what the kernel kept of an earlier listing holds; nil where it must not keep any.
   public let keptListingHolds: Bool?
+  /// Whether the kernel may not have read yet what it was told that names stand for.
+  let isUnderway = Atomic<Bool>(false)
 
   enum Content: Sendable {
     case view(DirectoryView)
@@ -31,6 +34,8 @@ public final class OpenDirectory: Sendable {
 public struct ListedEntry {
   /// The name's bytes, without a terminating NUL, valid during the callback.
   public let name: UnsafeBufferPointer<UInt8>
+  /// The same of the real name; nil where it takes long to tell what it stands for, and for `.` and `..`.
+  let realName: UnsafeRawBufferPointer?
   public let inode: UInt
   /// The type bits of a mode.
   public let type: mode_t
@@ -61,6 +66,7 @@ extension View {
   public func list(
     _ open: OpenDirectory, from position: Int64, size: Int, _ body: (borrowing ListedEntry) -> Bool
   ) throws(Errno) {
+    endUnderway(open)
     var position = max(0, position)
     while position < 2 {
       // What lies above the root of the view is not the view's business, and 0 would make readers skip the entry.
@@ -68,7 +74,7 @@ extension View {
       let inode =
         nodes.location(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
       let goOn = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
-        body(ListedEntry(name: $0, inode: inode, type: S_IFDIR, next: position + 1))
+        body(ListedEntry(name: $0, realName: nil, inode: inode, type: S_IFDIR, next: position + 1))
       }
       guard goOn else { return }
       position += 1
@@ -99,12 +105,58 @@ extension View {
       let facet = isFile ? Facet.packageFile : .plain
       let inode = inodeNumber(FileIdentity(device: rootDevice, inode: summary.inode), facet)
       let type = isFile ? S_IFREG : FileType(direntType: summary.entryType).modeBits
-      let goOn = projection.withDisplayName(at: slot) {
-        body(ListedEntry(name: $0, inode: inode, type: type, next: Int64(slot) + 3))
+      let goOn = projection.withDisplayName(at: slot) { name in
+        projection.withRealName(at: slot) {
+          // To know what a package measures takes a walk through it.
+          let realName = isFile ? nil : $0
+          return body(
+            ListedEntry(name: name, realName: realName, inode: inode, type: type, next: Int64(slot) + 3))
+        }
       }
       if !goOn { return }
     }
   }
+}
+
+/// What is told with a listing.
+extension View {
+  /// What may be said of the entries of a directory, taken before they are looked at; nil where names alone will do.
+  public func leaseOfEntries(in open: OpenDirectory, from position: Int64, caller: Caller) -> CacheLease? {
+    // Later the kernel asks for more than names only if what it was told before was of use.
+    if position == 0, !lookers.lists(open.node, caller.process) { return nil }
+    guard mayKeepNames, let handle = try? directory(open.node) else { return nil }
+    return cached.lease(open.node, handle)
+  }
+
+  /// What an entry that is being listed stands for, one more time known to the kernel; nil where it is to ask for that.
+  public func entry(
+    of listed: borrowing ListedEntry, in open: OpenDirectory, _ lease: CacheLease
+  ) -> Entry? {
+    guard let bytes = listed.realName, let handle = try? directory(open.node) else { return nil }
+    let name = CName(bytes: bytes)
+    let byRealName = bytes.elementsEqual(listed.name)
+    guard let status = name.withPointer({ try? handle.status($0) }),
+      inodeNumber(FileIdentity(status), .plain) == listed.inode,
+      // What the kernel knows by its other name it would have to forget.
+      nodes.isKnown(FileIdentity(status), byNothingBut: byRealName ? .real : .display)
+    else { return nil }
+    let isWatched = if case .view(let view) = open.content { view.isWatched } else { true }
+    if !open.isUnderway.exchange(true, ordering: .acquiringAndReleasing) { cached.underway.begin(open.node) }
+    let found = Found(
+      directory: handle, realName: name, status: status, facet: .plain, isNameKept: isWatched)
+    return entry(found, in: open.node, byRealName: byRealName, lease: lease)
+  }
+
+  /// Whoever has it open asks for something else, or for nothing any more.
+  private func endUnderway(_ open: OpenDirectory) {
+    if open.isUnderway.exchange(false, ordering: .acquiringAndReleasing) { cached.underway.end(open.node) }
+  }
+
+  /// (`releasedir`)
+  public func close(_ open: OpenDirectory) { endUnderway(open) }
+
+  /// The kernel has not heard of what it was to be told of.
+  public func forget(_ entries: [Entry]) { for entry in entries { forget(entry.id, count: 1) } }
 }
 
 extension View {

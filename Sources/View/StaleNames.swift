@@ -88,7 +88,7 @@ extension View {
   }
 
   private func expireAtOnce(_ name: CName, in parent: NodeID) {
-    if cached.notices?.expireAllNames() != true { cached.notices?.expire(name.name, in: parent) }
+    if !cached.expireAllNames() { cached.notices?.expire(name.name, in: parent) }
   }
 }
 

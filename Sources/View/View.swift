@@ -19,6 +19,7 @@ public final class View: Sendable {
   let staleNames = StaleNames(atOnce: .milliseconds(50))
   /// The same of those that had files linked of which it was not known by what name they are meant.
   let linkSources = StaleNames(atOnce: .seconds(10))
+  let lookers = Lookers()
   let tunnel: Tunnel
   let importsPackages: Bool
   let packageSizes = PackageSizes()

@@ -87,14 +87,17 @@ import Testing
     }
   }
 
-  /// Others look at both names all the while.
-  @Test func aNameThatIsGoneIsGoneForAll() throws {
+  /// Others look at both names all the while, or at what they list.
+  @Test(arguments: [false, true]) func aNameThatIsGoneIsGoneForAll(isListed: Bool) throws {
     let view = try view()
     let names = ["report", "report.txt", "letter", "letter.txt"].map { view.at($0) }
+    let root = view.mountPoint
     let hasEnded = Atomic<Bool>(false)
     DispatchQueue.concurrentPerform(iterations: 3) { watcher in
       if watcher > 0 {
-        while !hasEnded.load(ordering: .relaxed) { for name in names { _ = isThere(name) } }
+        while !hasEnded.load(ordering: .relaxed) {
+          for name in isListed ? MountTests.names(root).map({ "\(root)/\($0)" }) : names { _ = isThere(name) }
+        }
         return
       }
       defer { hasEnded.store(true, ordering: .relaxed) }

@@ -24,6 +24,7 @@ import ViewedTree
     }
     func expireAttributes(of node: NodeID, in directory: NodeID?) {}
     func expireAllNames() -> Bool { false }
+    func expireAllNames(whenRead directories: [NodeID]) {}
     var tellsOfAllNames: Bool { false }
   }
 

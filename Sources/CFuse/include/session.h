@@ -26,3 +26,9 @@ uint64_t dfs_request_count(unsigned opcode);
 // As fuse_add_direntry, for a name without a NUL after it. How many bytes were added, 0 when there is no room.
 size_t dfs_add_entry(void *buffer, size_t size, uint64_t inode, uint32_t type, int64_t next, const uint8_t *name,
                      uint32_t length);
+// As fuse_add_direntry_plus, for a name of at most DFS_NAME_MAX bytes without a NUL after it. How many bytes it takes, and the
+// same with room for that many.
+enum { DFS_NAME_MAX = 1024 };
+size_t dfs_plus_size(uint32_t length);
+size_t dfs_add_entry_plus(fuse_req_t request, void *buffer, const struct fuse_entry_param *entry, int64_t next,
+                          const uint8_t *name, uint32_t length);
