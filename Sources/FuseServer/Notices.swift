@@ -79,7 +79,7 @@ final class Notices: CacheNotices, @unchecked Sendable {
     let outcome = name.bytes.withCName {
       dfs_notify_entry(session, directory, $0, UInt32(name.bytes.count), isInvalid ? 1 : 0)
     }
-    return outcome == 0 || outcome == -ENOENT
+    return outcome == 0 || outcome == ENOENT
   }
 
   func end() {
