@@ -4,6 +4,7 @@
 #include "identity.h"
 #include "syscalls.h"
 #include "session.h"
+#include "receiving.h"
 #include "passthrough.h"
 #include "beside.h"
 #include "yielding.h"
