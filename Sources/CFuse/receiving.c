@@ -1,9 +1,8 @@
 // Waking a thread costs more than most requests. Were all threads to wait for requests, the kernel would wake them in turn,
 // each on a processor that sleeps and with nothing in its caches. So one thread has the turn: it receives a request, answers
 // it, and receives the next. What takes long must not keep the others waiting: before reading, writing and the like the turn
-// is given away at once, and from whoever is still busy after a moment a watcher takes it. Where most requests take long, if not
-// as long as that, as a backing file system across a network has them do, whoever receives one while others wait calls for
-// help: more threads receive without having the turn, until nothing waits.
+// is given away at once, and from whoever is still busy after a moment a watcher takes it. Where much takes long, if not as
+// long as that, more threads help: they receive without having the turn.
 //
 // Whoever asks often asks again right after the answer. So the one whose turn it is looks for a moment before it sleeps, as
 // long as that mostly finds something. On the processor of whoever asks, looking would keep them from it: there it sleeps at
@@ -11,11 +10,11 @@
 #define _GNU_SOURCE
 #include "receiving.h"
 #include "beside.h"
+#include "helping.h"
 #include "yielding.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -39,12 +38,8 @@ enum {
   // processor from whoever works there.
   TICK_NANOSECONDS = 2000000,
   TICKS_BEFORE_SLEEP = 10,
-  // Of what only computes, few requests take so long, and the processors have done it no sooner for more threads.
-  SLOW_NANOSECONDS = 200000,
-  SLOW_WEIGHT = 4,
-  MOST_SLOW = 64,
-  MANY_SLOW = 32,
-  MOST_HELPERS = 15,
+  // Neither a size nor an error.
+  HAS_TURN = -2,
 };
 
 // The turn, twice the number of requests received plus one while the last of them is being answered by whoever has it. Who
@@ -55,17 +50,8 @@ static atomic_bool is_free;
 static sem_t calls, work;
 static atomic_int is_watched;
 static __thread uint64_t mine;
-
-// How many help, and whether one more was called and has not come yet.
-static atomic_int helpers;
-static atomic_bool is_called;
+// Whether this thread helps.
 static __thread bool helps;
-static _Atomic pid_t last_caller;
-// What it takes to answer when several ask: grows with each request that took long, and shrinks by less with the others.
-static atomic_int slowness;
-// When this thread received such a request; 0 when the last one was another.
-static __thread uint64_t received;
-
 static pthread_t watcher;
 static int has_watcher;
 
@@ -116,10 +102,8 @@ static void *watch(void *unused) {
 }
 
 void dfs_receive_begin(void) {
+  dfs_help_begin();
   atomic_store(&is_free, true);
-  atomic_store(&is_called, false);
-  atomic_store(&helpers, 0);
-  atomic_store(&slowness, 0);
   sem_init(&calls, 0, 1);
   sem_init(&work, 0, 0);
   credit = MOST_CREDIT;
@@ -209,57 +193,35 @@ static ssize_t receive(int fd, void *buffer, size_t size) {
   return count;
 }
 
-static bool something_waits(int fd) { return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0; }
-
-static void note_answered(void) {
-  if (!received) return;
-  int change = nanoseconds() - received > SLOW_NANOSECONDS ? SLOW_WEIGHT : -1;
-  int after = atomic_load_explicit(&slowness, memory_order_relaxed) + change;
-  if (after >= 0 && after <= MOST_SLOW) atomic_store_explicit(&slowness, after, memory_order_relaxed);
-  received = 0;
+static void note_received(int fd, const struct fuse_in_header *header) {
+  if (dfs_help_received(fd, (pid_t)header->pid)) sem_post(&calls);
 }
 
-// While one alone asks nothing waits. `caller` is 0 for what nobody waits for.
-static void note_received(int fd, pid_t caller) {
-  if (!caller || atomic_exchange_explicit(&last_caller, caller, memory_order_relaxed) == caller) return;
-  received = nanoseconds();
-  if (atomic_load_explicit(&slowness, memory_order_relaxed) < MANY_SLOW || atomic_load(&helpers) >= MOST_HELPERS) return;
-  if (something_waits(fd) && !atomic_exchange(&is_called, true)) sem_post(&calls);
-}
-
-// What waits. When nothing does any more this thread helps no longer.
-static ssize_t help(int fd, void *buffer, size_t size) {
-  ssize_t count = -1;
-  errno = EAGAIN;
-  if (something_waits(fd)) count = read(fd, buffer, size);
-  const struct fuse_in_header *header = buffer;
-  if (count >= (ssize_t)sizeof *header) {
-    note_received(fd, (pid_t)header->pid);
-  } else if (count < 0 && errno == EAGAIN) {
-    helps = false;
-    atomic_fetch_sub(&helpers, 1);
+// For a thread that has not got the turn: waits until it has, or until it has helped by receiving a request.
+static ssize_t wait_or_help(int fd, void *buffer, size_t size) {
+  for (;;) {
+    if (helps) {
+      ssize_t count = dfs_help(fd, buffer, size);
+      if (count >= (ssize_t)sizeof(struct fuse_in_header)) note_received(fd, buffer);
+      if (count >= 0 || errno != EAGAIN) return count;
+      helps = false;
+    }
+    while (sem_wait(&calls)) {}
+    if (atomic_exchange(&is_free, false)) return HAS_TURN;
+    dfs_help_comes();
+    helps = true;
   }
-  return count;
 }
 
 ssize_t dfs_receive(int fd, void *buffer, size_t size) {
-  note_answered();
+  dfs_help_answered();
   uint64_t expected = mine;
   // It is still this thread's turn, unless it was given away or taken meanwhile.
   if (!mine || !atomic_compare_exchange_strong(&turn, &expected, mine + 1)) {
     mine = 0;
     dfs_yield(false);
-    for (;;) {
-      if (helps) {
-        ssize_t count = help(fd, buffer, size);
-        if (helps) return count;
-      }
-      while (sem_wait(&calls)) {}
-      if (atomic_exchange(&is_free, false)) break;
-      atomic_fetch_add(&helpers, 1);
-      atomic_store(&is_called, false);
-      helps = true;
-    }
+    ssize_t count = wait_or_help(fd, buffer, size);
+    if (count != HAS_TURN) return count;
   }
   ssize_t count = receive(fd, buffer, size);
   const struct fuse_in_header *header = buffer;
@@ -272,7 +234,7 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
     errno = error;
     return count;
   }
-  note_received(fd, (pid_t)header->pid);
+  note_received(fd, header);
   mine = atomic_load_explicit(&turn, memory_order_relaxed) + 1;
   atomic_store(&turn, mine);
   // In this order: the watcher, before it sleeps, says so and then looks at the turn.
