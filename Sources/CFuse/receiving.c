@@ -50,15 +50,14 @@ static atomic_bool is_free;
 static sem_t calls, work;
 static atomic_int is_watched;
 static __thread uint64_t mine;
-// Whether this thread helps.
-static __thread bool helps;
+// Whether this thread makes room for whoever it answers, and whether it helps.
+static __thread bool yields, helps;
 static pthread_t watcher;
 static int has_watcher;
 
 // Only touched by whoever has the turn.
 static int may_look, credit, since_try, is_nonblocking;
 static enum dfs_place place;
-static bool yields;
 // How much more often whoever was answered on another processor took long to ask again than not.
 static int dear;
 // For how long that one slept before the last request came, where it did so beside whoever asks.
@@ -235,11 +234,13 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
     return count;
   }
   note_received(fd, header);
+  // Before anybody can take the turn.
+  bool is_to_yield = place == DFS_TAKING_TURNS;
   mine = atomic_load_explicit(&turn, memory_order_relaxed) + 1;
   atomic_store(&turn, mine);
   // In this order: the watcher, before it sleeps, says so and then looks at the turn.
   if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
   // Now there is somebody to end it.
-  yields = dfs_yield(place == DFS_TAKING_TURNS);
+  yields = dfs_yield(is_to_yield);
   return count;
 }
