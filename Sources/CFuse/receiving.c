@@ -54,6 +54,7 @@ static __thread uint64_t mine;
 static __thread bool yields, helps;
 static pthread_t watcher;
 static int has_watcher;
+static atomic_bool has_ended;
 
 // Only touched by whoever has the turn.
 static int may_look, credit, since_try, is_nonblocking;
@@ -75,11 +76,10 @@ static void free_turn(void) {
 }
 
 static void *watch(void *unused) {
-  (void)unused;
-  for (;;) {
+  while (!atomic_load(&has_ended)) {
     while (sem_wait(&work)) {}
     uint64_t last = 0;
-    for (int idle = 0; idle < TICKS_BEFORE_SLEEP; idle++) {
+    for (int idle = 0; idle < TICKS_BEFORE_SLEEP && !atomic_load(&has_ended); idle++) {
       nanosleep(&(struct timespec){0, TICK_NANOSECONDS}, NULL);
       uint64_t seen = atomic_load(&turn);
       if (seen != last) {
@@ -97,12 +97,14 @@ static void *watch(void *unused) {
     // A request that came just now found itself watched.
     if (atomic_load(&turn) & 1 && !atomic_exchange(&is_watched, 1)) sem_post(&work);
   }
-  return NULL;
+  return unused;
 }
 
 void dfs_receive_begin(void) {
   dfs_help_begin();
   atomic_store(&is_free, true);
+  atomic_store(&has_ended, false);
+  atomic_store(&is_watched, 0);
   sem_init(&calls, 0, 1);
   sem_init(&work, 0, 0);
   credit = MOST_CREDIT;
@@ -119,7 +121,8 @@ void dfs_receive_begin(void) {
 
 void dfs_receive_end(void) {
   if (!has_watcher) return;
-  pthread_cancel(watcher);
+  atomic_store(&has_ended, true);
+  sem_post(&work);
   pthread_join(watcher, NULL);
 }
 

@@ -85,6 +85,9 @@ public final class DirectoryView: Sendable {
     inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
     if recheck == nil { state.ahead = EntriesAhead(of: handle.directory) }
+    // Whoever hears of the first change looks when all is set.
+    lock.lock()
+    defer { lock.unlock() }
     do throws(Errno) {
       watchKey = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
         self?.note(change)

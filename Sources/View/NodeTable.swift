@@ -77,6 +77,8 @@ public final class NodeTable: Sendable {
     var known: NamesKnown
     /// Whether the kernel may keep the name of its place: it was the only one when it was told of it.
     var isKept = false
+    /// Whether it has been seen in several places: of what the kernel keeps of one, that of another tells nothing.
+    var wasLinked = false
     /// How many nodes have this one as their parent: a directory stays while something below it is known.
     var children: UInt32
 
@@ -307,11 +309,16 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// The kernel has moved what it kept of a file's old name to a new one, and knows the file by no other.
+  /// The kernel has moved what it kept of a file's old name to a new one, and knows the file by no other there.
   func renamed(_ identity: FileIdentity, facet: Facet, byRealName: Bool) {
     locked { state in
       guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)) else { return }
-      state.nodes[Int(found)].known.giveOnly(byRealName ? .real : .display)
+      let name: GivenNames = byRealName ? .real : .display
+      if state.nodes[Int(found)].wasLinked {
+        state.nodes[Int(found)].known.give(name)
+      } else {
+        state.nodes[Int(found)].known.giveOnly(name)
+      }
       state.nodes[Int(found)].wasGivenByRealName = byRealName
     }
   }
@@ -352,17 +359,20 @@ public final class NodeTable: Sendable {
 
   /// The kernel is about to be told to forget one of the two names by which it knows a node.
   ///
-  /// - Returns: false when it is being told already, or need not be.
+  /// - Returns: false when it is being told already, need not be, or may know the node by such a name somewhere else.
   func startTakingBack(_ name: GivenNames, from id: NodeID) -> Bool {
     locked { state in
-      Int(id) < state.nodes.count && state.nodes[Int(id)].known.startTakingBack(name)
+      Int(id) < state.nodes.count && !state.nodes[Int(id)].wasLinked
+        && state.nodes[Int(id)].known.startTakingBack(name)
     }
   }
 
-  /// The kernel has forgotten that name, unless it has asked for it again meanwhile.
+  /// The kernel has forgotten that name, unless it has asked for it again meanwhile, or has come to know the node somewhere else.
   func tookBack(_ name: GivenNames, from id: NodeID, generation: UInt64) {
     locked { state in
-      guard Int(id) < state.nodes.count, state.nodes[Int(id)].generation == generation else { return }
+      guard Int(id) < state.nodes.count, state.nodes[Int(id)].generation == generation,
+        !state.nodes[Int(id)].wasLinked
+      else { return }
       state.nodes[Int(id)].known.tookBack(name)
     }
   }
@@ -479,6 +489,7 @@ extension NodeTable.State {
   mutating func place(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
     let node = nodes[Int(slot)]
     guard let current = node.name, !isPlaced(slot, parent: parent, name) else { return }
+    nodes[Int(slot)].wasLinked = true
     if otherPlaces[slot]?.count ?? 0 < 8 {
       // A remembered place holds on to its directory like the current one.
       nodes[Int(node.parent)].children += 1

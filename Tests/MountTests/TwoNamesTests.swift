@@ -75,6 +75,25 @@ import Testing
     }
   }
 
+  /// By one of its names the kernel knows a file from before, by the other from one of its links.
+  @Test(arguments: [("", ".txt"), (".txt", "")], [false, true])
+  func aNameThatWasRemovedLeadsToNoLink(endings: (known: String, used: String), isLinkRenamed: Bool) throws {
+    let (known, used) = endings
+    let view = try view()
+    #expect(text(view.at("report\(known)")) == "text")
+    #expect(link(view.real("report.txt"), view.real("Folder/copy.txt")) == 0)
+    #expect(eventually { names(view.at("Folder")).contains("copy") && isThere(view.at("Folder/copy\(used)")) })
+    // Until the kernel has been told to forget what it need not know.
+    usleep(300_000)
+    let copy = isLinkRenamed ? "other" : "copy"
+    if isLinkRenamed { #expect(rename(view.at("Folder/copy\(used)"), view.at("Folder/other\(used)")) == 0) }
+    #expect(unlink(view.at("report\(used)")) == 0)
+    #expect(!isThere(view.at("report\(known)")))
+    try put("new", at: view.at("report\(known)"))
+    #expect(text(view.real("Folder/\(copy).txt")) == "text")
+    #expect(text(view.at("report\(known)")) == "new")
+  }
+
   @Test func whatLiesInAPackageHasOtherNamesWhenItIsNoneAnyMore() throws {
     let view = try view()
     for _ in 0..<10 {
