@@ -110,20 +110,18 @@ extension View {
   }
 
   /// Whether the kernel knows a file by that name alone which is no longer there. What is only hidden now, or is somewhere
-  /// else, is not gone.
+  /// else, is not gone; nor is what is open and has another name: whoever comes by that is to meet who has it locked or mapped.
   private func isGone(_ item: ListedItem) -> Bool {
-    guard let location = location(of: item), location.parent == item.directory,
-      location.name.name == item.realName
-    else { return false }
-    return !holds(location.parent, location.name, location)
-  }
-
-  /// Where the file that was listed is, unless its inode number is another file's by now.
-  private func location(of item: ListedItem) -> NodeTable.Location? {
+    // Its inode number may be another file's by now.
     guard let node = nodes.node(of: item.identity, facet: item.facet),
-      let location = nodes.location(of: node), location.type == item.backingType
-    else { return nil }
-    return location
+      let location = nodes.location(of: node), location.type == item.backingType,
+      location.parent == item.directory, location.name.name == item.realName
+    else { return false }
+    if holds(location.parent, location.name, location) { return false }
+    guard let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue) else {
+      return true
+    }
+    return status.st_nlink == 0
   }
 
   /// What is gone from the view is gone for the kernel too: a new file with its inode number is another node. That may be

@@ -35,6 +35,19 @@ import Testing
     #expect(others(view, exclusive) == [true, true, true])
   }
 
+  @Test func whoComesByAnotherNameMeetsTheLockAlthoughTheFirstIsGone() throws {
+    let view = try view()
+    #expect(link(view.real("notes.txt"), view.real("other.txt")) == 0)
+    #expect(eventually { isThere(view.at("other")) })
+    let file = try OpenFile(view.at("other"), O_RDWR)
+    #expect(failure { dfs_flock(file.descriptor, LOCK_EX | LOCK_NB) } == nil)
+    #expect(unlink(view.real("other.txt")) == 0)
+    #expect(eventually { !isThere(view.at("other")) })
+    // The kernel is told of it a moment later still.
+    usleep(100_000)
+    #expect(others(view, "flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)").prefix(2) == [false, false])
+  }
+
   @Test func flockOfTwoDescriptorsOfOneProcessConflicts() throws {
     let view = try view()
     let first = try OpenFile(view.at("notes"), O_RDWR)

@@ -45,6 +45,17 @@ import ViewedTree
     #expect(try lookup("b").id == there.id)
   }
 
+  @Test(arguments: [false, true]) func whatIsOpenAndHasAnotherNameIsStillTheSame(isOtherKnown: Bool) throws {
+    link(tree.path("a"), tree.path("b"))
+    if isOtherKnown { _ = try lookup("b") }
+    let before = try lookup("a")
+    let file = try view.open(before.id, flags: O_RDONLY, caller: .daemon)
+    defer { view.close(file) }
+    unlink(tree.path("a"))
+    #expect(tellVanished(item("a", before)) != before.id)
+    #expect(try lookup("b").id == before.id)
+  }
+
   @Test func whatOthersRenamedIsToldToBeTheSame() throws {
     let before = try lookup("a")
     rename(tree.path("a"), tree.path("b"))
