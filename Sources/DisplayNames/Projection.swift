@@ -207,6 +207,9 @@ public struct Projection: ~Copyable, Sendable {
     realNames.find(hash: hash(of: realName), where: { realNameEquals($0, realName) })
   }
 
+  /// Whether a child is listed under that name, or would be if no other had it or wanted it: as what is not its real name.
+  public func isClaimed(_ name: Span<UInt8>) -> Bool { claims.count(hash: hash(of: name)) > 0 }
+
   /// What is known of the child in a slot; nil when the slot is dead.
   public func child(at slot: Slot) -> Child? {
     guard slot < records.count, records[slot].isLive else { return nil }

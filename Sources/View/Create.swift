@@ -264,7 +264,8 @@ extension View {
   func destination(_ view: DirectoryView?) -> DestinationFacts {
     DestinationFacts(
       hasKnownExtension: { [inspector] name in inspector.hasKnownExtension(name) },
-      holds: { name in view?.projection.slot(realName: name.bytes.span) != nil })
+      holds: { name in view?.projection.slot(realName: name.bytes.span) != nil },
+      wants: { name in view?.projection.isClaimed(name.bytes.span) ?? false })
   }
 
   /// What is created under a name that is denied could not be reached again; refusing it loses nothing.

@@ -7,10 +7,23 @@ public struct DestinationFacts {
   public let hasKnownExtension: (Name) -> Bool
   /// Whether the directory has an entry with this real name, byte for byte, listed or not.
   public let holds: (Name) -> Bool
+  /// Whether an entry has this display name, or would have it if no other wanted it.
+  public let wants: (Name) -> Bool
 
-  public init(hasKnownExtension: @escaping (Name) -> Bool, holds: @escaping (Name) -> Bool) {
+  public init(
+    hasKnownExtension: @escaping (Name) -> Bool, holds: @escaping (Name) -> Bool,
+    wants: @escaping (Name) -> Bool
+  ) {
     self.hasKnownExtension = hasKnownExtension
     self.holds = holds
+    self.wants = wants
+  }
+
+  /// The real name that went away from under `typed`, if it is free and shown so still: beside others that want the display name
+  /// it would be shown in full, and nothing be found under the name that was typed.
+  func remembered(_ name: Name?, for typed: Name) -> Name? {
+    guard let name, !holds(name), !wants(typed) else { return nil }
+    return name
   }
 }
 
@@ -28,7 +41,7 @@ public enum CreatePlan: Equatable, Sendable {
   ///   moved the old file away is writing the new one.
   public static func file(typed: Name, remembered: Name?, in directory: DestinationFacts) -> CreatePlan {
     guard typed.fits else { return .refuse(.fileNameTooLong) }
-    if let remembered, remembered != typed, !directory.holds(remembered) {
+    if let remembered = directory.remembered(remembered, for: typed), remembered != typed {
       return .create(remembered, exclusive: true)
     }
     return .create(typed, exclusive: false)

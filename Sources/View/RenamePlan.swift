@@ -186,7 +186,6 @@ extension RenameTarget {
     if let existing {
       return existing.facet == .package && source.facet != .package ? typed : existing.realName
     }
-    guard source.facet == .file, let remembered, !directory.holds(remembered) else { return typed }
-    return remembered
+    return source.facet == .file ? directory.remembered(remembered, for: typed) ?? typed : typed
   }
 }

@@ -170,7 +170,8 @@ final class Model {
   /// The real names that a regular file may get which comes under a name that is free.
   private func realNames(forNew name: String, in directory: Node) -> [String] {
     let (remembered, isSure) = tunnel.recall(name, in: directory)
-    guard let remembered, directory.children[remembered] == nil else { return [name] }
+    let isWanted = directory.children.keys.contains { !isHidden($0) && candidate($0, in: directory) == name }
+    guard let remembered, directory.children[remembered] == nil, !isWanted else { return [name] }
     return isSure ? [remembered] : [remembered, name]
   }
 

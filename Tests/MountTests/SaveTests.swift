@@ -206,6 +206,20 @@ struct SaveDirectory: Sendable {
     }
   }
 
+  /// Its old real name would be shown in full there.
+  @Test(arguments: [false, true])
+  func whatIsSavedAmongRivalsIsFoundByTheNameThatWasTyped(isMovedIn: Bool) throws {
+    let view = try view()
+    let shown = view.at("report")
+    #expect(unlink(shown) == 0)
+    try put("photo", at: view.at("report.jpg"))
+    try put("photo", at: view.at("report.png"))
+    try put("new", at: isMovedIn ? view.at("draft") : shown)
+    if isMovedIn { #expect(rename(view.at("draft"), shown) == 0) }
+    #expect(text(shown) == "new")
+    #expect(view.realListing() == ["report", "report.jpg", "report.png", "Sub"])
+  }
+
   @Test(arguments: Save.all) func savingThroughTheRealNameKeepsIt(_ save: Save) throws {
     let view = try MountedView("extensions=show") { root in try put("old", at: "\(root)/report") }
     try save.calls(SaveDirectory(path: view.mountPoint))

@@ -7,15 +7,21 @@ import Testing
 
 private let known: Set<String> = ["jpg", "jpeg", "png", "txt", "pdf", "gz", "app", "pages"]
 
-/// A directory that holds the real names `names`.
+/// How many bytes come before an extension that says what a file is; nil when there is none.
+private func stemLength(_ name: Name) -> Int? {
+  guard let dot = name.bytes.lastIndex(of: UInt8(ascii: ".")), dot > 0,
+    let end = Name(name.bytes[(dot + 1)...]).text?.lowercased(), known.contains(end)
+  else { return nil }
+  return dot
+}
+
+/// A directory that holds the real names `names`, whose extensions are hidden where they may be.
 private func directory(_ names: [Name] = []) -> DestinationFacts {
   DestinationFacts(
-    hasKnownExtension: { name in
-      guard let dot = name.bytes.lastIndex(of: UInt8(ascii: ".")), dot > 0 else { return false }
-      let end = Name(name.bytes[(dot + 1)...]).text?.lowercased()
-      return end.map(known.contains) ?? false
-    },
-    holds: names.contains)
+    hasKnownExtension: { stemLength($0) != nil }, holds: names.contains,
+    wants: { wanted in
+      names.contains { name in stemLength(name).map { Name(name.bytes.prefix($0)) == wanted } ?? false }
+    })
 }
 
 private func real(_ name: Name, shown: Name? = nil, _ facet: ApparentType = .file) -> RenameSource {
@@ -233,6 +239,9 @@ private let realNameToAbsent: [RenameRow] = [
   .init(
     "a remembered name that is taken is not", real("tmp"), absent("notes", remembered: "notes.txt"),
     holds: ["notes.txt"], move("tmp", "notes")),
+  .init(
+    "one that would be shown in full is not", real("tmp"), absent("notes", remembered: "notes.txt"),
+    holds: ["notes.jpg", "notes.png"], move("tmp", "notes")),
   .init(
     "a directory takes no remembered name", real("tmp", .directory), absent("notes", remembered: "notes.txt"),
     move("tmp", "notes")),
@@ -470,6 +479,10 @@ private let exchanges: [RenameRow] = [
         == .create("notes.txt", exclusive: true))
     #expect(
       CreatePlan.file(typed: "notes", remembered: "notes.txt", in: directory(["notes.txt"]))
+        == .create("notes", exclusive: false))
+    // It would be shown in full, and not be found under the name that was typed.
+    #expect(
+      CreatePlan.file(typed: "notes", remembered: "notes.txt", in: directory(["notes.jpg", "notes.png"]))
         == .create("notes", exclusive: false))
   }
 
