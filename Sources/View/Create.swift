@@ -265,7 +265,10 @@ extension View {
     DestinationFacts(
       hasKnownExtension: { [inspector] name in inspector.hasKnownExtension(name) },
       holds: { name in view?.projection.slot(realName: name.bytes.span) != nil },
-      wants: { name in view?.projection.isClaimed(name.bytes.span) ?? false })
+      gives: { name in
+        guard let view else { return false }
+        return !view.projection.isClaimed(name.bytes.span) && !view.site.place.contains(.insidePackage)
+      })
   }
 
   /// What is created under a name that is denied could not be reached again; refusing it loses nothing.

@@ -7,22 +7,23 @@ public struct DestinationFacts {
   public let hasKnownExtension: (Name) -> Bool
   /// Whether the directory has an entry with this real name, byte for byte, listed or not.
   public let holds: (Name) -> Bool
-  /// Whether an entry has this display name, or would have it if no other wanted it.
-  public let wants: (Name) -> Bool
+  /// Whether an entry could have this display name by hiding its extension: no other wants it, and it is not inside a package,
+  /// where every name is a real one.
+  public let gives: (Name) -> Bool
 
   public init(
     hasKnownExtension: @escaping (Name) -> Bool, holds: @escaping (Name) -> Bool,
-    wants: @escaping (Name) -> Bool
+    gives: @escaping (Name) -> Bool
   ) {
     self.hasKnownExtension = hasKnownExtension
     self.holds = holds
-    self.wants = wants
+    self.gives = gives
   }
 
-  /// The real name that went away from under `typed`, if it is free and shown so still: beside others that want the display name
-  /// it would be shown in full, and nothing be found under the name that was typed.
+  /// The real name that went away from under `typed`, if it is free and would be shown so again: else nothing would be found
+  /// under the name that was typed.
   func remembered(_ name: Name?, for typed: Name) -> Name? {
-    guard let name, !holds(name), !wants(typed) else { return nil }
+    guard let name, !holds(name), gives(typed) else { return nil }
     return name
   }
 }

@@ -38,7 +38,7 @@ extension View {
   /// What the view makes of a node.
   ///
   /// - Throws: ESTALE when it is no longer where it was last seen: the kernel looks it up again, by a name that it may have
-  ///   believed in all along.
+  ///   believed in all along. ENODATA of what is open and has no name.
   public func explain(_ id: NodeID) throws(Errno) -> Explanation {
     guard id != NodeTable.root else {
       let path = try realPath(of: rootHandle)
@@ -47,10 +47,11 @@ extension View {
         realName: name, realPath: path, displayName: name, kind: "directory", isHidden: false,
         reason: "It is the root of the view.")
     }
-    guard let location = nodes.location(of: id) else { throw .staleNFSFileHandle }
-    let handle = try directory(location.parent)
-    guard let status = location.name.withPointer({ try? handle.status($0) }), location.isOf(status) else {
-      throw .staleNFSFileHandle
+    guard let location = nodes.location(of: id), let handle = try? directory(location.parent),
+      let status = location.name.withPointer({ try? handle.status($0) }), location.isOf(status)
+    else {
+      let open = openNodes.file(of: id).flatMap { try? fileStatus($0.descriptor.rawValue) }
+      throw open?.st_nlink == 0 ? Errno(rawValue: ENODATA) : .staleNFSFileHandle
     }
     let realName = location.name.name
     let path = try realPath(of: handle)

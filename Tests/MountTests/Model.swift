@@ -171,7 +171,9 @@ final class Model {
   private func realNames(forNew name: String, in directory: Node) -> [String] {
     let (remembered, isSure) = tunnel.recall(name, in: directory)
     let isWanted = directory.children.keys.contains { !isHidden($0) && candidate($0, in: directory) == name }
-    guard let remembered, directory.children[remembered] == nil, !isWanted else { return [name] }
+    guard let remembered, directory.children[remembered] == nil, !isWanted, !isInsidePackage(directory) else {
+      return [name]
+    }
     return isSure ? [remembered] : [remembered, name]
   }
 

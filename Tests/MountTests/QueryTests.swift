@@ -145,4 +145,19 @@ import Testing
       view.shell("cp --preserve=xattr Users/anna/Documents/a.txt Users/anna/Documents/copy.txt").status == 0)
     #expect(attribute("user.displayfs.realname", of: view.real("Users/anna/Documents/copy.txt")) == nil)
   }
+
+  @Test func whatHasNoNameIsAskedForNone() throws {
+    let view = try view()
+    let outcome = PythonProgram(
+      """
+      import errno
+      removed = os.open("removed.txt", os.O_CREAT | os.O_RDWR)
+      os.unlink("removed")
+      for file in [removed, os.open(".", os.O_TMPFILE | os.O_RDWR)]:
+        try: print(os.getxattr(file, "user.displayfs.realname"))
+        except OSError as error: print(errno.errorcode[error.errno])
+      """, in: view.mountPoint
+    ).run()
+    #expect(outcome.text == "ENODATA\nENODATA", "\(outcome.complaint)")
+  }
 }

@@ -19,8 +19,8 @@ private func stemLength(_ name: Name) -> Int? {
 private func directory(_ names: [Name] = []) -> DestinationFacts {
   DestinationFacts(
     hasKnownExtension: { stemLength($0) != nil }, holds: names.contains,
-    wants: { wanted in
-      names.contains { name in stemLength(name).map { Name(name.bytes.prefix($0)) == wanted } ?? false }
+    gives: { wanted in
+      !names.contains { name in stemLength(name).map { Name(name.bytes.prefix($0)) == wanted } ?? false }
     })
 }
 
