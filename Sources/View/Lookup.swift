@@ -7,7 +7,7 @@ import SystemPackage
 public struct Entry: Sendable {
   public let id: NodeID
   public let generation: UInt64
-  public let attributes: stat
+  public fileprivate(set) var attributes: stat
   /// For as long as it is not broken the kernel may keep that the name stands for this; nil when it may not.
   public var nameLease: CacheLease? = nil
   /// The same of the attributes.
@@ -197,12 +197,17 @@ extension View {
     }
     var entry = Entry(id: node.id, generation: node.generation, attributes: attributes)
     guard let lease else { return entry }
-    entry.attributesLease =
-      switch type {
-      case .directory where found.facet == .plain: cached.lease(node.id)
-      default:
-        mayKeepAttributes(of: node.id, found.status, facet: found.facet, in: found.directory) ? lease : nil
+    if type == .directory, found.facet == .plain {
+      // Its own tells of what changes from now on.
+      if let own = cached.lease(node.id), let now = found.realName.withPointer({ try? found.directory.status($0) }),
+        FileIdentity(now) == FileIdentity(found.status)
+      {
+        entry.attributes = present(now)
+        entry.attributesLease = own
       }
+    } else if mayKeepAttributes(of: node.id, found.status, facet: found.facet, in: found.directory) {
+      entry.attributesLease = lease
+    }
     // A link is made from a node, and which of its names was meant is told by the last look-up: only one is kept.
     if type == .directory || found.status.st_nlink <= 1, found.isNameKept, mayKeepNames,
       UInt64(found.status.st_dev) == found.directory.identity.device

@@ -15,6 +15,8 @@ public final class OpenDirectory: Sendable {
   public let keptListingHolds: Bool?
   /// Whether the kernel may not have read yet what it was told that names stand for.
   let isUnderway = Atomic<Bool>(false)
+  /// Whether it is being told any of that.
+  let isTold = Atomic<Bool>(false)
 
   enum Content: Sendable {
     case view(DirectoryView)
@@ -62,11 +64,17 @@ extension View {
   /// Lists from a position on (0 is the start) until `body` returns false, and ends before the end of the directory only
   /// after an entry. `.` and `..` come first.
   ///
-  /// - Parameter size: in bytes, about what `body` has room for.
+  /// - Parameters:
+  ///   - size: in bytes, about what `body` has room for.
+  ///   - lease: what may be said of the entries, if that is to be said.
   public func list(
-    _ open: OpenDirectory, from position: Int64, size: Int, _ body: (borrowing ListedEntry) -> Bool
+    _ open: OpenDirectory, from position: Int64, size: Int, lease: CacheLease? = nil,
+    _ body: (borrowing ListedEntry) -> Bool
   ) throws(Errno) {
     endUnderway(open)
+    // Before anything is looked at.
+    if lease != nil { beginUnderway(open) }
+    defer { if !open.isTold.exchange(false, ordering: .acquiringAndReleasing) { endUnderway(open) } }
     var position = max(0, position)
     while position < 2 {
       // What lies above the root of the view is not the view's business, and 0 would make readers skip the entry.
@@ -141,10 +149,14 @@ extension View {
       nodes.isKnown(FileIdentity(status), byNothingBut: byRealName ? .real : .display)
     else { return nil }
     let isWatched = if case .view(let view) = open.content { view.isWatched } else { true }
-    if !open.isUnderway.exchange(true, ordering: .acquiringAndReleasing) { cached.underway.begin(open.node) }
+    open.isTold.store(true, ordering: .releasing)
     let found = Found(
       directory: handle, realName: name, status: status, facet: .plain, isNameKept: isWatched)
     return entry(found, in: open.node, byRealName: byRealName, lease: lease)
+  }
+
+  private func beginUnderway(_ open: OpenDirectory) {
+    if !open.isUnderway.exchange(true, ordering: .acquiringAndReleasing) { cached.underway.begin(open.node) }
   }
 
   /// Whoever has it open asks for something else, or for nothing any more.

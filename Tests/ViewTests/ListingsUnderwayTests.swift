@@ -33,7 +33,7 @@ import ViewedTree
     let view = tree.view
     guard let lease = view.leaseOfEntries(in: open, from: position, caller: .daemon) else { return false }
     var isTold = false
-    try view.list(open, from: position, size: 4096) { listed in
+    try view.list(open, from: position, size: 4096, lease: lease) { listed in
       if view.entry(of: listed, in: open, lease) != nil { isTold = true }
       return true
     }
