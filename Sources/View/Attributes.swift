@@ -132,7 +132,11 @@ extension View {
     guard change.mode != nil || change.modified != nil else { return change }
     var news = change
     let shown = try attributes(id)
-    if let mode = change.mode, mode & 0o7777 == shown.st_mode & 0o7777 { news.mode = nil }
+    if let mode = change.mode, mode & 0o7777 == shown.st_mode & 0o7777 {
+      // One that may be read but not searched is shown as if it could be.
+      let directory = try status(of: id, at: nodes.location(of: id)).status
+      if directory.st_mode & (mode & 0o444) >> 2 == (mode & 0o444) >> 2 { news.mode = nil }
+    }
     if case .at(let time) = change.modified, time.isCopy(of: shown.st_mtim) { news.modified = nil }
     return news
   }

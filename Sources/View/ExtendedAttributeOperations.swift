@@ -6,6 +6,7 @@ import SystemPackage
 extension View {
   /// The names of the attributes that the mount answers itself begin so.
   private static let ownPrefix = "user.displayfs."
+  static let importsQuestion = "user.displayfs.imports"
 
   /// (`getxattr`) - Returns: the length of the value; with an empty buffer, the length it has.
   public func getAttribute(
@@ -16,8 +17,13 @@ extension View {
       return try value.copied(into: buffer)
     }
     do throws(Errno) {
-      return try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.get(name, into: buffer)
+      let count = try withAttributes(of: id) { (attributes) throws(Errno) in
+        try attributes.get(name, into: buffer)
       }
+      if AccessList.isHeld(by: name), nodes.isPackageFile(id) {
+        AccessList.ofFile(UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count)))
+      }
+      return count
     } catch {
       guard options.appleDouble == .merge, error.rawValue == ENODATA || error == .notSupported else {
         throw error
@@ -41,8 +47,17 @@ extension View {
   ) throws(Errno) {
     try refuseOwn(name)
     try refuseAltering(id)
-    try changeAttribute(name, of: id, caller) { (attributes) throws(Errno) in
-      try attributes.set(name, value, flags: flags)
+    if AccessList.isHeld(by: name), nodes.isPackageFile(id) {
+      let list = AccessList.ofDirectory(value)
+      try list.withUnsafeBytesTyped { (list) throws(Errno) in
+        try changeAttribute(name, of: id, caller) { (attributes) throws(Errno) in
+          try attributes.set(name, list, flags: flags)
+        }
+      }
+    } else {
+      try changeAttribute(name, of: id, caller) { (attributes) throws(Errno) in
+        try attributes.set(name, value, flags: flags)
+      }
     }
     inspector.metadata.isSet(name)
     noteAttributes(of: id)
@@ -110,6 +125,9 @@ extension View {
 
   /// The view's answers about a file.
   private func answer(_ question: String, for id: NodeID) throws(Errno) -> [UInt8] {
+    if Self.ownPrefix + question == Self.importsQuestion {
+      return Array((importsPackages || arePackagesImportedBeneath ? "true" : "false").utf8)
+    }
     let explanation = try explain(id)
     switch question {
     case "realname": return explanation.realName.bytes

@@ -75,6 +75,9 @@ extension View {
         }
       } catch { throw PackageImportError(failed: error) }
       if let failure { throw failure }
+      do throws(Errno) {
+        try givePermissions(of: stream, to: package, caller)
+      } catch { throw PackageImportError(failed: error) }
     } catch {
       discard(place)
       logger.error("\(name) holds a package but stays a file: \(error)")

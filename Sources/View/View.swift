@@ -22,6 +22,7 @@ public final class View: Sendable {
   let lookers = Lookers()
   let tunnel: Tunnel
   let importsPackages: Bool
+  let arePackagesImportedBeneath: Bool
   let packageSizes = PackageSizes()
   /// How often the listing of a directory was asked for and, as it was not remembered, read.
   public let listings = Tally()
@@ -82,10 +83,16 @@ public final class View: Sendable {
       cached.remove(id)
     }
     self.tunnel = tunnel
-    self.importsPackages = importsPackages && options.profile.appliesRules
+    arePackagesImportedBeneath = Self.importsPackages(handle.directory)
+    self.importsPackages = importsPackages && options.profile.appliesRules && !arePackagesImportedBeneath
     changes = ViewChanges(watch: watch)
     ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes, isAsked: !isPlainMirror)
     whenFound(by: inspector)
+  }
+
+  /// Whether a directory lies in another view, which makes packages of their streams itself: two would meet at one file.
+  private static func importsPackages(_ directory: Directory) -> Bool {
+    ExtendedAttributes(of: directory.descriptor).value(importsQuestion, limit: 8) == Array("true".utf8)
   }
 
   // MARK: Options

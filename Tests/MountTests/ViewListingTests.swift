@@ -508,4 +508,21 @@ import Testing
     defer { free(resolved) }
     #expect(Displayfs.run(["unmount", String(cString: resolved)]).status == 0)
   }
+
+  @Test func aPackageThatIsCopiedIntoAViewOfAViewIsOne() throws {
+    let lower = try MountedView { root in try put("x", at: "\(root)/Letter.rtfd/TXT.rtf") }
+    let upper = lower.real("../upper")
+    mkdir(upper, 0o755)
+    let mounted = Displayfs.run(["mount", lower.mountPoint, upper])
+    #expect(mounted.status == 0, "\(mounted.errorText)")
+    #expect(Shell.run("cp Letter Copy", in: upper).status == 0)
+    #expect(eventually { lower.realListing() == ["Letter.rtfd", "Copy.rtfd"] })
+    #expect(eventually { names(upper) == ["Letter", "Copy"] })
+    #expect(lower.listing() == ["Letter", "Copy"])
+    #expect(text(lower.at("Copy.rtfd/TXT.rtf")) == "x")
+    #expect(attribute("user.displayfs.imports", of: upper) == "true")
+    let resolved = try #require(realpath(upper, nil))
+    defer { free(resolved) }
+    #expect(Displayfs.run(["unmount", String(cString: resolved)]).status == 0)
+  }
 }

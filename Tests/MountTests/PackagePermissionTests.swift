@@ -1,0 +1,81 @@
+import Glibc
+import SystemPackage
+import Testing
+
+/// Who may do what with a package is what they may do with the file that it is shown as.
+@Suite(.mounting, .asRoot) struct PackagePermissionTests {
+  private static let anna: uid_t = 61001
+  private static let bert: uid_t = 61002
+
+  private func view() throws -> MountedView {
+    try MountedView("allow_other") { root in
+      chmod(root, 0o777)
+      try put("secret", at: "\(root)/Letter.rtfd/TXT.rtf")
+      for path in ["Letter.rtfd", "Letter.rtfd/TXT.rtf"] { chown("\(root)/\(path)", Self.anna, Self.anna) }
+    }
+  }
+
+  private func permissions(_ path: String) -> mode_t? { status(path).map { $0.st_mode & 0o7777 } }
+
+  /// - Returns: what was written to the standard output.
+  private func run(_ view: MountedView, as user: uid_t, groups: [gid_t] = [], _ script: String) -> String {
+    let outcome = Shell.run([
+      "setpriv", "--reuid=\(user)", "--regid=\(user)",
+      groups.isEmpty ? "--clear-groups" : "--groups=" + groups.map(String.init).joined(separator: ","),
+      "/bin/sh", "-c", "cd '\(view.mountPoint)' && { \(script)\n}",
+    ])
+    #expect(outcome.status == 0, "\(script): \(outcome.errorText)")
+    return outcome.text
+  }
+
+  @Test func whatIsWrittenForNobodyElseIsAPackageForNobodyElse() throws {
+    let view = try view()
+    _ = run(
+      view, as: Self.anna, "umask 077; cp Letter Private; chmod 640 Private; cp -p Private 'Private too'")
+    #expect(permissions(view.real("Private too.rtfd")) == 0o750)
+    _ = run(view, as: Self.anna, "umask 077; cp Letter Mine; umask 022; cp Letter Ours")
+    #expect(permissions(view.real("Mine.rtfd")) == 0o700)
+    #expect(permissions(view.real("Ours.rtfd")) == 0o755)
+    #expect(run(view, as: Self.bert, "cat Mine.rtfd/TXT.rtf || true; cat Ours.rtfd/TXT.rtf") == "secret")
+  }
+
+  @Test func thePackageHasTheGroupOfTheFile() throws {
+    let view = try view()
+    _ = run(
+      view, as: Self.anna, groups: [62000],
+      "cp Letter .draft; chgrp 62000 .draft; chmod 640 .draft; mv .draft Group; cp Letter Own")
+    #expect(status(view.real("Group.rtfd"))?.st_gid == 62000)
+    #expect(permissions(view.real("Group.rtfd")) == 0o750)
+    #expect(status(view.real("Own.rtfd"))?.st_gid == Self.anna)
+  }
+
+  /// As setfacl(1) does it.
+  @Test func anAccessListOfTheFileLetsThePackageBeSearched() throws {
+    let view = try view()
+    let list = "system.posix_acl_access"
+    let user = withUnsafeBytes(of: Self.bert.littleEndian) { Array($0) }
+    let none = [UInt8](repeating: 0xff, count: 4)
+    // The owner, another user, the group, the mask, others.
+    let file: [UInt8] =
+      [2, 0, 0, 0]
+      + [1, 0, 6, 0] + none + [2, 0, 4, 0] + user + [4, 0, 0, 0] + none + [0x10, 0, 4, 0] + none + [
+        0x20, 0, 0, 0,
+      ] + none
+    #expect(setAttribute(list, to: file, of: view.at("Letter")) == nil)
+    #expect(attributeBytes(list, of: view.at("Letter")) == file)
+    #expect(permissions(view.at("Letter")) == 0o640)
+    #expect(permissions(view.real("Letter.rtfd")) == 0o750)
+    #expect(run(view, as: Self.bert, "tar -xOf Letter ./TXT.rtf") == "secret")
+    // It goes with a copy.
+    _ = run(view, as: Self.anna, "cp --preserve=mode Letter Copy")
+    #expect(permissions(view.real("Copy.rtfd")) == 0o750)
+    #expect(run(view, as: Self.bert, "tar -xOf Copy ./TXT.rtf") == "secret")
+  }
+
+  @Test func permissionsThatAreAlreadyShownRepairADirectoryThatCannotBeSearched() throws {
+    let view = try view()
+    chmod(view.real("Letter.rtfd"), 0o644)
+    _ = run(view, as: Self.anna, "chmod 644 Letter; tar -xOf Letter ./TXT.rtf")
+    #expect(permissions(view.real("Letter.rtfd")) == 0o755)
+  }
+}
