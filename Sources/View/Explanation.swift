@@ -56,10 +56,7 @@ extension View {
     let realName = location.name.name
     let path = try realPath(of: handle)
     guard !isPlainMirror else {
-      return Explanation(
-        realName: realName, realPath: Self.path(of: realName, in: path), displayName: realName,
-        kind: Self.word(FileType(mode: status.st_mode)),
-        isHidden: false, reason: "The profile none shows everything as it is.")
+      return Self.plain(realName, FileType(mode: status.st_mode), in: path)
     }
     let view = try directoryView(location.parent)
     return try view.withCurrent { (projection) throws(Errno) in
@@ -80,6 +77,15 @@ extension View {
   public func explainAll(in id: NodeID) throws(Errno) -> [Explanation] {
     let handle = try directory(id)
     let path = try realPath(of: handle)
+    if isPlainMirror {
+      var entries: [Explanation] = []
+      let readable = try handle.directory.openForReading()
+      try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in
+        let type = entry.type == .unknown ? FileType(mode: try handle.status(entry.cName).st_mode) : entry.type
+        entries.append(Self.plain(Name(entry.name), type, in: path))
+      }
+      return entries
+    }
     let view = try directoryView(id)
     return try view.withCurrent { (projection) throws(Errno) in
       (0..<projection.slotLimit).compactMap { slot in
@@ -104,6 +110,12 @@ extension View {
       isLocalized: child.hidden == nil && rung == .localized,
       isContested: child.hidden == nil && rung != first,
       reason: ([reason(child, rung)] + configured(child, rung, verdict)).joined(separator: " "))
+  }
+
+  private static func plain(_ name: Name, _ type: FileType, in directory: [UInt8]) -> Explanation {
+    Explanation(
+      realName: name, realPath: path(of: name, in: directory), displayName: name, kind: word(type), isHidden: false,
+      reason: "The profile none shows everything as it is.")
   }
 
   private static func path(of name: Name, in directory: [UInt8]) -> [UInt8] {

@@ -42,6 +42,7 @@ public struct ViewedPath: Sendable {
       let view = try View(source: directory, options: options, logger: silent)
       var node = NodeTable.root
       for name in rest {
+        guard try view.isDirectory(node) else { throw .notDirectory }
         node = try CName(name).withPointer { (name) throws(Errno) in try view.lookup(node, name).id }
       }
       self.view = view

@@ -1,3 +1,4 @@
+import BackingTree
 import CFuse
 import DisplayNames
 import Glibc
@@ -18,8 +19,29 @@ enum MountedAnswer {
     return value.isEmpty ? nil : value
   }
 
-  /// All answers at once.
-  static func explanation(_ path: FilePath) -> Explanation? {
+  /// All answers at once; nil when the path does not lie in a mounted view.
+  ///
+  /// - Throws: when it does, and nothing can be told of it.
+  static func explanation(_ path: FilePath) throws(Failure) -> Explanation? {
+    if let answer = answers(path) { return answer }
+    let error = Errno(rawValue: errno)
+    guard let status = try? path.stat(followTargetSymlink: false), isInView(UInt64(status.deviceID.rawValue))
+    else { return nil }
+    if [.directory, .regular].contains(status.type) { throw Failure(.system, "\(path): \(error)") }
+    let directory = FilePath(".").pushing(path).removingLastComponent()
+    let place = of("realpath", directory).map { Name($0).description } ?? "the backing tree"
+    throw Failure(
+      .system,
+      "\(path): a mounted view answers for files and directories only; ask about what it is in \(place)")
+  }
+
+  private static func isInView(_ device: UInt64) -> Bool {
+    // As makedev(3) puts it together; file systems without a device have the major number 0.
+    let minor = device & 0xff | device >> 12 & ~0xff
+    return device >> 8 & 0xfff == 0 && MountTable.displayfs.contains { $0.device == "\(minor)" }
+  }
+
+  private static func answers(_ path: FilePath) -> Explanation? {
     guard let realName = of("realname", path), let realPath = of("realpath", path),
       let displayName = of("displayname", path), let kind = of("kind", path), let hidden = of("hidden", path),
       let reason = of("reason", path)

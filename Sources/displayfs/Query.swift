@@ -25,7 +25,7 @@ struct QueryOptions: ParsableArguments {
 extension QueryOptions {
   /// What a mounted view says of a path that lies in it, else what the view of the tree around it would be.
   func explanation(of path: FilePath) throws(Failure) -> Explanation {
-    if let answer = MountedAnswer.explanation(path) { return answer }
+    if let answer = try MountedAnswer.explanation(path) { return answer }
     let place = try place(of: path)
     do throws(Errno) { return try place.view.explain(place.node) } catch {
       throw Failure(.system, "\(path): \(error)")

@@ -1,4 +1,5 @@
 import ArgumentParser
+import DisplayNames
 import Glibc
 import SystemPackage
 import View
@@ -18,7 +19,7 @@ struct Explain: ParsableCommand {
     let text = """
       display name: \(explanation.displayName)
       real name:    \(explanation.realName)
-      real path:    \(Text.lossy(explanation.realPath))
+      real path:    \(Name(explanation.realPath))
       kind:         \(explanation.kind)
       reason:       \(explanation.reason)
       """

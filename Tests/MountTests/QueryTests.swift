@@ -146,6 +146,50 @@ import Testing
     #expect(attribute("user.displayfs.realname", of: view.real("Users/anna/Documents/copy.txt")) == nil)
   }
 
+  /// The kernel keeps such attributes from symlinks and special files, and from whoever may not read a file.
+  @Test(.asRoot) func whatAMountedViewDoesNotAnswerIsNotMadeUp() throws {
+    let view = try MountedView("allow_other") { root in
+      try put("x", at: "\(root)/report.txt")
+      chmod("\(root)/report.txt", 0o600)
+      symlink("report.txt", "\(root)/link.txt")
+    }
+    for command in ["realpath", "name", "explain"] {
+      let outcome = ask(view, command, view.at("link"))
+      #expect(outcome.status == 2 && outcome.text == "")
+      #expect(outcome.errorText.contains(view.at("link")) && outcome.errorText.contains(view.source))
+    }
+    let other = Shell.run([
+      "setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", Displayfs.path, "explain",
+      view.at("report"),
+    ])
+    #expect(
+      other.status == 2 && other.errorText.contains("Permission denied"), "\(other.text)\(other.errorText)")
+  }
+
+  @Test func whatIsExplainedCannotForgeLines() throws {
+    let view = try MountedView { root in
+      try put("x", at: "\(root)/note\nkind:         package.txt")
+      try put("x", at: "\(root)/escape\u{1b}[31m.txt")
+    }
+    for name in ["note\nkind:         package", "escape\u{1b}[31m"] {
+      for path in [view.at(name), view.real(name + ".txt")] {
+        let text = ask(view, "explain", path).text
+        #expect(text.split(separator: "\n").count == 5 && !text.contains("\u{1b}"), "\(text)")
+      }
+    }
+  }
+
+  @Test func aMirrorIsListedAsItIs() throws {
+    let view = try view()
+    let listed = ask(
+      view, "ls", "-l", "-o", "profile=none", "--source", view.source, view.real("Applications"))
+    #expect(
+      listed.text.contains("directory\tCalculator.app\tCalculator.app"), "\(listed.text)\(listed.errorText)")
+    #expect(!listed.text.contains("Rechner"))
+    let inside = ask(view, "explain", view.real("Users/anna/Documents/a.txt/x"))
+    #expect(inside.status == 2 && inside.errorText.contains("Not a directory"), "\(inside.errorText)")
+  }
+
   @Test func whatHasNoNameIsAskedForNone() throws {
     let view = try view()
     let outcome = PythonProgram(
