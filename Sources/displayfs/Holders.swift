@@ -16,8 +16,8 @@ struct Holders {
   /// mount that does not answer must not have us wait too.
   init(of mount: MountTable.Line) {
     var found: [Holder] = []
-    for process in Self.numbers(in: "/proc") where process != getpid() {
-      guard let (name, state) = Self.nameAndState(of: process), state != "D", state != "Z",
+    for process in ProcessTable.all where process != getpid() {
+      guard let (name, state) = ProcessTable.nameAndState(of: process), state != "D", state != "Z",
         let held = Self.held(by: process, of: mount)
       else { continue }
       found.append(Holder(process: process, name: name, held: held))
@@ -38,37 +38,12 @@ struct Holders {
     if isBelow(mount.mountPoint, "/proc/\(process)/root") { return "its root directory" }
     if isBelow(mount.mountPoint, "/proc/\(process)/exe") { return "its program" }
     let mark = Array("mnt_id:\t\(mount.id)\n".utf8)
-    let isOpen = numbers(in: "/proc/\(process)/fdinfo").contains { number in
-      Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/fdinfo/\(number)")?.contains(mark) ?? false
-    }
-    return isOpen ? "a file open" : nil
+    return ProcessTable.hasOpen(mark, process) ? "a file open" : nil
   }
 
   private static func isBelow(_ mountPoint: FilePath, _ link: String) -> Bool {
     guard let target = try? Directory(descriptor: AT_FDCWD).symlinkTarget(link) else { return false }
     let path = mountPoint.bytes
     return target == path || target.starts(with: path + [0x2f])
-  }
-
-  private static func nameAndState(of process: pid_t) -> (name: String, state: Character)? {
-    // PID (NAME) STATE ...; a name may hold anything, parentheses too.
-    guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/stat"),
-      let start = bytes.firstIndex(of: UInt8(ascii: "(")), let end = bytes.lastIndex(of: UInt8(ascii: ")")),
-      start < end, end + 2 < bytes.count
-    else { return nil }
-    return (Text.lossy(Array(bytes[(start + 1)..<end])), Character(UnicodeScalar(bytes[end + 2])))
-  }
-
-  private static func numbers(in path: String) -> [pid_t] {
-    guard let directory = opendir(path) else { return [] }
-    defer { closedir(directory) }
-    var numbers: [pid_t] = []
-    while let entry = readdir(directory) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
-      if let number = pid_t(name) { numbers.append(number) }
-    }
-    return numbers
   }
 }

@@ -52,11 +52,15 @@ struct Unmount: ParsableCommand {
   ///
   /// - Parameter path: exactly as the table of mounts has it.
   static func perform(_ path: FilePath, _ manner: Manner) throws(Failure) {
-    for _ in 0..<20 {
-      if try attempt(path, manner, isLast: false) { return }
+    let servers = manner == .orderly ? MountTable.last(at: path).map(Servers.init) : nil
+    for number in 0...20 {
+      if try attempt(path, manner, isLast: number == 20) {
+        // Whoever unmounts the disk that the tree is on next is not to find it busy.
+        servers?.waitUntilEnded(milliseconds: 2000)
+        return
+      }
       usleep(25_000)
     }
-    if try attempt(path, manner, isLast: true) { return }
     throw refused(path, .resourceBusy)
   }
 

@@ -68,6 +68,23 @@ import Testing
     }
   }
 
+  /// Whoever unmounts a disk and then takes it out.
+  @Test(.asRoot) func theTreeIsFreeWhenTheCommandReturns() throws {
+    let place = try unmounted()
+    let disk = place.real("disk")
+    makeDirectory(disk)
+    for _ in 0..<10 {
+      try #require(Shell.run(["mount", "-t", "tmpfs", "tmpfs", disk]).status == 0)
+      for number in 0..<50 { try put("x", at: "\(disk)/Folder \(number)/notes.txt") }
+      #expect(Displayfs.run([disk, place.mountPoint]).status == 0)
+      #expect(Shell.run("ls -R >/dev/null", in: place.mountPoint).status == 0)
+      let isTold = Shell.run("grep -qs fuse_connection /proc/[0-9]*/fdinfo/*").status == 0
+      #expect(Displayfs.run(["unmount", place.mountPoint]).status == 0)
+      #expect(failure { umount(disk) } == nil || !isTold)
+      umount2(disk, 2 /* MNT_DETACH */)
+    }
+  }
+
   @Test func theMountIsListedWithItsSourceAndType() throws {
     let view = try view()
     let line = view.shell("grep -F \" $VIEW \" /proc/mounts").text.split(separator: " ")

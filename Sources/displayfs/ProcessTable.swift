@@ -1,0 +1,39 @@
+import BackingTree
+import Glibc
+
+/// What /proc tells of processes.
+enum ProcessTable {
+  static var all: [pid_t] { numbers(in: "/proc") }
+
+  /// Its name, and the letter of its state (proc_pid_stat(5)); nil when there is no such process.
+  static func nameAndState(of process: pid_t) -> (name: String, state: Character)? {
+    // PID (NAME) STATE ...; a name may hold anything, parentheses too.
+    guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/stat"),
+      let start = bytes.firstIndex(of: UInt8(ascii: "(")), let end = bytes.lastIndex(of: UInt8(ascii: ")")),
+      start < end, end + 2 < bytes.count
+    else { return nil }
+    return (Text.lossy(Array(bytes[(start + 1)..<end])), Character(UnicodeScalar(bytes[end + 2])))
+  }
+
+  static func threads(of process: pid_t) -> [pid_t] { numbers(in: "/proc/\(process)/task") }
+
+  /// Whether what is said of one of a process's open files has a line. (/proc/PID/fdinfo)
+  static func hasOpen(_ line: [UInt8], _ process: pid_t) -> Bool {
+    numbers(in: "/proc/\(process)/fdinfo").contains { number in
+      Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/fdinfo/\(number)")?.contains(line) ?? false
+    }
+  }
+
+  private static func numbers(in path: String) -> [pid_t] {
+    guard let directory = opendir(path) else { return [] }
+    defer { closedir(directory) }
+    var numbers: [pid_t] = []
+    while let entry = readdir(directory) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) {
+        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+      }
+      if let number = pid_t(name) { numbers.append(number) }
+    }
+    return numbers
+  }
+}
