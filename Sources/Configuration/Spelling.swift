@@ -1,7 +1,8 @@
 /// Finds what somebody meant to write.
 public enum Spelling {
-  /// The candidate that differs least from `word`; nil when none comes near.
+  /// The candidate of which `word` is the beginning, else the one that differs least from it; nil when none comes near.
   public static func nearest(_ word: String, among candidates: [String]) -> String? {
+    if word.count > 2, let whole = candidates.first(where: { $0.hasPrefix(word) }) { return whole }
     let nearest = candidates.min { distance($0, word) < distance($1, word) }
     return nearest.flatMap { distance($0, word) <= 3 ? $0 : nil }
   }

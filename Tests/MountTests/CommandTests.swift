@@ -25,6 +25,7 @@ import Testing
       ([source, "\(source)/notes.txt"], ["\(source)/notes.txt", "not a directory"]),
       (["-o", "extentions=all", source, mountPoint], ["extentions=all", "did you mean extensions"]),
       (["-o", "ro,allow_others", source, mountPoint], ["allow_others", "did you mean allow_other"]),
+      (["-o", "lang=de", source, mountPoint], ["lang=de", "did you mean language"]),
       (["-o", "entirely_unknown", source, mountPoint], ["entirely_unknown", "no such option"]),
       (["-o", "extensions=hyde", source, mountPoint], ["extensions=hyde", "hide", "all", "flag", "show"]),
       (["-o", "hidden=maybe", source, mountPoint], ["hidden=maybe", "reach", "deny", "show"]),
