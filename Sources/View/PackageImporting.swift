@@ -76,7 +76,7 @@ extension View {
       } catch { throw PackageImportError(failed: error) }
       if let failure { throw failure }
       do throws(Errno) {
-        try givePermissions(of: stream, to: package, caller)
+        try giveAttributes(of: stream, to: package, caller)
       } catch { throw PackageImportError(failed: error) }
     } catch {
       discard(place)

@@ -39,6 +39,21 @@ import Testing
     #expect(run(view, as: Self.bert, "cat Mine.rtfd/TXT.rtf || true; cat Ours.rtfd/TXT.rtf") == "secret")
   }
 
+  @Test func thePackageHasTheAttributesOfTheFile() throws {
+    let view = try view()
+    let outcome = PythonProgram(
+      """
+      file = os.open("Copy", os.O_CREAT | os.O_WRONLY)
+      os.write(file, open("Letter", "rb").read())
+      os.setxattr(file, "user.tag", b"mine")
+      """, in: view.mountPoint
+    ).run()
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(attribute("user.tag", of: view.at("Copy")) == "mine")
+    #expect(status(view.real("Copy.rtfd"))?.isDirectory == true)
+    #expect(attribute("user.tag", of: view.real("Copy.rtfd")) == "mine")
+  }
+
   @Test func thePackageHasTheGroupOfTheFile() throws {
     let view = try view()
     _ = run(
