@@ -54,6 +54,15 @@ import Testing
     #expect(attribute("user.tag", of: view.real("Copy.rtfd")) == "mine")
   }
 
+  @Test func aReadOnlyPackageIsCopiedWithItsAttributes() throws {
+    let view = try view()
+    try #require(setAttribute("user.tag", to: Array("mine".utf8), of: view.real("Letter.rtfd")) == nil)
+    chmod(view.real("Letter.rtfd"), 0o555)
+    _ = run(view, as: Self.anna, "cp -a Letter Copy")
+    #expect(permissions(view.real("Copy.rtfd")) == 0o555)
+    #expect(attribute("user.tag", of: view.real("Copy.rtfd")) == "mine")
+  }
+
   @Test func thePackageHasTheGroupOfTheFile() throws {
     let view = try view()
     _ = run(
