@@ -17,6 +17,7 @@ public struct Thread: Sendable {
     let error = pthread_create(
       &id, nil,
       { argument in
+        dfs_run_as_first_thread()
         Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
         return nil
       }, body.toOpaque())

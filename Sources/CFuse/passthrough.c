@@ -1,11 +1,9 @@
 #define _GNU_SOURCE
 #include "passthrough.h"
 #include "identity.h"
+#include "init.h"
 #include <errno.h>
 #include <linux/fuse.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -42,14 +40,13 @@ int dfs_reply_create(fuse_req_t request, const struct fuse_entry_param *entry, s
   return fuse_reply_create(request, entry, info);
 }
 
-void dfs_passthrough_read(const void *request, size_t size) { (void)request, (void)size; }
-void dfs_passthrough_write(struct iovec *pieces, int count) { (void)pieces, (void)count; }
 void dfs_passthrough_use(int device) { (void)device; }
 
 #else
 
 // What linux/fuse.h of the distribution may not have yet (protocol 7.40).
-enum { INIT_PASSTHROUGH = 1u << 5 /* bit 37 */, OPEN_PASSTHROUGH = 1u << 7 };
+enum { OPEN_PASSTHROUGH = 1u << 7 };
+static const uint64_t INIT_PASSTHROUGH = 1ull << 37;
 struct backing_map {
   int32_t fd;
   uint32_t flags;
@@ -62,44 +59,18 @@ struct open_out {
   uint32_t flags;
   int32_t backing;
 };
-struct init_out_tail {
-  uint32_t flags2, max_stack_depth;
-};
 
 static int device = -1;
-static atomic_uint_fast64_t init_request;
-static uint32_t offered, offered2;
-static unsigned wanted_depth;
 
 void dfs_passthrough_use(int fd) { device = fd; }
 
-void dfs_passthrough_read(const void *request, size_t size) {
-  const struct fuse_in_header *header = request;
-  const struct fuse_init_in *init = (const void *)(header + 1);
-  if (header->opcode != FUSE_INIT || size < sizeof *header + sizeof *init) return;
-  offered = init->flags;
-  offered2 = init->flags & FUSE_INIT_EXT ? init->flags2 : 0;
-  atomic_store(&init_request, header->unique);
-}
-
-void dfs_passthrough_write(struct iovec *pieces, int count) {
-  uint64_t expected = atomic_load_explicit(&init_request, memory_order_relaxed);
-  if (!expected) return;
-  const struct fuse_out_header *header = pieces[0].iov_base;
-  if (header->unique != expected) return;
-  atomic_store(&init_request, 0);
-  if (!wanted_depth || count < 2 || pieces[1].iov_len < sizeof(struct fuse_init_out)) return;
-  struct fuse_init_out *out = pieces[1].iov_base;
-  // Else the kernel asks for security.capability before every single write.
-  out->flags |= FUSE_INIT_EXT | (offered & FUSE_HANDLE_KILLPRIV_V2);
-  struct init_out_tail tail = {out->flags2 | INIT_PASSTHROUGH, wanted_depth};
-  memcpy((char *)out + offsetof(struct fuse_init_out, flags2), &tail, sizeof tail);
-}
-
 int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth) {
   (void)connection;
-  if (offered2 & INIT_PASSTHROUGH) wanted_depth = depth;
-  return wanted_depth != 0;
+  if (!dfs_init_offers(INIT_PASSTHROUGH)) return 0;
+  dfs_init_allow_depth(depth);
+  // Without the second the kernel asks for security.capability before every single write.
+  dfs_init_want(INIT_PASSTHROUGH | FUSE_HANDLE_KILLPRIV_V2);
+  return 1;
 }
 
 static int register_backing(fuse_req_t request, int fd) {

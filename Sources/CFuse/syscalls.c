@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/fanotify.h>
@@ -43,6 +44,22 @@ int dfs_open_mount(const char *path) {
 }
 
 pid_t dfs_gettid(void) { return gettid(); }
+
+void dfs_run_on(unsigned processor) {
+  cpu_set_t there;
+  CPU_ZERO(&there);
+  CPU_SET(processor, &there);
+  sched_setaffinity(0, sizeof there, &there);
+}
+
+void dfs_run_as_first_thread(void) {
+  pid_t first = getpid();
+  cpu_set_t processors;
+  if (sched_getaffinity(first, sizeof processors, &processors) == 0) sched_setaffinity(0, sizeof processors, &processors);
+  struct sched_param parameters;
+  int policy = sched_getscheduler(first);
+  if (policy >= 0 && sched_getparam(first, &parameters) == 0) sched_setscheduler(0, policy, &parameters);
+}
 
 ssize_t dfs_getdents(int fd, void *buffer, size_t size) { return syscall(SYS_getdents64, fd, buffer, size); }
 

@@ -111,7 +111,8 @@ public final class Server: @unchecked Sendable {
     // libfuse says no more when it cannot make the first of its threads.
     if result == -EAGAIN || result == -1 {
       throw MountError(
-        description: "no thread can be made to serve the mount: raise the limit of processes (ulimit -u) of this user, or "
+        description:
+          "no thread can be made to serve the mount: raise the limit of processes (ulimit -u) of this user, or "
           + "pids.max of this control group")
     }
     if result < 0 {
@@ -179,6 +180,7 @@ public final class Server: @unchecked Sendable {
     want(FUSE_CAP_PARALLEL_DIROPS)
     // A spliced request cannot be looked at before libfuse does.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
+    if dfs_ring_want() { connection.want &= ~UInt32(FUSE_CAP_SPLICE_WRITE) }
     passthrough.negotiate(&connection, isWanted: wantsPassthrough, isStacked: view.fileSystem.isOverlay)
     connection.max_background = 64
     connection.congestion_threshold = 48

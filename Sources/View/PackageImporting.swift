@@ -38,9 +38,12 @@ extension View {
       guard FileIdentity(stream.status) == identity, stream.status.st_uid == caller.user,
         let type = PackageImport.type(of: stream.descriptor.rawValue)
       else { return }
-      try importPackage(stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, caller)
+      try importPackage(
+        stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, caller)
     } catch {
-      logger.error("\(name) holds a package but stays a file: \(error)")
+      // It was removed by somebody else, or renamed.
+      if error == .noSuchFileOrDirectory || error == .staleNFSFileHandle { return }
+      logger.error("\(name) stays a file even if it holds a package: \(error)")
     }
   }
 

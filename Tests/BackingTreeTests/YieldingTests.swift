@@ -67,9 +67,47 @@ extension AnsweringTests {
     @Test func whoIsMadeByAThreadThatYieldsDoesNot() {
       let seen = inThread { () -> [Policy] in
         dfs_yield_allow(true)
-        return [yielding(true)] + (inThread { [policy, yielding(false)] } ?? [])
+        return [yielding(true)] + inThreadOfAnotherLibrary { [policy, yielding(false)] }
       }
       #expect(seen == [.idle, .idle, .usual])
+    }
+
+    @Test func ourThreadsRunLikeTheFirstOne() {
+      let seen = inThread { () -> [Policy] in
+        dfs_yield_allow(true)
+        return [yielding(true)] + (inThread { [policy] } ?? [])
+      }
+      #expect(seen == [.idle, .usual])
+      let isLikeTheFirst = inThread {
+        dfs_run_on(0)
+        return inThread { processors(of: "thread-self") == processors(of: "self") } ?? false
+      }
+      #expect(isLikeTheFirst == true)
+    }
+
+    private func processors(of process: String) -> Substring? {
+      let status = Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/status") ?? []
+      return String(decoding: status, as: UTF8.self).split(separator: "\n").first {
+        $0.hasPrefix("Cpus_allowed:")
+      }
+    }
+
+    private func inThreadOfAnotherLibrary(_ body: @escaping @Sendable () -> [Policy]) -> [Policy] {
+      final class Box {
+        let body: () -> [Policy]
+        var found: [Policy] = []
+        init(_ body: @escaping () -> [Policy]) { self.body = body }
+      }
+      let box = Box(body)
+      var id = pthread_t()
+      let start: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = {
+        let box = Unmanaged<Box>.fromOpaque($0!).takeUnretainedValue()
+        box.found = box.body()
+        return nil
+      }
+      pthread_create(&id, nil, start, Unmanaged.passUnretained(box).toOpaque())
+      pthread_join(id, nil)
+      return box.found
     }
 
     private enum Policy: Sendable { case usual, idle }

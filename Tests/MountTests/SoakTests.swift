@@ -8,11 +8,20 @@ import Testing
 @Suite(.mounting, .serialized) struct SoakTests {
   private static let directories = ["", "Folder", "Other"]
 
-  @Test func whatChangesOnBothSidesIsShownAsItIs() throws {
-    let view = try MountedView { root in
+  @Test func whatChangesOnBothSidesIsShownAsItIs() throws { try soak(try view()) }
+
+  @Test(.asRoot, .ring) func soItIsWhereRequestsComeByIOURing() throws {
+    try soak(try Ring.whileOffered { try view() })
+  }
+
+  private func view() throws -> MountedView {
+    try MountedView { root in
       for name in Self.directories.dropFirst() { makeDirectory("\(root)/\(name)") }
       makeDirectory("\(root)/Extra.localized/.localized")
     }
+  }
+
+  private func soak(_ view: MountedView) throws {
     let script = view.source + "-worker.py"
     try put(Self.worker, at: script)
     let seconds = getenv("DISPLAYFS_SOAK_SECONDS").flatMap { Int(String(cString: $0)) } ?? 4

@@ -5,6 +5,8 @@
 #include "syscalls.h"
 #include "session.h"
 #include "receiving.h"
+#include "init.h"
+#include "ring.h"
 #include "passthrough.h"
 #include "beside.h"
 #include "yielding.h"

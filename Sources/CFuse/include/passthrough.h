@@ -15,8 +15,5 @@ void dfs_backing_close(fuse_req_t request, int backing);
 int dfs_reply_open(fuse_req_t request, struct fuse_file_info *info, int backing);
 int dfs_reply_create(fuse_req_t request, const struct fuse_entry_param *entry, struct fuse_file_info *info, int backing);
 
-// Called by the session with each request that was read and each reply about to be written, before libfuse 3.17.
-void dfs_passthrough_read(const void *request, size_t size);
-void dfs_passthrough_write(struct iovec *pieces, int count);
 // The session's device, once it is mounted.
 void dfs_passthrough_use(int device);

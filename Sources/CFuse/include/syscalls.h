@@ -22,6 +22,11 @@ int dfs_reopen(int fd, int flags);
 // CAP_SYS_ADMIN), else one that does until it is closed.
 int dfs_open_mount(const char *path);
 pid_t dfs_gettid(void);
+// Has the calling thread run on one processor alone, if it may run there.
+void dfs_run_on(unsigned processor);
+// Has the calling thread run where and when the first thread of the process may. It has that from the thread that made it, which
+// may keep to a processor or make room for others.
+void dfs_run_as_first_thread(void);
 ssize_t dfs_getdents(int fd, void *buffer, size_t size);
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
 int dfs_fallocate(int fd, int mode, off_t offset, off_t length);

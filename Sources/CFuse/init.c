@@ -1,0 +1,60 @@
+#define _GNU_SOURCE
+#include "init.h"
+#include <linux/fuse.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+// What linux/fuse.h of the distribution may not have yet.
+struct init_out_tail {
+  uint32_t flags2, max_stack_depth;
+};
+
+static _Atomic uint64_t init_request;
+static uint64_t offered, wanted;
+static uint32_t wanted_depth;
+static size_t payload;
+
+bool dfs_init_offers(uint64_t flag) { return (offered & flag) != 0; }
+void dfs_init_want(uint64_t flag) { wanted |= flag & offered; }
+void dfs_init_allow_depth(uint32_t depth) { wanted_depth = depth; }
+size_t dfs_init_payload(void) { return payload; }
+
+void dfs_init_read(const void *request, size_t size) {
+  const struct fuse_in_header *header = request;
+  const struct fuse_init_in *init = (const void *)(header + 1);
+  if (header->opcode != FUSE_INIT || size < sizeof *header + sizeof *init) return;
+  offered = init->flags | (init->flags & FUSE_INIT_EXT ? (uint64_t)init->flags2 << 32 : 0);
+  wanted = 0;
+  wanted_depth = 0;
+  atomic_store(&init_request, header->unique);
+}
+
+static void add_wanted(struct fuse_init_out *out) {
+  out->flags |= (uint32_t)wanted;
+  if (wanted >> 32) out->flags |= FUSE_INIT_EXT;
+  struct init_out_tail tail;
+  memcpy(&tail, (char *)out + offsetof(struct fuse_init_out, flags2), sizeof tail);
+  tail.flags2 |= (uint32_t)(wanted >> 32);
+  if (wanted_depth) tail.max_stack_depth = wanted_depth;
+  memcpy((char *)out + offsetof(struct fuse_init_out, flags2), &tail, sizeof tail);
+}
+
+static size_t payload_of(const struct fuse_init_out *out) {
+  // Without the flag it is 32.
+  size_t pages = out->flags & FUSE_MAX_PAGES ? out->max_pages : 32, bytes = pages * (size_t)getpagesize();
+  if (bytes < out->max_write) bytes = out->max_write;
+  return bytes < FUSE_MIN_READ_BUFFER ? FUSE_MIN_READ_BUFFER : bytes;
+}
+
+bool dfs_init_write(struct iovec *pieces, int count) {
+  uint64_t expected = atomic_load_explicit(&init_request, memory_order_relaxed);
+  if (!expected) return false;
+  const struct fuse_out_header *header = pieces[0].iov_base;
+  if (header->unique != expected) return false;
+  atomic_store(&init_request, 0);
+  if (count < 2 || pieces[1].iov_len < sizeof(struct fuse_init_out)) return false;
+  add_wanted(pieces[1].iov_base);
+  payload = payload_of(pieces[1].iov_base);
+  return true;
+}
