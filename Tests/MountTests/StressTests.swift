@@ -86,7 +86,8 @@ private enum Worker {
     TAG = re.compile(rb"<[0-9.]+>")
     # What may become of a name while three others work on it.
     USUAL = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY, errno.EACCES, errno.EPERM}
-    GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO}
+    # The last where requests come by io_uring.
+    GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO, errno.ECANCELED}
 
     def rename(old, new, flags=0):
         # The kernel refuses to look up a directory that another program is just moving, and asks to be asked again.
