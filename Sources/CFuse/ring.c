@@ -1,7 +1,7 @@
 // Here each processor has a queue of its own: who asks is answered where it runs, and those who ask at the same time do not wake
 // each other's processors. A thread has one place in the queue of one processor. The kernel gives a request to the place that
 // became free last, so that one thread answers as long as it is in time; while it is busy the next request goes to another. Who
-// takes the last free place makes another thread, so that nobody waits for what takes long.
+// takes a place has another thread made before none is free, so that nobody waits for what takes long.
 #define _GNU_SOURCE
 #include "ring.h"
 #include "init.h"
@@ -15,8 +15,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -45,6 +43,9 @@ struct command {
 enum {
   // As many as libfuse has threads.
   MOST_PLACES = 10,
+  // Those that nobody needs yet. A request that finds none waits until another one has been answered on its processor, as only then
+  // the kernel looks for it, even if there is a new place meanwhile.
+  FREE_PLACES = 2,
   MOST_QUEUES = 1024,
   // What a completion tells of.
   REQUEST = 1,
@@ -55,11 +56,8 @@ enum {
 };
 
 struct place {
-  struct place *next;
-  pthread_t thread;
   uint16_t queue;
   struct dfs_submission submission;
-  bool is_open;
   struct headers *headers;
   char *copy, *payload;
   struct iovec buffers[2];
@@ -67,31 +65,29 @@ struct place {
   uint64_t asked;
 };
 
-// With which places can be called off; open from the time they are wanted until they are registered.
-static struct dfs_submission spare;
+// Opened while that can still be declined. It has no place; the kernel refuses what it registers, and then uses the device.
+static struct dfs_submission refused;
 static bool is_wanted, has_begun;
-static atomic_bool is_used;
+static atomic_bool is_used, has_ended;
 static struct fuse_session *session;
 static int device, ending;
 static uint16_t queues;
+// Of each queue: the threads there are, and those of them that are not busy.
 static struct {
   atomic_int places, free;
 } counts[MOST_QUEUES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct place *places;
-static bool has_ended;
-// While the first places are registered.
-static sem_t registered;
-static atomic_bool has_failed;
+// All threads, and those that have registered their place. Whoever changes one of them tells.
+static atomic_int threads, registered;
+static sem_t told;
 static __thread struct place *own;
 
-static bool submit_command(struct place *place, uint32_t kind, uint64_t commit_id) {
+static bool submit_command(struct place *place, uint32_t operation, uint64_t commit_id) {
   struct io_uring_sqe *entry = dfs_submission_next(&place->submission);
   entry->opcode = IORING_OP_URING_CMD;
   entry->fd = device;
   entry->user_data = REQUEST;
-  entry->cmd_op = kind;
-  if (kind == REGISTER) {
+  entry->cmd_op = operation;
+  if (operation == REGISTER) {
     entry->addr = (uintptr_t)place->buffers;
     entry->len = 2;
   }
@@ -112,25 +108,29 @@ static bool listen_for_the_end(const struct place *place) {
   return dfs_submit(&place->submission);
 }
 
+// Before the payload a page for the headers of a request that stays where it is.
+enum { BEFORE_PAYLOAD = PAGE + COPY_SIZE + PAGE };
+
 static bool prepare(struct place *place) {
-  size_t before = PAGE + COPY_SIZE + PAGE, size = dfs_init_payload();
-  char *memory = mmap(NULL, before + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  if (!dfs_submission_open(&place->submission)) return false;
+  size_t size = dfs_init_payload();
+  int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  char *memory = mmap(NULL, BEFORE_PAYLOAD + size, PROT_READ | PROT_WRITE, kind, -1, 0);
+  if (memory == MAP_FAILED) {
+    dfs_submission_close(&place->submission);
+    return false;
+  }
   place->headers = (void *)memory;
   place->copy = memory + PAGE;
-  // Before it a page for the headers of a request that stays where it is.
-  place->payload = memory + before;
+  place->payload = memory + BEFORE_PAYLOAD;
   place->buffers[0] = (struct iovec){place->headers, sizeof *place->headers};
   place->buffers[1] = (struct iovec){place->payload, size};
-  place->is_open = dfs_submission_open(&place->submission);
-  return place->is_open && listen_for_the_end(place);
+  return true;
 }
 
-// After its thread has ended, and with it what that had submitted.
-static void discard(struct place *place) {
-  if (place->is_open) dfs_submission_close(&place->submission);
-  if (place->headers) munmap(place->headers, PAGE + COPY_SIZE + PAGE + place->buffers[1].iov_len);
-  free(place);
+static void discard(const struct place *place) {
+  dfs_submission_close(&place->submission);
+  munmap(place->headers, BEFORE_PAYLOAD + place->buffers[1].iov_len);
 }
 
 // Waits for a request. False when no more will come.
@@ -155,78 +155,84 @@ static struct fuse_buf request(struct place *place) {
   return (struct fuse_buf){.size = size, .mem = start};
 }
 
-// Some do not want an answer, as to forget what a listing has told in vain. They want the place back.
+// To a request that does not want an answer, as to forget what a listing has told in vain: it wants the place back.
 static void answer_nothing(void) {
-  struct fuse_out_header header = {.len = sizeof header, .unique = own->asked};
+  struct fuse_out_header header = {.len = sizeof header, .error = -EIO, .unique = own->asked};
   dfs_ring_answer(&(struct iovec){&header, sizeof header}, 1);
 }
 
-static bool add_place(uint16_t queue);
+static void add_place(uint16_t queue);
 
-static void *serve(void *argument) {
-  own = argument;
-  dfs_run_on(own->queue);
-  bool is_registered = prepare(own) && submit_command(own, REGISTER, 0);
-  if (!is_registered) atomic_store(&has_failed, true);
-  sem_post(&registered);
-  while (is_registered && request_comes(own)) {
-    if (atomic_fetch_sub(&counts[own->queue].free, 1) == 1) add_place(own->queue);
-    struct fuse_buf buffer = request(own);
-    dfs_session_received(buffer.mem, buffer.size);
-    fuse_session_process_buf(session, &buffer);
-    if (own->asked) answer_nothing();
+static void answer(struct place *place) {
+  if (atomic_fetch_sub(&counts[place->queue].free, 1) <= FREE_PLACES) add_place(place->queue);
+  struct fuse_buf buffer = request(place);
+  dfs_session_received(buffer.mem, buffer.size);
+  fuse_session_process_buf(session, &buffer);
+  if (place->asked) answer_nothing();
+}
+
+static bool begin(struct place *place) {
+  if (!prepare(place)) return false;
+  if (listen_for_the_end(place) && submit_command(place, REGISTER, 0)) return true;
+  discard(place);
+  return false;
+}
+
+static void count_off(uint16_t queue) {
+  atomic_fetch_sub(&counts[queue].places, 1);
+  atomic_fetch_sub(&counts[queue].free, 1);
+  atomic_fetch_sub(&threads, 1);
+  sem_post(&told);
+}
+
+static void *serve(void *queue) {
+  struct place place = {.queue = (uint16_t)(uintptr_t)queue};
+  own = &place;
+  dfs_run_on(place.queue);
+  if (begin(&place)) {
+    atomic_fetch_add(&registered, 1);
+    sem_post(&told);
+    while (request_comes(&place)) answer(&place);
+    discard(&place);
+    atomic_fetch_sub(&registered, 1);
   }
-  atomic_fetch_sub(&counts[own->queue].free, 1);
+  count_off(place.queue);
   return NULL;
 }
 
-static bool start(struct place *place) {
+static bool start(uint16_t queue) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_mutex_lock(&lock);
-  bool is_started = !has_ended && pthread_create(&place->thread, NULL, serve, place) == 0;
-  if (is_started) {
-    place->next = places;
-    places = place;
-  }
-  pthread_mutex_unlock(&lock);
+  pthread_t thread;
+  bool is_started = pthread_create(&thread, NULL, serve, (void *)(uintptr_t)queue) == 0;
+  if (is_started) pthread_detach(thread);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return is_started;
 }
 
-static bool add_place(uint16_t queue) {
-  if (atomic_load(&counts[queue].places) >= MOST_PLACES) return false;
-  struct place *place = calloc(1, sizeof *place);
-  if (!place) return false;
-  place->queue = queue;
+static void add_place(uint16_t queue) {
+  // Several at once may make a few more.
+  if (atomic_load(&counts[queue].places) >= MOST_PLACES) return;
   atomic_fetch_add(&counts[queue].places, 1);
   atomic_fetch_add(&counts[queue].free, 1);
-  if (start(place)) return true;
-  atomic_fetch_sub(&counts[queue].places, 1);
-  atomic_fetch_sub(&counts[queue].free, 1);
-  free(place);
-  return false;
+  atomic_fetch_add(&threads, 1);
+  // Whoever ends it has counted this one or is seen.
+  if (atomic_load(&has_ended) || !start(queue)) count_off(queue);
 }
 
-// As many as the numbers of the processors that there can ever be; 0 when that is not known.
-static unsigned possible_processors(void) {
-  char text[256] = "";
-  FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
-  if (!file) return 0;
-  // Such as 0-7.
-  const char *list = fgets(text, sizeof text, file);
-  fclose(file);
-  if (!list) return 0;
-  const char *last = list + strcspn(list, "\n");
-  while (last > list && last[-1] >= '0' && last[-1] <= '9') last--;
-  return (unsigned)atoi(last) + 1;
+static bool has_places(void) {
+  for (uint16_t queue = 0; queue < queues; queue++) {
+    if (!atomic_load(&counts[queue].places)) return false;
+  }
+  return true;
 }
 
 bool dfs_ring_want(void) {
-  unsigned processors = possible_processors();
+  // Those that there can ever be, which the kernel has queues for.
+  long processors = sysconf(_SC_NPROCESSORS_CONF);
   if (!dfs_init_offers(INIT_OVER_IO_URING) || processors < 1 || processors > MOST_QUEUES) return false;
-  is_wanted = dfs_submission_open(&spare);
+  is_wanted = dfs_submission_open(&refused);
   if (is_wanted) dfs_init_want(INIT_OVER_IO_URING);
   queues = (uint16_t)processors;
   return is_wanted;
@@ -235,40 +241,31 @@ bool dfs_ring_want(void) {
 void dfs_ring_begin(struct fuse_session *begun, int its_device) {
   if (!is_wanted) return;
   is_wanted = false;
-  has_begun = true;
-  has_ended = false;
+  ending = eventfd(0, EFD_CLOEXEC);
   session = begun;
   device = its_device;
-  ending = eventfd(0, EFD_CLOEXEC);
-  sem_init(&registered, 0, 0);
-  atomic_store(&has_failed, ending < 0);
-  unsigned started = 0;
-  for (uint16_t queue = 0; queue < queues; queue++) {
-    atomic_store(&counts[queue].places, 0);
-    atomic_store(&counts[queue].free, 0);
-    started += add_place(queue);
+  has_begun = ending >= 0;
+  atomic_store(&has_ended, false);
+  sem_init(&told, 0, 0);
+  for (uint16_t queue = 0; has_begun && queue < queues; queue++) {
+    for (int i = 0; i < FREE_PLACES; i++) add_place(queue);
   }
-  for (unsigned i = 0; i < started; i++) {
-    while (sem_wait(&registered)) {}
+  while (atomic_load(&registered) < atomic_load(&threads)) {
+    while (sem_wait(&told)) {}
   }
-  atomic_store(&is_used, started == queues && !atomic_load(&has_failed));
+  atomic_store(&is_used, has_places());
   // The kernel keeps every request back until each queue has a place, or until one is refused, such as this without room.
-  if (!atomic_load(&is_used)) submit_command(&(struct place){.submission = spare}, REGISTER, 0);
-  dfs_submission_close(&spare);
+  if (!atomic_load(&is_used)) submit_command(&(struct place){.submission = refused}, REGISTER, 0);
+  dfs_submission_close(&refused);
 }
 
 void dfs_ring_end(void) {
   if (!has_begun) return;
   has_begun = false;
-  pthread_mutex_lock(&lock);
-  has_ended = true;
-  pthread_mutex_unlock(&lock);
+  atomic_store(&has_ended, true);
   eventfd_write(ending, 1);
-  while (places) {
-    struct place *place = places;
-    places = place->next;
-    pthread_join(place->thread, NULL);
-    discard(place);
+  while (atomic_load(&threads)) {
+    while (sem_wait(&told)) {}
   }
   close(ending);
   atomic_store(&is_used, false);
@@ -293,10 +290,10 @@ ssize_t dfs_ring_answer(const struct iovec *pieces, int count) {
   }
   memcpy(&own->headers->out, pieces[0].iov_base, sizeof own->headers->out);
   own->headers->payload_size = (uint32_t)size;
-  uint64_t asked = own->asked;
   own->asked = 0;
+  // Before: the next request may come with it. What is done here after an answer keeps that waiting, and is short.
   atomic_fetch_add(&counts[own->queue].free, 1);
-  if (submit_command(own, COMMIT_AND_FETCH, asked)) return (ssize_t)(sizeof own->headers->out + size);
+  if (submit_command(own, COMMIT_AND_FETCH, own->headers->commit_id)) return (ssize_t)(sizeof own->headers->out + size);
   // Nobody waits for it any more.
   errno = ENOENT;
   return -1;

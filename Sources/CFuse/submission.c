@@ -51,7 +51,7 @@ static long enter(const struct dfs_submission *submission, unsigned submitted, u
   unsigned flags = awaited ? IORING_ENTER_GETEVENTS : 0;
   for (;;) {
     long result = syscall(SYS_io_uring_enter, submission->fd, submitted, awaited, flags, NULL, 0);
-    if (result >= 0 || errno != EINTR) return result;
+    if (result >= 0 || (errno != EINTR && errno != EAGAIN && errno != EBUSY)) return result;
   }
 }
 
@@ -61,7 +61,8 @@ struct io_uring_sqe *dfs_submission_next(const struct dfs_submission *submission
 }
 
 bool dfs_submit(const struct dfs_submission *submission) {
-  atomic_fetch_add_explicit(submission->sq_tail, 1, memory_order_release);
+  uint32_t tail = atomic_load_explicit(submission->sq_tail, memory_order_relaxed);
+  atomic_store_explicit(submission->sq_tail, tail + 1, memory_order_release);
   return enter(submission, 1, 0) == 1;
 }
 
@@ -79,5 +80,6 @@ const struct io_uring_cqe *dfs_await_completion(const struct dfs_submission *sub
 }
 
 void dfs_drop_completion(const struct dfs_submission *submission) {
-  atomic_fetch_add_explicit(submission->cq_head, 1, memory_order_release);
+  uint32_t head = atomic_load_explicit(submission->cq_head, memory_order_relaxed);
+  atomic_store_explicit(submission->cq_head, head + 1, memory_order_release);
 }

@@ -16,7 +16,7 @@ struct dfs_submission {
 
 // For the calling thread, with room for two commands. False with the reason in errno where that cannot be had.
 bool dfs_submission_open(struct dfs_submission *submission);
-// Waits until what was submitted by a thread that has ended is no more.
+// What was submitted ends some time later.
 void dfs_submission_close(struct dfs_submission *submission);
 // The entry to be submitted next, zeroed.
 struct io_uring_sqe *dfs_submission_next(const struct dfs_submission *submission);

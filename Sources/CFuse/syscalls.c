@@ -46,7 +46,8 @@ int dfs_open_mount(const char *path) {
 pid_t dfs_gettid(void) { return gettid(); }
 
 void dfs_run_on(unsigned processor) {
-  cpu_set_t there;
+  cpu_set_t allowed, there;
+  if (sched_getaffinity(getpid(), sizeof allowed, &allowed) || !CPU_ISSET(processor, &allowed)) return;
   CPU_ZERO(&there);
   CPU_SET(processor, &there);
   sched_setaffinity(0, sizeof there, &there);

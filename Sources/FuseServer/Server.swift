@@ -176,8 +176,9 @@ public final class Server: @unchecked Sendable {
     // ACLs are checked by the kernel; the umask is applied by the backing file system, which knows about default ACLs.
     want(FUSE_CAP_POSIX_ACL)
     want(FUSE_CAP_DONT_MASK)
-    // Symlinks and the rest may change behind the mount.
-    want(FUSE_CAP_PARALLEL_DIROPS)
+    // Who lists a directory keeps nobody from looking there. Here the kernel's flag and libfuse's are the same, and libfuse before
+    // 3.17 does not pass it on.
+    dfs_init_want(UInt64(FUSE_CAP_PARALLEL_DIROPS))
     // A spliced request cannot be looked at before libfuse does.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     if dfs_ring_want() { connection.want &= ~UInt32(FUSE_CAP_SPLICE_WRITE) }

@@ -55,6 +55,22 @@ import Testing
     #expect(eventually { !isAnyIdle() })
   }
 
+  /// A file system that takes its time, as a remote one, is asked by all at once.
+  @Test(.asRoot) func whoLooksForANameKeepsNobodyFromLookingForAnother() throws {
+    let lower = try MountedView()
+    let view = try MountedView { root in
+      makeDirectory("\(root)/lower")
+      try #require(Shell.run("mount --bind '\(lower.mountPoint)' '\(root)/lower'").status == 0)
+    }
+    #expect(isThere(view.at("lower")))
+    let (daemon, stopped) = (try #require(view.daemon), try #require(lower.daemon))
+    kill(stopped, SIGSTOP)
+    let waiting = (1...4).map { Shell.start("exec stat '\(view.at("lower/unknown \($0)"))'") }
+    #expect(eventually { threadsWaiting(in: daemon) == 4 })
+    kill(stopped, SIGCONT)
+    for process in waiting { Shell.wait(for: process) }
+  }
+
   @Test(arguments: ["extensions=hide", "extensions=all", "profile=none"])
   func afterAllChangesTheViewIsThatOfTheTree(options: String) throws {
     let view = try MountedView("\(options),language=en") { root in

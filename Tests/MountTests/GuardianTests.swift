@@ -27,11 +27,8 @@ import Testing
       tracer = try Tracer(of: try #require(lower.daemon), at: "newfstatat", "delay_enter=50000000")
       waiting = Shell.start("exec stat '\(upper.at("lower/unknown"))'")
       (self.lower, view) = (lower, upper)
-      let tasks = "/proc/\(daemon)/task"
-      let isStuck = eventually {
-        names(tasks).contains { (text("\(tasks)/\($0)/wchan") ?? "").contains("request_wait_answer") }
-      }
-      if !isStuck { return nil }
+      let daemon = daemon
+      if !eventually({ threadsWaiting(in: daemon) > 0 }) { return nil }
     }
 
     deinit {

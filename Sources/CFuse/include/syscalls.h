@@ -22,7 +22,7 @@ int dfs_reopen(int fd, int flags);
 // CAP_SYS_ADMIN), else one that does until it is closed.
 int dfs_open_mount(const char *path);
 pid_t dfs_gettid(void);
-// Has the calling thread run on one processor alone, if it may run there.
+// Has the calling thread run on one processor alone, if the first thread of the process may run there.
 void dfs_run_on(unsigned processor);
 // Has the calling thread run where and when the first thread of the process may. It has that from the thread that made it, which
 // may keep to a processor or make room for others.
