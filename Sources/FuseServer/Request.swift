@@ -38,11 +38,11 @@ struct Request {
 
   func replyAttributes(of id: NodeID) throws(Errno) {
     let view = view
-    var (attributes, lease) = try view.leasedAttributes(id)
+    var attributes = try view.leasedAttributes(id)
     // Whoever looks at the mount point wants to know whether the mount answers.
     let longest = id == NodeTable.root ? min(1, view.keptFor) : view.keptFor
-    fuse_reply_attr(raw, &attributes, lease == nil ? 0 : longest)
-    if let lease { view.settle(lease, of: id) }
+    fuse_reply_attr(raw, &attributes.stat, attributes.lease == nil ? 0 : longest)
+    if let lease = attributes.lease { view.settle(lease, of: id) }
   }
 
   func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {

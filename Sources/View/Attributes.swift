@@ -20,6 +20,13 @@ public struct AttributeChange: Sendable {
   public init() {}
 }
 
+/// What the kernel is told of a node.
+public struct LeasedAttributes {
+  public var stat: stat
+  /// Where it may keep that.
+  public let lease: CacheLease?
+}
+
 extension View {
   /// The status of a node as the view shows it.
   public func attributes(_ id: NodeID) throws(Errno) -> stat {
@@ -30,10 +37,10 @@ extension View {
     return location.name.withPointer { present(status, facet: .packageFile, name: $0, in: parent) }
   }
 
-  /// The same, with a lease where the kernel may keep them.
-  public func leasedAttributes(_ id: NodeID) throws(Errno) -> (stat, CacheLease?) {
+  /// The same, for the kernel.
+  public func leasedAttributes(_ id: NodeID) throws(Errno) -> LeasedAttributes {
     guard let location = nodes.location(of: id), location.facet == .plain else {
-      return (try attributes(id), nil)
+      return LeasedAttributes(stat: try attributes(id), lease: nil)
     }
     // A directory's attributes change with what is in it; those of other files are told of where they are.
     let watched = location.type == .directory ? id : location.parent
@@ -44,9 +51,9 @@ extension View {
     guard let handle, isInPlace,
       watched == id || mayKeepAttributes(of: id, attributes, facet: .plain, in: handle)
     else {
-      return (attributes, nil)
+      return LeasedAttributes(stat: attributes, lease: nil)
     }
-    return (attributes, lease)
+    return LeasedAttributes(stat: attributes, lease: lease)
   }
 
   /// The backing status of a node, checked to be the file that the node stands for, and whether that is where it was seen

@@ -2,15 +2,21 @@ import DisplayNames
 import Glibc
 
 /// A real name ready to be handed to the kernel: bytes with a terminating NUL.
+///
+/// Nearly all names lie in the value itself, so that to have one allocates nothing.
 public struct CName: Sendable {
-  private let storage: ContiguousArray<CChar>
+  private typealias Short = InlineArray<96, CChar>
+
+  private var short = Short(repeating: 0)
+  /// Used instead where there is not enough room.
+  private let long: ContiguousArray<CChar>?
 
   public init(copying pointer: UnsafePointer<CChar>) {
-    storage = ContiguousArray(UnsafeBufferPointer(start: pointer, count: strlen(pointer) + 1))
+    self.init(bytes: UnsafeRawBufferPointer(start: pointer, count: strlen(pointer)))
   }
 
   public init(_ name: Name) {
-    storage = name.bytes.withUnsafeBytes { CName(bytes: $0).storage }
+    self = name.bytes.withUnsafeBytes { CName(bytes: $0) }
   }
 
   /// - Parameter bytes: without a NUL.
@@ -18,7 +24,12 @@ public struct CName: Sendable {
 
   /// The same.
   init(bytes: UnsafeRawBufferPointer) {
-    storage = ContiguousArray(unsafeUninitializedCapacity: bytes.count + 1) { buffer, count in
+    long = bytes.count < MemoryLayout<Short>.size ? nil : Self.copy(bytes)
+    if long == nil { withUnsafeMutableBytes(of: &short) { $0.copyMemory(from: bytes) } }
+  }
+
+  private static func copy(_ bytes: UnsafeRawBufferPointer) -> ContiguousArray<CChar> {
+    ContiguousArray(unsafeUninitializedCapacity: bytes.count + 1) { buffer, count in
       UnsafeMutableRawBufferPointer(buffer).copyMemory(from: bytes)
       buffer[bytes.count] = 0
       count = bytes.count + 1
@@ -26,7 +37,7 @@ public struct CName: Sendable {
   }
 
   /// Without the NUL.
-  public var name: Name { storage.withUnsafeBytes { Name($0.dropLast()) } }
+  public var name: Name { withPointer { Name(copying: $0) } }
 
   public func equals(_ other: UnsafePointer<CChar>) -> Bool { withPointer { strcmp($0, other) == 0 } }
 
@@ -35,11 +46,16 @@ public struct CName: Sendable {
   public func withPointer<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E)
     -> R
   {
-    // The array lends its bytes for nothing that may be noncopyable; to carry each result out of there by hand takes longer
-    // than what most calls do. They stay where they are while the array lives.
-    let pointer = storage.withUnsafeBufferPointer { $0.baseAddress! }
-    defer { withExtendedLifetime(storage) {} }
-    return try body(pointer)
+    if let long {
+      // The array lends its bytes for nothing that may be noncopyable; to carry each result out of there by hand takes longer
+      // than what most calls do. They stay where they are while the array lives.
+      let pointer = long.withUnsafeBufferPointer { $0.baseAddress! }
+      defer { withExtendedLifetime(long) {} }
+      return try body(pointer)
+    }
+    return try withUnsafePointer(to: short) { (short) throws(E) in
+      try body(UnsafeRawPointer(short).assumingMemoryBound(to: CChar.self))
+    }
   }
 }
 

@@ -174,7 +174,8 @@ final class CachedDirectories: Sendable {
   private struct State {
     var directories = RecentlyUsed<Watched>()
     var news: [CachedDirectory] = []
-    var notices: (any CacheNotices)?
+    var notices: (any CacheNotices)? { didSet { isTelling = notices != nil } }
+    private(set) var isTelling = false
     /// The user has no watch left.
     var isFull = false
   }
@@ -206,7 +207,7 @@ final class CachedDirectories: Sendable {
   func lease(_ id: NodeID, _ handle: DirectoryHandle) -> CacheLease? {
     guard let watch else { return nil }
     let (known, mayAdd) = state.withLock { state -> (CachedDirectory?, Bool) in
-      guard state.notices != nil else { return (nil, false) }
+      guard state.isTelling else { return (nil, false) }
       let known = state.directories.use(id)?.directory
       return (known, known == nil)
     }
