@@ -128,7 +128,7 @@ static bool prepare(struct place *place) {
   return true;
 }
 
-static void discard(const struct place *place) {
+static void discard(struct place *place) {
   dfs_submission_close(&place->submission);
   munmap(place->headers, BEFORE_PAYLOAD + place->buffers[1].iov_len);
 }
