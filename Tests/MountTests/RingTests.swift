@@ -110,6 +110,29 @@ import Testing
     }
   }
 
+  /// The kernel keeps every request back until it is told that all places are there, or that there will be none.
+  @Test func howeverFewDescriptorsThereAreTheMountAnswers() throws {
+    let view = try view()
+    view.unmount()
+    var ways: Set<String?> = []
+    try Ring.whileOffered {
+      for limit in 10...26 {
+        let outcome = Shell.run(
+          "timeout -k 1 20 prlimit --nofile=\(limit):\(limit) '\(Displayfs.path)' mount '\(view.source)' '\(view.mountPoint)'"
+        )
+        guard outcome.status == 0 else {
+          #expect(outcome.status == 32, "\(limit) descriptors: \(outcome.status)")
+          continue
+        }
+        let looking = Shell.run("timeout -k 1 20 stat '\(view.at("notes"))'")
+        #expect(looking.status == 0, "\(limit) descriptors: \(looking.errorText)")
+        ways.insert(way(of: view))
+        view.unmount()
+      }
+    }
+    #expect(ways == ["requests come: by /dev/fuse", "requests come: by io_uring"])
+  }
+
   @Test(arguments: [SIGTERM, SIGKILL]) func aDaemonThatEndsLeavesNothingBehind(signal: CInt) throws {
     let view = try view()
     let daemon = try #require(view.daemon)
