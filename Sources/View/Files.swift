@@ -104,8 +104,9 @@ extension View {
         }
       }
     }
+    // What has no name any more the kernel may still be led to by the one it had, until it has taken in that this is gone.
     guard let open = openNodes.file(of: id),
-      location == nil || staleNames.isAskedAgain(id, by: caller.process)
+      staleNames.isAskedAgain(id, by: caller.process) || location == nil && caller.process == 0
     else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
     let mode = try fileStatus(again.rawValue).st_mode

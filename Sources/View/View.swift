@@ -16,7 +16,7 @@ public final class View: Sendable {
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
   /// Threads that were told that a node is stale which is open although its name is gone.
-  let staleNames = StaleNames(atOnce: .milliseconds(50))
+  let staleNames = StaleNames(atOnce: .milliseconds(500))
   /// The same of those that had files linked of which it was not known by what name they are meant.
   let linkSources = StaleNames(atOnce: .seconds(10))
   let lookers = Lookers()

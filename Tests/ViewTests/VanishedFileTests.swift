@@ -86,8 +86,9 @@ import ViewedTree
     #expect(try lookup("a").id == first.id)
   }
 
-  @Test func whatIsGoneIsOpenedOnlyThroughWhatIsOpen() throws {
-    let node = try lookup("a").id
+  @Test(arguments: [false, true]) func whatIsGoneIsOpenedOnlyThroughWhatIsOpen(isTold: Bool) throws {
+    let before = try lookup("a")
+    let node = before.id
     let file = try view.open(node, flags: O_RDWR, caller: .daemon)
     defer { view.close(file) }
     func opens(_ thread: pid_t) -> Bool {
@@ -104,6 +105,11 @@ import ViewedTree
     }
     #expect(opens(7))
     unlink(tree.path("a"))
+    // Whoever has come by the name goes on, until the kernel has taken in what it was told.
+    if isTold {
+      #expect(tellVanished(item("a", before)) == node)
+      #expect(view.nodes.location(of: node) == nil)
+    }
     // By its name: the kernel looks that up when it is told that it is stale.
     for _ in 0..<2 {
       #expect(!opens(7))
@@ -114,7 +120,7 @@ import ViewedTree
     looksUp(8)
     #expect(opens(7) && !opens(8))
     // Who cannot be told from others.
-    #expect(!opens(0) && !opens(0))
+    #expect(opens(0) == isTold && opens(0) == isTold)
   }
 
   @Test func whatIsThereAgainStaysKnown() throws {
