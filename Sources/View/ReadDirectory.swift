@@ -105,7 +105,8 @@ extension View {
       defer { slot += 1 }
       guard let summary = projection.summary(at: slot), !summary.isHidden else { continue }
       if let visitor,
-        !CName(projection.realName(at: slot)).withPointer({ visitor.mayOpen($0, in: directory) })
+        !projection.withRealName(at: slot, { CName(bytes: $0) })
+          .withPointer({ visitor.mayOpen($0, in: directory) })
       {
         continue
       }

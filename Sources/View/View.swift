@@ -15,7 +15,8 @@ public final class View: Sendable {
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
-  /// Threads that were told that a node is stale which is open although its name is gone.
+  /// Threads that were told that a node is stale which is open although its name is gone. On a busy machine the kernel's
+  /// second try has taken more than 50 ms.
   let staleNames = StaleNames(atOnce: .milliseconds(500))
   /// The same of those that had files linked of which it was not known by what name they are meant.
   let linkSources = StaleNames(atOnce: .seconds(10))

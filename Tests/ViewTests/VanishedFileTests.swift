@@ -105,7 +105,8 @@ import ViewedTree
     }
     #expect(opens(7))
     unlink(tree.path("a"))
-    // Whoever has come by the name goes on, until the kernel has taken in what it was told.
+    // Who has come by the name has to look it up again, whether or not it is known already that the name is gone: the
+    // kernel may not have taken that in yet.
     if isTold {
       #expect(tellVanished(item("a", before)) == node)
       #expect(view.nodes.location(of: node) == nil)
