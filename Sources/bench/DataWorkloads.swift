@@ -26,7 +26,9 @@ extension Workload {
       let paths = (0..<jobs).map { "\(mounted.root)/\(Preparation.largeFiles.name)/\($0)" }
       let files = try paths.map { try Files.open($0, isWrite ? O_WRONLY : O_RDONLY) }
       defer { for file in files { close(file) } }
-      return try rate((jobs * count * piece) >> 20) {
+      // Nobody writes to pages that are still on their way to the disk from whoever came before.
+      if isWrite { for file in files { fsync(file) } }
+      return try steadyRate((jobs * count * piece) >> 20) {
         try inThreads(jobs) { job in
           let buffer = UnsafeMutableRawPointer.allocate(byteCount: piece, alignment: 4096)
           defer { buffer.deallocate() }
