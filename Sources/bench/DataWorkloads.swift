@@ -2,7 +2,8 @@ import Glibc
 
 extension Workload {
   /// Reading and writing large files, in order in pieces of 1 MiB and at random in pieces of 4 KiB, by one and by four.
-  /// They are open before the time is taken: the quick scale's last a few milliseconds, and opening is a workload of its own.
+  /// They are open before the time is taken: opening is a workload of its own. They are gone through again until half a second
+  /// is over, since the milliseconds of one pass say more of the machine's moment than of the file system.
   static func data(_ scale: Scale) -> [Workload] {
     [1, 4].flatMap { jobs in
       [
@@ -27,8 +28,10 @@ extension Workload {
       let files = try paths.map { try Files.open($0, isWrite ? O_WRONLY : O_RDONLY) }
       defer { for file in files { close(file) } }
       // Nobody writes to pages that are still on their way to the disk from whoever came before.
-      if isWrite { for file in files { fsync(file) } }
-      return try steadyRate((jobs * count * piece) >> 20) {
+      if isWrite {
+        for job in 0..<jobs where fsync(files[job]) != 0 { throw Problem.system(paths[job]) }
+      }
+      return try rate((jobs * count * piece) >> 20, lasting: 0.5) {
         try inThreads(jobs) { job in
           let buffer = UnsafeMutableRawPointer.allocate(byteCount: piece, alignment: 4096)
           defer { buffer.deallocate() }

@@ -69,21 +69,15 @@ struct Workload: Sendable {
   }
 }
 
-/// Runs `body` and gives how many times per second it did its `count` things.
-func rate(_ count: Int, _ body: () throws -> Void) rethrows -> Double {
-  let start = now()
-  try body()
-  return Double(count) / (now() - start)
-}
-
-/// Runs `body` until half a second is over, since what takes some milliseconds alone says more of the machine's moment than of
-/// the file system, and gives how many times per second it did its `count` things.
-func steadyRate(_ count: Int, _ body: () throws -> Void) rethrows -> Double {
+/// Runs `body`, as often as it takes for `seconds` to be over, and gives how many times per second it did its `count` things.
+func rate(_ count: Int, lasting seconds: Double = 0, _ body: () throws -> Void) rethrows -> Double {
   let start = now()
   var done = 0
+  var elapsed: Double
   repeat {
     try body()
     done += count
-  } while now() - start < 0.5
-  return Double(done) / (now() - start)
+    elapsed = now() - start
+  } while elapsed < seconds
+  return Double(done) / elapsed
 }
