@@ -89,7 +89,7 @@ final class Workplace {
 
   func run(_ script: String, in directory: String, on document: String) -> Outcome {
     Shell.run(
-      "set -e; umask 022; \(script)", in: directory,
+      "set -e; \(script)", in: directory,
       with: ["FILE": document, "WORK": "\(base)/work", "HOME": "\(base)/work", "TERM": "vt100"])
   }
 }
