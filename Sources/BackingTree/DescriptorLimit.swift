@@ -42,8 +42,8 @@ public enum DescriptorLimit {
     return getrlimit(nofile, &limit) == 0 ? Int(clamping: limit.rlim_cur) : .max
   }()
 
-  // Where there are few, programs get half of them.
-  private static let firstKept = CInt(clamping: max(count - kept, count / 2))
+  /// The lowest of those that are kept. Where there are few, programs get half of them.
+  public static let firstKept = CInt(clamping: max(count - kept, count / 2))
 
   private static var nofile: __rlimit_resource_t { __rlimit_resource_t(RLIMIT_NOFILE.rawValue) }
 }

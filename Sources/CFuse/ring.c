@@ -71,6 +71,8 @@ static bool is_wanted, has_begun;
 static atomic_bool is_used, has_ended;
 static struct fuse_session *session;
 static int device, ending;
+// The first of the descriptors that no place may take: with the last ones names are looked up.
+static int first_kept;
 static uint16_t queues;
 // Of each queue: the threads there are, and those of them that are not busy.
 static struct {
@@ -113,6 +115,10 @@ enum { BEFORE_PAYLOAD = PAGE + COPY_SIZE + PAGE };
 
 static bool prepare(struct place *place) {
   if (!dfs_submission_open(&place->submission)) return false;
+  if (place->submission.fd >= first_kept) {
+    dfs_submission_close(&place->submission);
+    return false;
+  }
   size_t size = dfs_init_payload();
   int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   char *memory = mmap(NULL, BEFORE_PAYLOAD + size, PROT_READ | PROT_WRITE, kind, -1, 0);
@@ -228,7 +234,8 @@ static bool has_places(void) {
   return true;
 }
 
-bool dfs_ring_want(void) {
+bool dfs_ring_want(int first_kept_descriptor) {
+  first_kept = first_kept_descriptor;
   // Those that there can ever be, which the kernel has queues for.
   long processors = sysconf(_SC_NPROCESSORS_CONF);
   if (!dfs_init_offers(INIT_OVER_IO_URING) || processors < 1 || processors > MOST_QUEUES) return false;

@@ -181,7 +181,7 @@ public final class Server: @unchecked Sendable {
     dfs_init_want(UInt64(FUSE_CAP_PARALLEL_DIROPS))
     // A spliced request cannot be looked at before libfuse does.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
-    if dfs_ring_want() { connection.want &= ~UInt32(FUSE_CAP_SPLICE_WRITE) }
+    if dfs_ring_want(DescriptorLimit.firstKept) { connection.want &= ~UInt32(FUSE_CAP_SPLICE_WRITE) }
     passthrough.negotiate(&connection, isWanted: wantsPassthrough, isStacked: view.fileSystem.isOverlay)
     connection.max_background = 64
     connection.congestion_threshold = 48

@@ -116,7 +116,7 @@ import Testing
     view.unmount()
     var ways: Set<String?> = []
     try Ring.whileOffered {
-      for limit in 10...40 {
+      for limit in 10...80 {
         let outcome = Shell.run(
           "timeout -k 1 20 prlimit --nofile=\(limit):\(limit) '\(Displayfs.path)' mount '\(view.source)' '\(view.mountPoint)'"
         )
