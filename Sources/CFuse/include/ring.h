@@ -4,7 +4,8 @@
 #include <stdbool.h>
 
 // Asks for it, to be called while INIT is answered, by the thread that answers. Answers must then be copied, not spliced. False
-// where the kernel does not offer it, or not to this process. No place is made with the first descriptor that is kept or a later one.
+// where the kernel does not offer it, or not to this process. No place is made with the first descriptor that is kept, nor with a
+// later one.
 bool dfs_ring_want(int first_kept_descriptor);
 // Once INIT is answered: has the requests of a session come so, if that was asked for. Forgetting and interrupting still come by
 // the device; everything does where something is missing, such as threads.
