@@ -68,12 +68,6 @@ int dfs_session_mount(struct fuse_session *session, const char *mount_point) {
   return 0;
 }
 
-int dfs_notify_epoch(struct fuse_session *session) {
-  enum { NOTIFY_INC_EPOCH = 8 };
-  struct fuse_out_header notice = {.len = sizeof notice, .error = NOTIFY_INC_EPOCH};
-  return write(fuse_session_fd(session), &notice, sizeof notice) == sizeof notice ? 0 : errno;
-}
-
 int dfs_notify_entry(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length,
                      int is_invalid) {
   enum { EXPIRE_ONLY = 1 };

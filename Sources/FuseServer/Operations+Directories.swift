@@ -20,7 +20,6 @@ extension Operations {
     }
     table.releasedir = { raw, _, info in
       let request = Request(raw: raw!)
-      if let directory = Handle.object(info, as: OpenDirectory.self) { request.view.close(directory) }
       Handle.disown(info)
       request.succeed()
     }
@@ -56,7 +55,7 @@ extension Operations {
       do throws(Errno) {
         let lease = view.leaseOfEntries(in: directory, from: Int64(offset), caller: request.caller)
         // An entry takes several times the room that it takes in the backing directory.
-        try view.list(directory, from: Int64(offset), size: size / 4, lease: lease) { listed in
+        try view.list(directory, from: Int64(offset), size: size / 4) { listed in
           let length = UInt32(listed.name.count)
           // The kernel refuses a whole listing for a longer one.
           if length > DFS_NAME_MAX { return true }

@@ -6,44 +6,63 @@ import Logging
 import SystemPackage
 import View
 
-/// Makes the kernel tell programs that watch the mount of what changed behind it.
+/// Makes the kernel notify programs that watch the mount of what changed behind it.
 ///
 /// The FUSE protocol has no message for that. So a thread of the daemon does through the mount what was done behind it:
-/// it makes, removes and renames, and the kernel tells of it. The requests that this thread causes are answered from
-/// what already is (`ReplayAnswers`) and change nothing.
+/// it makes, removes and renames, and the kernel notifies its watchers. The requests that such a thread causes are answered
+/// from what already is (`ReplayAnswers`) and change nothing.
 ///
-/// The thread may wait for locks that programs hold while their requests are served; no request ever waits for the
-/// thread.
+/// A replay waits for the locks of the directories that it concerns, which any user may hold: so there are several threads.
+/// Replays that share a directory run one after the other, in the order in which the changes were reported; no other waits
+/// for them, nor does a request.
 final class Replay: @unchecked Sendable {
   private struct Queue {
     var changes: [ViewChange] = []
-    /// Directories in which more changed than is told one by one.
+    /// Directories in which more changed than is replayed one by one.
     var crowded: Set<NodeID> = []
+    /// Directories whose changes are being replayed.
+    var busy: Set<NodeID> = []
+    var idleThreads = 0
     var hasEnded = false
   }
 
-  /// More changes than this are not told one by one: their directories are told to have changed.
-  private static let limit = 1024
+  private enum Task {
+    case replay(ViewChange)
+    case touch(NodeID)
 
-  let answers: ReplayAnswers
-  private let view: View
-  private let mountPoint: FilePath
-  private let notices: Notices
-  private let queue = Guarded(Queue())
-  private let wake = Semaphore()
-  /// The file system that the mount is, once it has been seen.
-  private var device: UInt64?
-
-  init(view: View, mountPoint: FilePath, notices: Notices) {
-    self.notices = notices
-    self.view = view
-    self.mountPoint = mountPoint
-    answers = ReplayAnswers(view: view)
+    var directories: [NodeID] {
+      switch self {
+      case .replay(let change): change.directories
+      case .touch(let directory): [directory]
+      }
+    }
   }
 
-  /// Has changes told, soon.
+  /// More changes than this are not replayed one by one: their directories are reported as changed.
+  private static let limit = 1024
+  /// A thread for each directory whose lock somebody holds, up to this many.
+  private static let maximumThreads = 32
+
+  let answers = ReplayThreads()
+  private let view: View
+  private let mountPoint: FilePath
+  private let notifier: KernelNotifier
+  private let queue = Guarded(Queue())
+  private let threads = ThreadGroup()
+  private let wake = Semaphore()
+  /// The file system that the mount is, once it has been seen.
+  private let device = Guarded<UInt64?>(nil)
+
+  init(view: View, mountPoint: FilePath, notifier: KernelNotifier) {
+    self.notifier = notifier
+    self.view = view
+    self.mountPoint = mountPoint
+  }
+
+  /// Has changes replayed, soon.
   func add(_ changes: [ViewChange]) {
-    queue.withLock { queue in
+    let lacksThread = queue.withLock { queue -> Bool in
+      guard !queue.hasEnded else { return false }
       for change in changes {
         if queue.changes.count < Self.limit {
           queue.changes.append(change)
@@ -51,38 +70,81 @@ final class Replay: @unchecked Sendable {
           queue.crowded.formUnion(change.directories)
         }
       }
+      return queue.idleThreads == 0 && threads.count < Self.maximumThreads
     }
+    if lacksThread { start() }
     wake.post()
   }
 
-  func end() {
+  func start() { threads.start { [self] in run() } }
+
+  /// Replays nothing from now on.
+  func stop() {
     queue.withLock { $0.hasEnded = true }
-    wake.post()
+    for _ in 0..<threads.count { wake.post() }
   }
 
-  /// Works until `end`. What is under way when the mount goes away fails, and that ends it too.
-  func run() {
-    answers.thread.store(Thread.current, ordering: .releasing)
+  /// Waits for the threads. Called when the session has ended, which ends what they wait for in it.
+  func waitUntilEnded(milliseconds: Int) { threads.waitUntilEnded(milliseconds: milliseconds) }
+
+  private func run() {
+    guard let answers = answers.add(Thread.current, view) else { return }
     while true {
+      queue.withLock { $0.idleThreads += 1 }
       wake.wait()
-      let (changes, crowded) = queue.withLock { queue in
-        defer {
-          queue.changes = []
-          queue.crowded = []
-        }
-        return (queue.changes, queue.crowded)
-      }
+      queue.withLock { $0.idleThreads -= 1 }
       if hasEnded { return }
-      // For a moment only: whoever unmounts is not to find the mount busy.
-      guard !changes.isEmpty, let root = openMount() else { continue }
-      guard isRecognized(root) else {
-        view.logger.notice("programs that watch the mount are not told of changes in the backing tree")
-        return
+      guard let first = take() else { continue }
+      var next: Task? = first
+      // Open for a moment only: it would keep others from unmounting.
+      if let root = openMount() {
+        let replaying = ReplayingThread(
+          view: view, notifier: notifier, answers: answers, root: Directory(descriptor: root.rawValue))
+        guard replaying.isRecognized() else {
+          view.logger.notice("programs that watch the mount are not notified of changes in the backing tree")
+          return
+        }
+        while let task = next {
+          if !hasEnded {
+            switch task {
+            case .replay(let change): replaying.perform(change)
+            case .touch(let directory): replaying.touch(directory)
+            }
+          }
+          finish(task)
+          next = take()
+        }
+      } else {
+        finish(first)
       }
-      let directory = Directory(descriptor: root.rawValue)
-      for change in changes where !hasEnded { perform(change, below: directory) }
-      for crowded in crowded where !hasEnded { touch(crowded, below: directory) }
     }
+  }
+
+  /// The oldest change in directories of which no older one waits or is being replayed.
+  private func take() -> Task? {
+    queue.withLock { queue in
+      var taken = queue.busy
+      for (index, change) in queue.changes.enumerated() {
+        if taken.isDisjoint(with: change.directories) {
+          queue.changes.remove(at: index)
+          queue.busy.formUnion(change.directories)
+          return .replay(change)
+        }
+        taken.formUnion(change.directories)
+      }
+      guard let crowded = queue.crowded.first(where: { !taken.contains($0) }) else { return nil }
+      queue.crowded.remove(crowded)
+      queue.busy.insert(crowded)
+      return .touch(crowded)
+    }
+  }
+
+  private func finish(_ task: Task) {
+    let isMore = queue.withLock { queue in
+      queue.busy.subtract(task.directories)
+      return !queue.changes.isEmpty || !queue.crowded.isEmpty
+    }
+    if isMore { wake.post() }
   }
 
   private var hasEnded: Bool { queue.withLock { $0.hasEnded } }
@@ -91,53 +153,63 @@ final class Replay: @unchecked Sendable {
     let opened = mountPoint.withPlatformString { dfs_open_mount($0) }
     guard opened >= 0 else { return nil }
     let root = Descriptor(adopting: opened)
+    guard let status = try? fileStatus(root.rawValue), status.st_ino == view.rootInode else { return nil }
     // Something else may lie over the mount by now.
-    guard let status = try? fileStatus(root.rawValue), device == nil || device == UInt64(status.st_dev),
-      status.st_ino == view.rootInode
-    else { return nil }
-    device = UInt64(status.st_dev)
-    return root
+    let isMount = device.withLock { device in
+      let isMount = device == nil || device == UInt64(status.st_dev)
+      if isMount { device = UInt64(status.st_dev) }
+      return isMount
+    }
+    if isMount { return root }
+    return nil
   }
+}
+
+/// What one thread replays.
+private struct ReplayingThread {
+  let view: View
+  let notifier: KernelNotifier
+  let answers: ReplayAnswers
+  let root: Directory
 
   /// Whether the daemon knows this thread's requests from those of others; if it did not, they would change files.
-  private func isRecognized(_ root: borrowing Descriptor) -> Bool {
+  func isRecognized() -> Bool {
     if answers.isRecognized { return true }
     answers.step = .greeting
     defer { answers.step = .nothing }
-    _ = Directory(descriptor: root.rawValue).has(".displayfs-replay")
+    _ = root.has(".displayfs-replay")
     return answers.isRecognized
   }
 
   // MARK: What is done
 
-  private func perform(_ change: ViewChange, below root: Directory) {
+  func perform(_ change: ViewChange) {
     switch change {
-    case .appeared(let item): appear(item, below: root)
-    case .vanished(let item): vanish(item, below: root)
-    case .renamed(let old, let new): rename(old, new, below: root)
-    case .written(let item): write(item, below: root)
-    case .attributes(let item): touch(item, below: root)
+    case .appeared(let item): appear(item)
+    case .vanished(let item): vanish(item)
+    case .renamed(let old, let new): rename(old, new)
+    case .written(let item): write(item)
+    case .attributes(let item): touch(item)
     }
   }
 
   /// Does something to an entry's name in its directory, which is answered as a step.
   private func act(
-    _ item: ListedItem, _ step: ReplayAnswers.Step, below root: Directory,
-    _ body: (Directory, UnsafePointer<CChar>) throws(Errno) -> Void
+    _ item: ListedItem, _ step: ReplayAnswers.Step, _ body: (Directory, UnsafePointer<CChar>) throws(Errno) -> Void
   ) throws(Errno) {
-    let directory = try open(item.directory, below: root)
+    let directory = try open(item.directory)
     answers.step = step
     defer { answers.step = .nothing }
     // What the kernel answers by itself would be taken for what is done. Who touches does it to what is there.
-    if case .touching = step {} else { notices.expireNow(item.name, in: item.directory) }
+    if case .touching = step {} else { notifier.expireNow(item.name, in: item.directory) }
     try item.name.bytes.withCName { (name) throws(Errno) in
       try body(Directory(descriptor: directory.rawValue), name)
     }
   }
 
-  private func appear(_ item: ListedItem, below root: Directory) {
+  private func appear(_ item: ListedItem) {
     // What cannot be told is seen by whoever looks.
-    try? act(item, .appearing(item), below: root) { (directory, name) throws(Errno) in
+    try? act(item, .appearing(item)) { (directory, name) throws(Errno) in
       switch item.type {
       case .directory: try directory.makeDirectory(name, mode: 0o700)
       case .symlink: try directory.makeSymlink(name, to: ".")
@@ -146,53 +218,53 @@ final class Replay: @unchecked Sendable {
     }
   }
 
-  private func vanish(_ item: ListedItem, below root: Directory) {
-    try? act(item, .vanishing(item), below: root) { (directory, name) throws(Errno) in
+  private func vanish(_ item: ListedItem) {
+    try? act(item, .vanishing(item)) { (directory, name) throws(Errno) in
       if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
     }
   }
 
-  private func rename(_ old: ListedItem, _ new: ListedItem, below root: Directory) {
+  private func rename(_ old: ListedItem, _ new: ListedItem) {
     do throws(Errno) {
-      let target = try open(new.directory, below: root)
-      try act(old, .renaming(from: old, to: new), below: root) { (directory, name) throws(Errno) in
-        notices.expireNow(new.name, in: new.directory)
+      let target = try open(new.directory)
+      try act(old, .renaming(from: old, to: new)) { (directory, name) throws(Errno) in
+        notifier.expireNow(new.name, in: new.directory)
         try new.name.bytes.withCName { (newName) throws(Errno) in
           try directory.rename(name, to: Directory(descriptor: target.rawValue), newName)
         }
       }
     } catch {
       // One of the directories is nowhere to be seen, or the entry has moved on.
-      vanish(old, below: root)
-      appear(new, below: root)
+      vanish(old)
+      appear(new)
     }
   }
 
-  private func write(_ item: ListedItem, below root: Directory) {
+  private func write(_ item: ListedItem) {
     if item.type == .regular, item.facet == .plain {
-      try? act(item, .touching, below: root) { (directory, name) throws(Errno) in
+      try? act(item, .touching) { (directory, name) throws(Errno) in
         _ = try directory.open(name, O_WRONLY | O_NONBLOCK)
       }
     }
     // glib believes in no change of content that was not announced by one before the file was closed.
-    touch(item, below: root)
+    touch(item)
   }
 
-  private func touch(_ item: ListedItem, below root: Directory) {
-    try? act(item, .touching, below: root) { (directory, name) throws(Errno) in
+  private func touch(_ item: ListedItem) {
+    try? act(item, .touching) { (directory, name) throws(Errno) in
       try systemCall { utimensat(directory.descriptor, name, nil, AT_SYMLINK_NOFOLLOW) }
     }
   }
 
   /// Tells of a directory that it changed, without saying what.
-  private func touch(_ directory: NodeID, below root: Directory) {
-    guard let opened = try? open(directory, below: root) else { return }
+  func touch(_ directory: NodeID) {
+    guard let opened = try? open(directory) else { return }
     answers.step = .touching
     defer { answers.step = .nothing }
     _ = try? systemCall { utimensat(AT_FDCWD, "/proc/self/fd/\(opened.rawValue)", nil, 0) }
   }
 
-  private func open(_ directory: NodeID, below root: Directory) throws(Errno) -> Descriptor {
+  private func open(_ directory: NodeID) throws(Errno) -> Descriptor {
     guard let path = view.path(of: directory) else { throw .noSuchFileOrDirectory }
     return try (path.isEmpty ? [0x2e] : path).withCName { (path) throws(Errno) in
       try root.openBeneath(path, dfs_O_PATH | O_DIRECTORY)

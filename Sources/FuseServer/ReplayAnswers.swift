@@ -19,8 +19,6 @@ final class ReplayAnswers: Sendable {
     case touching
   }
 
-  /// The thread, as requests name it; -1 until it runs, which no request has.
-  let thread = Atomic<pid_t>(-1)
   private let view: View
   private let current = Guarded(Step.nothing)
   private let recognized = Atomic<Bool>(false)
@@ -103,4 +101,19 @@ extension ListedItem {
     parent == directory
       && self.name.bytes.elementsEqual(UnsafeRawBufferPointer(start: name, count: strlen(name)))
   }
+}
+
+/// The threads that replay changes, as requests name them.
+final class ReplayThreads: Sendable {
+  private let answers = Guarded<[pid_t: ReplayAnswers]>([:])
+
+  /// - Returns: what answers the requests of a thread.
+  func add(_ thread: pid_t, _ view: View) -> ReplayAnswers? {
+    let new = ReplayAnswers(view: view)
+    answers.withLock { $0[thread] = new }
+    return new
+  }
+
+  /// What answers a request of that thread, if it is one that replays a change.
+  subscript(_ thread: pid_t) -> ReplayAnswers? { answers.withLock { $0[thread] } }
 }

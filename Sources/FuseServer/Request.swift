@@ -26,9 +26,11 @@ struct Request {
   func fail(_ error: Errno) { fuse_reply_err(raw, error.rawValue) }
 
   /// Answers with what a name in a directory stands for.
-  func reply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+  func reply(_ found: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     let view = view
+    let entry = found.current
     var out = parameters(entry)
+    if server.notifier.hasLostNames(parent) { out.entry_timeout = 0 }
     if fuse_reply_entry(raw, &out) == -ENOENT {
       // The kernel did not hear of it, so it will not forget it either.
       view.forget(entry.id, count: 1)
@@ -36,9 +38,35 @@ struct Request {
     view.settle(entry, parent, name)
   }
 
+  /// Answers GETATTR, of a directory when the kernel has dropped the stale names in it: a path walk asks for this before it
+  /// looks at them.
   func replyAttributes(of id: NodeID) throws(Errno) {
+    // A request is answered once, by any thread, unless it came by a ring.
+    nonisolated(unsafe) let request = self
+    let client = fuse_req_ctx(raw)!.pointee.pid
+    if dfs_ring_is_used() {
+      let settled = Semaphore()
+      if server.notifier.defers(untilSettled: id, for: client, { settled.post() }) { settled.wait() }
+    } else if server.notifier.defers(
+      untilSettled: id, for: client,
+      {
+        do throws(Errno) { try request.replySettledAttributes(of: id) } catch { request.fail(error) }
+      })
+    {
+      return
+    }
+    try replySettledAttributes(of: id)
+  }
+
+  private func replySettledAttributes(of id: NodeID) throws(Errno) {
     let view = view
+    try view.refuseStaleName(of: id, caller)
     var attributes = try view.leasedAttributes(id)
+    if server.notifier.isUnsettled(id) {
+      // The next walk is to ask again.
+      fuse_reply_attr(raw, &attributes.stat, 0)
+      return
+    }
     // Whoever looks at the mount point wants to know whether the mount answers.
     let longest = id == NodeTable.root ? min(1, view.keptFor) : view.keptFor
     fuse_reply_attr(raw, &attributes.stat, attributes.lease == nil ? 0 : longest)
@@ -59,16 +87,14 @@ struct Request {
     // (it makes a tick of this).
     let atOnce = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
     out.attr_timeout = entry.attributesLease == nil ? atOnce : view.keptFor
+    if server.notifier.isUnsettled(entry.id) { out.attr_timeout = 0 }
     out.entry_timeout = entry.nameLease == nil ? 0 : view.keptFor
     return out
   }
 
   /// What answers this request if the thread that replays changes made it: then it must change nothing.
   var replayed: ReplayAnswers? {
-    guard let answers = server.replay?.answers,
-      fuse_req_ctx(raw)!.pointee.pid == answers.thread.load(ordering: .acquiring)
-    else { return nil }
-    return answers
+    server.replay?.answers[fuse_req_ctx(raw)!.pointee.pid]
   }
 
   /// Runs an operation whose success is answered with 0.

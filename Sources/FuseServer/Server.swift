@@ -16,6 +16,8 @@ public final class Server: @unchecked Sendable {
   private let onStopping: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
   let memoryReturn = MemoryReturn()
+  /// Set once by `run`, before any request can come.
+  private(set) var notifier: KernelNotifier!
   /// Nil where nothing can be replayed. Set once by `run`, before any request can come.
   private(set) var replay: Replay?
   /// Set once by `run`, before any request can come.
@@ -26,7 +28,6 @@ public final class Server: @unchecked Sendable {
   private struct Loop: @unchecked Sendable {
     var session: OpaquePointer?
     var thread = pthread_t()
-    var tellers: Tellers?
     var isStopping = false
   }
 
@@ -84,18 +85,18 @@ public final class Server: @unchecked Sendable {
       dfs_guardian_start($0, CommandLine.argc, CommandLine.unsafeArgv)
     }
     defer { dfs_guardian_end(guardian) }
-    let notices = Notices(session: session, mountPoint: mountPoint)
+    let notifier = KernelNotifier(session: session, view: view)
+    self.notifier = notifier
     if !options.contains(Array("ro".utf8)) {
       if !view.finishStaged() { Thread { [view] in view.finishStaged(waits: true) }?.detach() }
-      replay = Replay(view: view, mountPoint: mountPoint, notices: notices)
+      replay = Replay(view: view, mountPoint: mountPoint, notifier: notifier)
     }
     let canAnnounce = announceWhenAnswering(mountPoint)
     let returning = Thread { [memoryReturn, view] in memoryReturn.run(view) }
-    let tellers = Tellers(view: view, notices: notices, replay: replay)
+    let notifying = NotifierThreads(view: view, notifier: notifier, replay: replay)
     nonisolated(unsafe) let served = session
     let isWanted = loop.withLock {
       $0.session = served
-      $0.tellers = tellers
       $0.thread = pthread_self()
       return !$0.isStopping
     }
@@ -103,8 +104,9 @@ public final class Server: @unchecked Sendable {
       !canAnnounce ? -EAGAIN : isWanted ? dfs_session_loop(session, UInt32(Self.threads), 0) : 0
     loop.withLock { $0.session = nil }
     onStopping()
-    tellers.end()
+    notifying.stop()
     fuse_session_unmount(session)
+    notifying.waitUntilEnded()
     memoryReturn.end()
     returning?.join()
     view.settleImports()
@@ -133,7 +135,6 @@ public final class Server: @unchecked Sendable {
     interrupting.__sigaction_handler.sa_handler = { _ in }
     sigaction(SIGURG, &interrupting, nil)
     let waking = Thread { [self] in
-      loop.withLock { $0.tellers }?.end()
       while loop.withLock({ loop in
         guard let session = loop.session else { return false }
         fuse_session_exit(session)

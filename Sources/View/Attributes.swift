@@ -90,8 +90,8 @@ extension View {
     // A package has no content of its own to cut: it is replaced as a whole or changed inside its directory.
     if isPackage, change.size != nil { throw .permissionDenied }
     let change = isPackage ? try news(of: change, to: id) : change
-    // Who cuts what is open says so; who cuts by a name must not cut what had it before.
-    let located = try locate(id, byNameOf: change.size != nil && file == nil ? caller : nil)
+    // With ftruncate(2) the kernel says which file is open; everything else may have come by a name.
+    let located = try locate(id, byNameOf: file == nil ? caller : nil, isDataChanged: change.size != nil)
     let path = "/proc/self/fd/\(located.rawValue)"
     // By the caller, although the kernel has looked whether they may: it believes what it last heard of an open file, and
     // that may be somebody else's since.
@@ -158,28 +158,57 @@ extension View {
 
   /// A descriptor that names the node and nothing else, checked to be the right file.
   ///
-  /// - Parameter caller: for what is done by a name, which is to lead to the node still: who does it.
-  func locate(_ id: NodeID, byNameOf caller: Caller? = nil) throws(Errno) -> Descriptor {
+  /// - Parameters:
+  ///   - caller: for an operation that may have come by a name, which must lead to the node still: the client.
+  ///   - isDataChanged: false where a client that has the node open may mean what it has open (fchmod(2), futimens(2): the
+  ///     kernel does not say).
+  /// - Throws: ESTALE when the name may lead to another file by now: the kernel walks the path again.
+  func locate(
+    _ id: NodeID, byNameOf caller: Caller? = nil, isDataChanged: Bool = true
+  ) throws(Errno) -> Descriptor {
     if id == NodeTable.root { return try rootHandle.directory.open(".", dfs_O_PATH) }
     if let location = nodes.location(of: id) {
+      var inPlace: Descriptor?
       do throws(Errno) {
         let parent = try directory(location.parent)
         let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
-        if location.isOf(try fileStatus(found.rawValue)), caller == nil || !hasLeftOtherPlace(id, location) {
-          return found
+        if location.isOf(try fileStatus(found.rawValue)) {
+          if caller.map({ isReachedByItsName(id, location, $0) }) ?? true { return found }
+          inPlace = consume found
         }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error
         }
       }
-      if let caller, !staleNames.isAskedAgain(id, by: caller.process) { throw .staleNFSFileHandle }
+      if let caller, isDataChanged || !mayMeanOpenFile(id, caller),
+        !staleNames.isAskedAgain(id, by: caller.process)
+      {
+        throw .staleNFSFileHandle
+      }
+      if let found = inPlace { return found }
     }
     if let open = openNodes.file(of: id) {
       return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })
     }
     guard let handle = handles.handle(of: id) else { throw .staleNFSFileHandle }
     return Descriptor(adopting: try systemCall { dup(handle.directory.descriptor) })
+  }
+
+  /// Whether a client may mean a file that it has open, not a name that led to it. Where its system call cannot be seen, its
+  /// process is one that has opened the node.
+  func mayMeanOpenFile(_ id: NodeID, _ caller: Caller) -> Bool {
+    switch dfs_reference_of(caller.process) {
+    case DFS_BY_DESCRIPTOR: true
+    case DFS_BY_NAME: false
+    default: openNodes.isOpen(id, in: caller)
+    }
+  }
+
+  /// Whether a client that comes by a name has come by one that the node has: it has lost none that the kernel may still
+  /// resolve.
+  func isReachedByItsName(_ id: NodeID, _ location: NodeTable.Location, _ caller: Caller) -> Bool {
+    !hasLeftOtherPlace(id, location) && !movedNodes.mayHaveComeByOldName(id, caller.process)
   }
 
   /// A backing status as the view shows it.

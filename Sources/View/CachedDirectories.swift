@@ -4,33 +4,6 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// How the kernel is told that something which it answers from its own caches holds no longer.
-public protocol CacheNotices: Sendable {
-  /// A name in a directory must be asked for again. Soon: the kernel may have the directory locked for a request that is
-  /// being served.
-  func expire(_ name: Name, in directory: NodeID)
-  /// A name in a directory stands for something else now, or for nothing. Soon, like that; but what the kernel is being told
-  /// of the name meanwhile does not make it believed again.
-  ///
-  /// - Parameter then: called when that is done.
-  func invalidate(_ name: Name, in directory: NodeID, then: (@Sendable () -> Void)?)
-  /// A node's attributes must be asked for again; done when this returns. Soon, if the kernel is only about to know the
-  /// node.
-  ///
-  /// - Parameter directory: where it is being looked up, if it is; nil when the kernel knows it.
-  func expireAttributes(of node: NodeID, in directory: NodeID?)
-  /// Every name must be asked for again; done when this returns. False where that cannot be had.
-  func expireAllNames() -> Bool
-  /// The same once more, when the kernel has read what it was told of some directories.
-  func expireAllNames(whenRead directories: [NodeID])
-  /// Whether this kernel lets that be had. (Linux 6.16)
-  var tellsOfAllNames: Bool { get }
-}
-
-extension CacheNotices {
-  func invalidate(_ name: Name, in directory: NodeID) { invalidate(name, in: directory, then: nil) }
-}
-
 /// A directory of which the kernel keeps names and attributes.
 public final class CachedDirectory: Sendable {
   let node: NodeID
@@ -56,39 +29,34 @@ public final class CachedDirectory: Sendable {
   /// More names than this are not remembered one by one.
   private static let limit = 4096
 
-  /// Names of which the kernel may have been told that they stand for nothing.
-  private let absent = Guarded(Absent())
+  /// The negative entries that the kernel may hold.
+  private let absent = Guarded<Set<Name>>([])
 
-  private struct Absent {
-    var names: Set<Name> = []
-    /// Others, that there was no room for.
-    var areMore = false
-  }
-
-  /// More are not remembered one by one.
-  private static let mostAbsent = 1024
+  /// Names beyond these are not cached as absent: each one that is has to be invalidated by name.
+  private static let maximumAbsent = 1024
 
   fileprivate init(node: NodeID) { self.node = node }
 
-  /// The kernel is about to be told that a name stands for nothing. - Returns: whether that is remembered of this name.
+  /// Records that the kernel is about to cache a name as absent. - Returns: false when it must not.
   fileprivate func noteAbsent(_ name: Name) -> Bool {
     absent.withLock { absent in
-      if absent.names.count < Self.mostAbsent { absent.names.insert(name) }
-      if absent.names.contains(name) { return true }
-      absent.areMore = true
-      return false
+      if absent.count < Self.maximumAbsent { absent.insert(name) }
+      return absent.contains(name)
     }
   }
 
-  /// Whether that is remembered of a name, and from now on no more.
-  func takeAbsent(_ name: Name) -> Bool { absent.withLock { $0.names.remove(name) != nil } }
+  /// Whether the kernel may hold a negative entry of that name; forgets that it may.
+  func takeAbsent(_ name: Name) -> Bool { absent.withLock { $0.remove(name) != nil } }
 
-  /// The same, or whether it may be so of any.
-  func takeAbsentOrAny(_ name: Name) -> Bool {
-    absent.withLock { $0.names.remove(name) != nil || $0.areMore }
+  /// All of them.
+  func takeAbsent() -> Set<Name> {
+    absent.withLock { absent in
+      defer { absent = [] }
+      return absent
+    }
   }
 
-  var hasAbsent: Bool { absent.withLock { !$0.names.isEmpty } }
+  var hasAbsent: Bool { absent.withLock { !$0.isEmpty } }
 
   fileprivate var count: UInt64 { changes.load(ordering: .acquiring) }
   fileprivate var contentCount: UInt64 { contentChanges.load(ordering: .acquiring) }
@@ -157,7 +125,7 @@ public struct CacheLease: Sendable {
     isBroken || node != directory.node && directory.contentCount != contentCount
   }
 
-  /// The kernel is about to be told that a name stands for nothing. - Returns: whether that is remembered of this name.
+  /// Records that the kernel is about to cache a name as absent. - Returns: false when it must not.
   func noteAbsent(_ name: Name) -> Bool { directory.noteAbsent(name) }
 
   /// Who holds the lease has changed the directory.
@@ -174,13 +142,12 @@ final class CachedDirectories: Sendable {
   private struct State {
     var directories = RecentlyUsed<Watched>()
     var news: [CachedDirectory] = []
-    var notices: (any CacheNotices)? { didSet { isTelling = notices != nil } }
-    private(set) var isTelling = false
+    var kernel: (any KernelCache)? { didSet { hasKernel = kernel != nil } }
+    private(set) var hasKernel = false
     /// The user has no watch left.
     var isFull = false
   }
 
-  let underway = ListingsUnderway()
   private let watch: ChangeWatch?
   private let limit: Int
   private let state = Guarded(State())
@@ -193,21 +160,18 @@ final class CachedDirectories: Sendable {
     limit = watch?.tellsWho ?? false ? most : min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, most)
   }
 
-  /// Who tells the kernel. Nothing is kept before there is somebody.
-  var notices: (any CacheNotices)? {
-    get { state.withLock { $0.notices } }
-    set { state.withLock { $0.notices = newValue } }
+  /// The kernel's caches. Nothing may be cached before they can be invalidated.
+  var kernel: (any KernelCache)? {
+    get { state.withLock { $0.kernel } }
+    set { state.withLock { $0.kernel = newValue } }
   }
-
-  /// Whether they can tell of every name at once.
-  var tellsOfAllNames: Bool { state.withLock { $0.notices?.tellsOfAllNames ?? false } }
 
   /// What may be said of a directory, watched from now on at the latest, and of what is in it; nil when nothing of it may
   /// be kept.
   func lease(_ id: NodeID, _ handle: DirectoryHandle) -> CacheLease? {
     guard let watch else { return nil }
     let (known, mayAdd) = state.withLock { state -> (CachedDirectory?, Bool) in
-      guard state.isTelling else { return (nil, false) }
+      guard state.hasKernel else { return (nil, false) }
       let known = state.directories.use(id)?.directory
       return (known, known == nil)
     }
@@ -268,19 +232,8 @@ final class CachedDirectories: Sendable {
   /// Something was made through the mount by that name, which the kernel knows from that.
   func noteMade(_ name: Name, in id: NodeID) { _ = directory(id)?.takeAbsent(name) }
 
-  /// Every name must be asked for again; done when this returns. False where that cannot be had.
-  func expireAllNames() -> Bool {
-    guard let notices, notices.expireAllNames() else { return false }
-    let unread = underway.directories
-    if !unread.isEmpty { notices.expireAllNames(whenRead: unread) }
-    return true
-  }
-
-  /// The kernel may know an entry that was changed through the mount by another name than the one that was used.
-  func forget(_ names: [(directory: NodeID, name: Name)]) {
-    guard let notices, !expireAllNames() else { return }
-    for (directory, name) in names { notices.expire(name, in: directory) }
-  }
+  /// All directories of which the kernel may cache anything.
+  var all: [CachedDirectory] { state.withLock { $0.directories.all.map(\.value.directory) } }
 
   /// The kernel keeps nothing of a directory any more.
   ///
@@ -298,15 +251,15 @@ final class CachedDirectories: Sendable {
 
   /// Stops watching the directories that were used least recently where there are too many, a quarter of them at a time.
   ///
-  /// - Returns: those of which the kernel must keep nothing any more.
-  func removeSurplus() -> Set<NodeID> {
+  /// - Returns: those of which the kernel must cache nothing any more.
+  func removeSurplus() -> [CachedDirectory] {
     let surplus = state.withLock { state -> [(id: NodeID, value: Watched)] in
       guard state.isFull || state.directories.count > limit else { return [] }
       state.isFull = false
       return state.directories.removeOldest((state.directories.count + 3) / 4)
     }
     for removed in surplus { watch?.stop(removed.value.key) }
-    return Set(surplus.map(\.id))
+    return surplus.map(\.value.directory)
   }
 
   fileprivate func announce(_ directory: CachedDirectory) {

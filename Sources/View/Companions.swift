@@ -102,7 +102,7 @@ extension View {
             try old.directory.directory.rename(fromName, to: new.directory.directory, toName, flags)
           }
           let (oldPlace, newPlace) = ((old.id, CName(from)), (new.id, CName(to)))
-          var given: GivenNames = []
+          var given: AliasKinds = []
           if let replaced {
             given =
               flags.contains(.exchange)

@@ -28,8 +28,12 @@ extension View {
   private func createOnce(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
+    try refuseIfMoved(parent, caller)
     staleNames.goesOn(caller.process)
     let typed = Name(copying: name)
+    var made: Name?
+    // With no directory view locked.
+    defer { if let made { noteMarker(made, in: parent) } }
     return try changing(parent) { (directory, view) throws(Errno) in
       if let resolved = resolve(name, in: view) {
         if flags & O_EXCL != 0 { throw .fileExists }
@@ -74,13 +78,14 @@ extension View {
       }
       cached.noteMade(typed, in: parent)
       view?.reconcile(real, status)
-      noteMarker(real, in: parent)
+      made = real
       let found = Found(
         directory: directory, realName: realName, status: status, facet: .plain)
       let entry = entry(found, in: parent, byRealName: real == typed, lease: lease)
       let file = OpenFile(
         descriptor: descriptor, node: entry.id, flags: flags, mode: found.status.st_mode,
-        isHeardOfWhenClosed: realName.withPointer { isHeardOfWhenClosed($0, found.status) })
+        isHeardOfWhenClosed: realName.withPointer { isHeardOfWhenClosed($0, found.status) },
+        thread: caller.process)
       openNodes.opened(file)
       return CreatedFile(entry: entry, file: file)
     }
@@ -156,11 +161,12 @@ extension View {
   ) throws(Errno) -> Entry {
     let location = nodes.location(of: id)
     if location?.facet == .packageFile { throw .notPermitted }
+    try refuseIfMoved(parent, caller)
     let typed = Name(copying: name)
     // A file without a name (O_TMPFILE) gets its first one.
     let located = try locate(id, byNameOf: caller)
     // The kernel may have believed in one name and asked for the other since; this has it ask for the one that is meant.
-    if nodes.wasKnownByBothNames(id), caller.process != 0 {
+    if nodes.aliases(of: id).areSeveral, caller.process != 0 {
       if !linkSources.isAskedAgain(nil, by: caller.process) { throw .staleNFSFileHandle }
     } else {
       linkSources.goesOn(caller.process)
@@ -172,6 +178,8 @@ extension View {
       ?? RenameSource(realName: typed, displayName: typed, addressing: .realName, facet: facet)
     let companion = location.flatMap { companionOfLinked($0) }
     if location != nil { try refuseAltering(id) }
+    // Before a directory view is locked.
+    let stale = location.map { staleNames(of: $0) } ?? []
     return try changing(parent) { (directory, view) throws(Errno) in
       try refuseIfDenied(typed, in: view)
       try refuseAdding(to: parent)
@@ -195,7 +203,8 @@ extension View {
       if let remembered, real == remembered.realName { forgetRemembered(typed, in: parent, caller: caller) }
       cached.noteMade(typed, in: parent)
       view?.reconcile(real)
-      if let location { forgetOldName(at: location) }
+      // Which of its names is meant the kernel does not say with LINK: a file of several links is looked up each time.
+      invalidate(stale)
       if let companion {
         let place = CompanionPlace(directory: directory, id: parent, view: view)
         linkCompanion(companion.name, in: companion.directory, to: real, in: place, caller)
@@ -211,7 +220,11 @@ extension View {
     _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
     _ act: (Directory) throws(Errno) -> Void
   ) throws(Errno) -> Entry {
+    try refuseIfMoved(parent, caller)
     let real = Name(copying: name)
+    var isMade = false
+    // With no directory view locked.
+    defer { if isMade { noteMarker(real, in: parent) } }
     return try changing(parent) { (directory, view) throws(Errno) in
       if resolve(name, in: view) != nil { throw .fileExists }
       try refuseIfDenied(real, in: view)
@@ -229,7 +242,7 @@ extension View {
       let status = try directory.status(name)
       cached.noteMade(real, in: parent)
       view?.reconcile(real, status)
-      noteMarker(real, in: parent)
+      isMade = true
       // Somebody has put something else in its place: the kernel takes nothing else for what it asked for (EIO).
       guard FileType(mode: status.st_mode) == type else { throw .staleNFSFileHandle }
       noteApplication(real, FileIdentity(status))
@@ -290,18 +303,18 @@ extension View {
   }
 
   /// A `.localized` marker inside a directory changes how that directory is listed one level up, and
-  /// `Contents/Info.plist` how the directory around both is.
+  /// `Contents/Info.plist` how the directory around both is. Called with no directory view locked.
   func noteMarker(_ name: Name, in parent: NodeID) {
     guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name),
       let location = nodes.location(of: parent)
     else { return }
     currentView(of: location.parent)?.noteInside(location.name.name)
-    forgetNames(of: location)
+    invalidateNames(of: location)
     guard name == "Info.plist", location.name.name == "Contents",
       let above = nodes.location(of: location.parent)
     else { return }
     currentView(of: above.parent)?.noteInside(above.name.name)
-    forgetNames(of: above)
+    invalidateNames(of: above)
   }
 }
 

@@ -3,16 +3,18 @@ import DisplayNames
 
 /// What became different in how entries are listed, and who has to hear of it.
 extension DirectoryView {
-  /// The names under which entries are listed that are not their real names, as of the last look.
+  /// The names by which the kernel may know entries that are not their real names, as of the last look.
   ///
   /// - Parameter waits: whether to wait for whoever works with the directory, which those who work with one must not.
   /// - Returns: nil when somebody does, who may be the calling thread, and that is not waited for.
-  func displayNames(waits: Bool) -> [Name]? {
+  func displayNames(waits: Bool) -> [StaleName]? {
     if waits { lock.lock() } else if !lock.tryLock() { return nil }
     defer { unlock() }
     return (0..<state.projection.slotLimit).compactMap { slot in
-      guard let item = listed(slot), item.name != item.realName else { return nil }
-      return item.name
+      guard let item = listed(slot), item.name != item.realName, mayBeKnown(slot, by: item.name) else {
+        return nil
+      }
+      return item.staleName
     }
   }
 
@@ -24,7 +26,7 @@ extension DirectoryView {
       guard isOwn else { continue }
       state.altered.append(rival)
       let name = state.projection.displayName(at: rival)
-      if mayBeKnown(rival, by: name) { state.displaced.append((rival, name)) }
+      if mayBeKnown(rival, by: name) { state.displaced.append((rival, staleName(name, of: rival))) }
     }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
     if isOwn { state.before[slot] = nil } else { keep(slot) }
@@ -79,15 +81,38 @@ extension DirectoryView {
     state.moved = []
   }
 
-  /// Before anybody who did that goes on.
+  /// Invalidates the names that a change through the mount gave another meaning, before it is replied to.
   func forgetDisplaced() {
     guard !state.displaced.isEmpty || !state.altered.isEmpty else { return }
-    var names = state.displaced.compactMap { slot, name in
-      state.projection.summary(at: slot) == nil || state.projection.displayName(at: slot) != name ? name : nil
+    var names = state.displaced.compactMap { slot, stale -> StaleName? in
+      let isShownStill =
+        state.projection.summary(at: slot) != nil && state.projection.displayName(at: slot) == stale.name
+      return isShownStill ? nil : stale
     }
     names += takeAbsent(of: state.altered)
     state.displaced = []
     state.altered = []
-    if !names.isEmpty { cached.forget(names.map { (node, $0) }) }
+    if !names.isEmpty { cached.kernel?.invalidateBeforeNextWalk(names) }
+  }
+
+  /// A name by which the kernel may know an entry.
+  func staleName(_ name: Name, of slot: Projection.Slot) -> StaleName {
+    let isDirectory =
+      state.projection.summary(at: slot).map { FileType(direntType: $0.entryType) == .directory } ?? true
+    return StaleName(name, in: node, mayBeDirectory: isDirectory)
+  }
+
+  /// The display name of an entry as of the last look; nil also where another thread, or the calling one, works with the
+  /// directory.
+  func shownNameUnlessLocked(_ real: Name) -> Name? {
+    guard lock.tryLock() else { return nil }
+    defer { lock.unlock() }
+    return shownName(real)
+  }
+
+  /// The display name of an entry as of the last look, for code that runs inside `changing`.
+  func shownName(_ real: Name) -> Name? {
+    guard let slot = state.projection.slot(realName: real.bytes.span) else { return nil }
+    return listed(slot)?.name
   }
 }

@@ -49,7 +49,7 @@ public final class DirectoryView: Sendable {
     /// The real names that the news say were renamed, for as long as they are looked at.
     var moved: Set<Name> = []
     /// Display names that stand for something else, or for nothing, because of what was done to others through the mount.
-    var displaced: [(slot: Projection.Slot, name: Name)] = []
+    var displaced: [(slot: Projection.Slot, name: StaleName)] = []
     /// What was made or changed through the mount.
     var altered: [Projection.Slot] = []
   }

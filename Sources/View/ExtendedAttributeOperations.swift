@@ -102,7 +102,7 @@ extension View {
     _ name: UnsafePointer<CChar>, of id: NodeID, _ caller: Caller,
     _ body: (borrowing ExtendedAttributes) throws(Errno) -> Void
   ) throws(Errno) {
-    let located = try locate(id)
+    let located = try locate(id, byNameOf: caller, isDataChanged: false)
     try ownChanges.make(on: located.rawValue) { () throws(Errno) in
       // An owner's right is the caller's own: the kernel believes what it last heard of an open file, and whether an ACL
       // costs a file its set-group-ID bit depends on who sets it. The rest hangs on capabilities, which only the kernel
@@ -120,7 +120,7 @@ extension View {
     guard let location = nodes.location(of: id) else { return }
     guard let view = currentView(of: location.parent) else { return }
     view.noteInside(location.name.name)
-    if inspector.metadata.isThere { forgetNames(of: location) }
+    if inspector.metadata.isThere { invalidateNames(of: location) }
   }
 
   /// The view's answers about a file.

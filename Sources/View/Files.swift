@@ -81,6 +81,7 @@ extension View {
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
     let backing = backingFlags(flags) & ~0x20
     let location = nodes.location(of: id)
+    var inPlace: OpenFile?
     if let location {
       do throws(Errno) {
         let parent = try directory(location.parent).directory
@@ -89,11 +90,16 @@ extension View {
           return try caller.actWithoutSetID { () throws(Errno) in try parent.open(name, backing) }
         }
         let status = try fileStatus(found.rawValue)
-        if location.isOf(status), !hasLeftOtherPlace(id, location) {
-          staleNames.goesOn(caller.process)
+        if location.isOf(status) {
           let isHeardOf = location.name.withPointer { isHeardOfWhenClosed($0, status) }
-          return OpenFile(
-            descriptor: found, node: id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: isHeardOf)
+          let file = OpenFile(
+            descriptor: found, node: id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: isHeardOf,
+            thread: caller.process)
+          if isReachedByItsName(id, location, caller) {
+            staleNames.goesOn(caller.process)
+            return file
+          }
+          inPlace = file
         }
       } catch {
         // A symlink (ELOOP) has taken its place: the kernel opens none.
@@ -104,13 +110,17 @@ extension View {
         }
       }
     }
-    // What has no name any more the kernel may still be led to by the one it had, until it has taken in that this is gone.
-    guard let open = openNodes.file(of: id),
+    // The kernel may have come by a name that the file has lost. Only what is open can be meant without one
+    // (`/proc/self/fd`), or what the same thread asks for again without having looked anything up.
+    guard inPlace != nil || openNodes.file(of: id) != nil,
       staleNames.isAskedAgain(id, by: caller.process) || location == nil && caller.process == 0
     else { throw .staleNFSFileHandle }
+    if let inPlace { return inPlace }
+    guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
     let mode = try fileStatus(again.rawValue).st_mode
-    return OpenFile(descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true)
+    return OpenFile(
+      descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true, thread: caller.process)
   }
 
   /// Makes a file without a name. (open with O_TMPFILE)
@@ -127,7 +137,8 @@ extension View {
     let node = nodes.remember(
       FileIdentity(status), .regular, facet: .plain, parent: parent, name: "", sameness: .another)!
     let file = OpenFile(
-      descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: true)
+      descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: true,
+      thread: caller.process)
     openNodes.opened(file)
     return CreatedFile(
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
@@ -147,7 +158,8 @@ extension View {
     // The watch tells only when the daemon's own descriptor is closed, some time after this.
     if location.name.equals(".hidden") {
       currentView(of: location.parent)?.noteEverything()
-      if options.hidden == .deny { cached.forget([]) }
+      // What the list hides from now on must not be reached by a cached name.
+      if options.hidden == .deny { cached.directory(location.parent).map { invalidateAllNames(in: [$0]) } }
     }
     importPackage(file, caller: caller)
   }

@@ -12,8 +12,15 @@ public struct Entry: Sendable {
   public var nameLease: CacheLease? = nil
   /// The same of the attributes.
   public var attributesLease: CacheLease? = nil
-  /// Whether the kernel may know it by its other name, too, as one that it may keep.
-  var isKnownByBothNames = false
+
+  /// The same with nothing cached that changed while it was looked at. What changes after that, while the reply is on its way,
+  /// is invalidated after it (``View/settle(_:_:_:)``).
+  public var current: Entry {
+    var entry = self
+    if nameLease?.isBroken ?? false { entry.nameLease = nil }
+    if attributesLease?.isBroken(for: id) ?? false { entry.attributesLease = nil }
+    return entry
+  }
 
   /// The same file, of which the kernel may keep nothing.
   public var unkept: Entry { Entry(id: id, generation: generation, attributes: attributes) }
@@ -45,11 +52,12 @@ extension View {
   public func lookupOrAbsence(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller
   ) throws(Errno) -> Entry {
-    staleNames.goesOn(caller.process)
+    staleNames.goesOn(caller.process, in: parent)
     let handle = try directory(parent)
     let lease = cached.lease(parent, handle)
     do throws(Errno) {
       let entry = try lookup(parent, handle, name, lease: lease)
+      movedNodes.noteLookup(of: entry.id, by: caller.process)
       // Whoever walks through a tree looks its directories up in any case.
       if FileType(mode: entry.attributes.st_mode) != .directory {
         lookers.looksUp(in: parent, caller.process)
@@ -68,11 +76,7 @@ extension View {
   ) throws(Errno) -> Entry {
     let found = try find(parent, handle, name)
     let byRealName = found.realName.equals(name)
-    let entry = entry(found, in: parent, byRealName: byRealName, lease: lease)
-    if entry.isKnownByBothNames {
-      takeBack(byRealName ? .display : .real, from: entry, found.realName.name, in: parent)
-    }
-    return entry
+    return entry(found, in: parent, byRealName: byRealName, lease: lease)
   }
 
   /// What a name stood for that is gone from the view, one more time known to the kernel: the node that it knows, if it
@@ -104,6 +108,8 @@ extension View {
 
   /// The kernel is renaming what others have renamed.
   public func noteMoved(_ old: ListedItem, to new: ListedItem) {
+    // First: an operation that came by the old name must not find the node moved and go on.
+    if let node = nodes.node(of: new.identity, facet: new.facet) { movedNodes.noteMove(of: node) }
     nodes.moved(
       new.identity, facet: new.facet, from: (old.directory, CName(old.realName)),
       to: (new.directory, CName(new.realName)))
@@ -191,7 +197,8 @@ extension View {
       }
     }
     let node = remember(sameness) ?? remember(self.sameness(of: found.status, found.facet))!
-    if let gone = node.gone { cached.notices?.expireAttributes(of: gone, in: nil) }
+    if node.hasMoved { movedNodes.noteMove(of: node.id) }
+    if let gone = node.gone { cached.kernel?.expireAttributes(of: gone, in: nil) }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
     }
@@ -209,12 +216,11 @@ extension View {
       entry.attributesLease = lease
     }
     // A link is made from a node, and which of its names was meant is told by the last look-up: only one is kept.
-    if type == .directory || found.status.st_nlink <= 1, found.isNameKept, mayKeepNames,
+    if type == .directory || found.status.st_nlink <= 1, found.isNameKept,
       UInt64(found.status.st_dev) == found.directory.identity.device
     {
       entry.nameLease = lease
     }
-    entry.isKnownByBothNames = node.given.areSeveral
     return entry
   }
 

@@ -56,9 +56,11 @@ public final class NodeTable: Sendable {
     public let id: NodeID
     public let generation: UInt64
     /// By what names the kernel may know it, this one included.
-    let given: GivenNames
+    let given: AliasKinds
     /// That of a file which is gone, and whose inode number this one got.
     var gone: NodeID?
+    /// Whether it is a directory that was somewhere else when it was last looked up.
+    var hasMoved = false
   }
 
   fileprivate struct Node {
@@ -74,7 +76,8 @@ public final class NodeTable: Sendable {
     /// Whether looking its identity up finds this node.
     var isIndexed = true
     var wasGivenByRealName = true
-    var known: NamesKnown
+    /// The kinds of names under which the kernel may know it.
+    var given: AliasKinds
     /// Whether the kernel may keep the name of its place: it was the only one when it was told of it.
     var isKept = false
     /// Whether it has been seen in several places: of what the kernel keeps of one, that of another tells nothing.
@@ -85,9 +88,9 @@ public final class NodeTable: Sendable {
     /// A file may be made without a name. (O_TMPFILE)
     var isNamed: Bool { name.map { $0[0] != 0 } ?? false }
 
-    /// The kernel has a directory in one place only, under the name that it was told last.
-    mutating func give(_ name: GivenNames) {
-      if type == .directory, facet == .plain { known.giveOnly(name) } else { known.give(name) }
+    /// The kernel has one dentry for a directory: `d_splice_alias` moves it to the name that was looked up last.
+    mutating func give(_ name: AliasKinds) {
+      if type == .directory, facet == .plain { given = name } else { given.insert(name) }
     }
   }
 
@@ -112,7 +115,7 @@ public final class NodeTable: Sendable {
     var initial = State(onRelease: onRelease)
     let none = Node(
       identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0,
-      type: .directory, name: nil, facet: .plain, known: NamesKnown([]), children: 0)
+      type: .directory, name: nil, facet: .plain, given: [], children: 0)
     var root = none
     root.identity = identity
     root.lookups = 1
@@ -153,6 +156,8 @@ public final class NodeTable: Sendable {
           type != .directory && state.nodes[Int(found)].isNamed
           && !state.isPlaced(found, parent: UInt32(parent), name)
         if isElsewhere, sameness == .unknown { return nil }
+        let hasMoved =
+          type == .directory && facet == .plain && found != 1 && !state.isPlaced(found, parent: UInt32(parent), name)
         if state.nodes[Int(found)].type != type || isElsewhere && sameness == .another {
           state.detach(found, hash: hash)
           gone = NodeID(found)
@@ -171,7 +176,7 @@ public final class NodeTable: Sendable {
           if isOnlyName { state.nodes[Int(found)].isKept = true }
           return Remembered(
             id: NodeID(found), generation: state.nodes[Int(found)].generation,
-            given: state.nodes[Int(found)].known.given)
+            given: state.nodes[Int(found)].given, hasMoved: hasMoved)
         }
       }
       var new = state.add(identity, type, facet, UInt32(parent), name, byRealName: byRealName, hash: hash)
@@ -271,13 +276,13 @@ public final class NodeTable: Sendable {
   }
 
   /// The nodes whose latest places are in some directories.
-  func located(in directories: Set<NodeID>) -> [(id: NodeID, location: Location)] {
+  func located(in directories: Set<NodeID>) -> [(id: NodeID, location: Location, aliases: AliasKinds)] {
     let ids = locked { state in
       state.nodes.indices.filter {
         state.nodes[$0].name != nil && directories.contains(NodeID(state.nodes[$0].parent))
       }
     }
-    return ids.compactMap { id in location(of: NodeID(id)).map { (NodeID(id), $0) } }
+    return ids.compactMap { id in location(of: NodeID(id)).map { (NodeID(id), $0, aliases(of: NodeID(id))) } }
   }
 
   /// A rename: the node that was at one place is now at another. Its other names stay.
@@ -287,7 +292,7 @@ public final class NodeTable: Sendable {
   public func moved(
     _ identity: FileIdentity, facet: Facet, from old: (parent: NodeID, name: CName),
     to new: (parent: NodeID, name: CName)
-  ) -> GivenNames {
+  ) -> AliasKinds {
     locked { state in
       guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)), found != 1
       else { return [] }
@@ -305,7 +310,7 @@ public final class NodeTable: Sendable {
           }
         }
       }
-      return state.nodes[Int(found)].known.given
+      return state.nodes[Int(found)].given
     }
   }
 
@@ -313,11 +318,11 @@ public final class NodeTable: Sendable {
   func renamed(_ identity: FileIdentity, facet: Facet, byRealName: Bool) {
     locked { state in
       guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)) else { return }
-      let name: GivenNames = byRealName ? .real : .display
+      let name: AliasKinds = byRealName ? .real : .display
       if state.nodes[Int(found)].wasLinked {
-        state.nodes[Int(found)].known.give(name)
+        state.nodes[Int(found)].given.insert(name)
       } else {
-        state.nodes[Int(found)].known.giveOnly(name)
+        state.nodes[Int(found)].given = name
       }
       state.nodes[Int(found)].wasGivenByRealName = byRealName
     }
@@ -331,50 +336,20 @@ public final class NodeTable: Sendable {
     locked { state in
       let isAnother = state.places.find(hash: NodeIndex.hash(parent: UInt32(parent), name)) {
         let node = state.nodes[Int($0)]
-        return node.facet == facet && node.known.given.contains(.display)
+        return node.facet == facet && node.given.contains(.display)
           && state.isPlaced($0, parent: UInt32(parent), name)
       }
       if isAnother != nil { return true }
       guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)) else {
         return false
       }
-      return state.nodes[Int(found)].known.given.contains(.display)
+      return state.nodes[Int(found)].given.contains(.display)
     }
   }
 
-  /// Whether the kernel knows a file by names of that kind alone, or not at all.
-  func isKnown(_ identity: FileIdentity, byNothingBut name: GivenNames) -> Bool {
-    locked { state in
-      guard let found = state.find(identity, .plain, hash: NodeIndex.hash(identity, .plain)) else {
-        return true
-      }
-      return state.nodes[Int(found)].known.given.isSubset(of: name)
-    }
-  }
-
-  /// Whether the kernel has known a node by both of its names at once.
-  func wasKnownByBothNames(_ id: NodeID) -> Bool {
-    locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].known.wereSeveral }
-  }
-
-  /// The kernel is about to be told to forget one of the two names by which it knows a node.
-  ///
-  /// - Returns: false when it is being told already, need not be, or may know the node by such a name somewhere else.
-  func startTakingBack(_ name: GivenNames, from id: NodeID) -> Bool {
-    locked { state in
-      Int(id) < state.nodes.count && !state.nodes[Int(id)].wasLinked
-        && state.nodes[Int(id)].known.startTakingBack(name)
-    }
-  }
-
-  /// The kernel has forgotten that name, unless it has asked for it again meanwhile, or has come to know the node somewhere else.
-  func tookBack(_ name: GivenNames, from id: NodeID, generation: UInt64) {
-    locked { state in
-      guard Int(id) < state.nodes.count, state.nodes[Int(id)].generation == generation,
-        !state.nodes[Int(id)].wasLinked
-      else { return }
-      state.nodes[Int(id)].known.tookBack(name)
-    }
+  /// The kinds of names under which the kernel may know a node.
+  func aliases(of id: NodeID) -> AliasKinds {
+    locked { Int(id) < $0.nodes.count ? $0.nodes[Int(id)].given : [] }
   }
 
   /// A package was moved by its display name, of which the kernel does not know that its directory moved too. Where the
@@ -397,14 +372,14 @@ public final class NodeTable: Sendable {
   @discardableResult
   public func removed(
     _ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>, isLast: Bool
-  ) -> GivenNames {
+  ) -> AliasKinds {
     locked { state in
       let hash = NodeIndex.hash(identity, facet)
       guard let found = state.find(identity, facet, hash: hash), found != 1 else { return [] }
       // Who was looked up somewhere else since is there: the file's inode number may be another one's by now.
       if isLast, state.isPlaced(found, parent: UInt32(parent), name) {
         state.detach(found, hash: hash)
-        return state.nodes[Int(found)].known.given
+        return state.nodes[Int(found)].given
       }
       state.dropOtherPlace(found, parent: UInt32(parent), name: name)
       let node = state.nodes[Int(found)]
@@ -415,7 +390,7 @@ public final class NodeTable: Sendable {
           state.dropOtherPlace(found, parent: next.parent, name: name)
         }
       }
-      return node.known.given
+      return node.given
     }
   }
 }
@@ -434,7 +409,7 @@ extension NodeTable.State {
     let node = NodeTable.Node(
       identity: identity, lookups: 1, generation: generation, parent: parent, type: type,
       name: strdup(name), facet: facet, wasGivenByRealName: byRealName,
-      known: NamesKnown(byRealName ? .real : .display), children: 0)
+      given: byRealName ? .real : .display, children: 0)
     let slot: UInt32
     if let reused = free.popLast() {
       slot = reused
@@ -447,7 +422,7 @@ extension NodeTable.State {
     insertPlace(slot)
     index.insert(slot, hash: hash) { NodeIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
     return NodeTable.Remembered(
-      id: NodeID(slot), generation: generation, given: node.known.given)
+      id: NodeID(slot), generation: generation, given: node.given)
   }
 
   private mutating func insertPlace(_ slot: UInt32) {

@@ -13,12 +13,17 @@ public final class OpenFile: Sendable {
   /// Whether something has to be done before a close of it returns.
   public let isHeardOfWhenClosed: Bool
 
+  /// The thread that opened it; 0 where the daemon cannot see it.
+  let thread: pid_t
+
   /// - Parameters:
   ///   - mode: the file's, when it was opened.
   ///   - isHeardOfWhenClosed: for a file that is opened for writing.
   init(
-    descriptor: consuming Descriptor, node: NodeID, flags: CInt, mode: mode_t, isHeardOfWhenClosed: Bool
+    descriptor: consuming Descriptor, node: NodeID, flags: CInt, mode: mode_t, isHeardOfWhenClosed: Bool,
+    thread: pid_t
   ) {
+    self.thread = thread
     self.descriptor = descriptor
     self.node = node
     mayWrite = flags & O_ACCMODE != O_RDONLY
@@ -69,6 +74,14 @@ final class OpenNodes: Sendable {
 
   /// One of the open files of a node.
   func file(of id: NodeID) -> OpenFile? { state.withLock { $0.files[id]?.last } }
+
+  /// Whether the process of a client has opened a node.
+  func isOpen(_ id: NodeID, in caller: Caller) -> Bool {
+    let threads = state.withLock { Set($0.files[id]?.map(\.thread) ?? []) }
+    if threads.isEmpty || threads.contains(caller.process) { return !threads.isEmpty }
+    let process = caller.threadGroup
+    return process != 0 && threads.contains { Caller(user: 0, group: 0, process: $0, umask: 0).threadGroup == process }
+  }
 
   /// A node was written to. If that was, or can be, through the mount, nobody hears of it any more until it is closed: the
   /// kernel knows by itself, and to be told of each write takes it as long as the write.

@@ -250,10 +250,11 @@ extension View {
   func noteChange(_ names: [Name], in parent: NodeID, _ view: DirectoryView?, isKnown: Bool = true) {
     cached.noteOwnChange(in: parent)
     for name in names { view?.reconcile(name) }
+    let stale = names.map { StaleName($0, in: parent, mayBeDirectory: true) }
     if isKnown {
-      cached.forget(names.map { (parent, $0) })
+      invalidate(stale)
     } else {
-      for name in names { cached.notices?.expire(name, in: parent) }
+      cached.kernel?.invalidate(stale)
     }
   }
 }

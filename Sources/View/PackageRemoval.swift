@@ -26,12 +26,12 @@ extension View {
         }
       }
       let staged = try stage(name, of: directory)
-      var given: GivenNames = []
+      var given: AliasKinds = []
       for facet in [Facet.plain, .packageFile] {
         given.formUnion(
           nodes.removed(FileIdentity(status), facet: facet, from: parent, name: name, isLast: true))
       }
-      noteGone(given, realName.name, in: parent)
+      noteGone(given, realName.name, view?.shownName(realName.name), in: parent, mayBeDirectory: true)
       view?.reconcile(realName.name)
       if let companion { removeCompanion(companion, in: place, caller) }
       return staged

@@ -1,7 +1,6 @@
 import BackingTree
 import DisplayNames
 import Glibc
-import Synchronization
 import SystemPackage
 
 /// A directory that a program has open. It lists the view as it is, entry by entry, so that entries that stay are
@@ -13,10 +12,6 @@ public final class OpenDirectory: Sendable {
   let visitor: Caller?
   /// Whether what the kernel kept of an earlier listing holds; nil where it must not keep any.
   public let keptListingHolds: Bool?
-  /// Whether the kernel may not have read yet what it was told that names stand for.
-  let isUnderway = Atomic<Bool>(false)
-  /// Whether it is being told any of that.
-  let isTold = Atomic<Bool>(false)
 
   enum Content: Sendable {
     case view(DirectoryView)
@@ -66,15 +61,9 @@ extension View {
   ///
   /// - Parameters:
   ///   - size: in bytes, about what `body` has room for.
-  ///   - lease: what may be said of the entries, if that is to be said.
   public func list(
-    _ open: OpenDirectory, from position: Int64, size: Int, lease: CacheLease? = nil,
-    _ body: (borrowing ListedEntry) -> Bool
+    _ open: OpenDirectory, from position: Int64, size: Int, _ body: (borrowing ListedEntry) -> Bool
   ) throws(Errno) {
-    endUnderway(open)
-    // Before anything is looked at.
-    if lease != nil { beginUnderway(open) }
-    defer { if !open.isTold.exchange(false, ordering: .acquiringAndReleasing) { endUnderway(open) } }
     var position = max(0, position)
     while position < 2 {
       // What lies above the root of the view is not the view's business, and 0 would make readers skip the entry.
@@ -133,7 +122,7 @@ extension View {
   public func leaseOfEntries(in open: OpenDirectory, from position: Int64, caller: Caller) -> CacheLease? {
     // Later the kernel asks for more than names only if what it was told before was of use.
     if position == 0, !lookers.lists(open.node, caller.process) { return nil }
-    guard mayKeepNames, let handle = try? directory(open.node) else { return nil }
+    guard let handle = try? directory(open.node) else { return nil }
     return cached.lease(open.node, handle)
   }
 
@@ -145,28 +134,13 @@ extension View {
     let name = CName(bytes: bytes)
     let byRealName = bytes.elementsEqual(listed.name)
     guard let status = name.withPointer({ try? handle.status($0) }),
-      inodeNumber(FileIdentity(status), .plain) == listed.inode,
-      // What the kernel knows by its other name it would have to forget.
-      nodes.isKnown(FileIdentity(status), byNothingBut: byRealName ? .real : .display)
+      inodeNumber(FileIdentity(status), .plain) == listed.inode
     else { return nil }
     let isWatched = if case .view(let view) = open.content { view.isWatched } else { true }
-    open.isTold.store(true, ordering: .releasing)
     let found = Found(
       directory: handle, realName: name, status: status, facet: .plain, isNameKept: isWatched)
     return entry(found, in: open.node, byRealName: byRealName, lease: lease)
   }
-
-  private func beginUnderway(_ open: OpenDirectory) {
-    if !open.isUnderway.exchange(true, ordering: .acquiringAndReleasing) { cached.underway.begin(open.node) }
-  }
-
-  /// Whoever has it open asks for something else, or for nothing any more.
-  private func endUnderway(_ open: OpenDirectory) {
-    if open.isUnderway.exchange(false, ordering: .acquiringAndReleasing) { cached.underway.end(open.node) }
-  }
-
-  /// (`releasedir`)
-  public func close(_ open: OpenDirectory) { endUnderway(open) }
 
   /// The kernel has not heard of what it was to be told of.
   public func forget(_ entries: [Entry]) { for entry in entries { forget(entry.id, count: 1) } }

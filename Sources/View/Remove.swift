@@ -6,6 +6,8 @@ import SystemPackage
 extension View {
   /// Removes a file, or a whole package by its display name. (`unlink`)
   public func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller) throws(Errno) {
+    try refuseIfMoved(parent, caller)
+    var removed: Name?
     let staged: Staging.Place? = try changing(parent) { (directory, view) throws(Errno) in
       let (realName, facet, resolved) = try removable(name, in: view)
       let status = try realName.withPointer { (name) throws(Errno) in try directory.status(name) }
@@ -18,21 +20,24 @@ extension View {
       }
       try removeFile(realName, status, in: directory, parent, view, caller)
       remember(memory, caller: caller)
-      noteMarker(realName.name, in: parent)
+      removed = realName.name
       return nil
     }
+    if let removed { noteMarker(removed, in: parent) }
     if let staged { discard(staged) }
   }
 
   /// Removes an empty directory. (`rmdir`)
   public func removeDirectory(_ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller) throws(Errno) {
-    try changing(parent) { (directory, view) throws(Errno) in
+    try refuseIfMoved(parent, caller)
+    let removed = try changing(parent) { (directory, view) throws(Errno) -> Name in
       let (realName, facet, _) = try removable(name, in: view)
       if facet == .packageFile { throw .notDirectory }
       try refuseRemoving(realName.name, isDirectory: true, from: parent)
       try removeEmptyDirectory(realName, in: directory, parent, view, caller)
-      noteMarker(realName.name, in: parent)
+      return realName.name
     }
+    noteMarker(removed, in: parent)
   }
 
   /// Removes a directory, and its AppleDouble companion with it.
@@ -49,7 +54,7 @@ extension View {
       }
       noteGone(
         nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true),
-        realName.name, in: parent)
+        realName.name, view?.shownName(realName.name), in: parent, mayBeDirectory: true)
       forgetTunnel(of: FileIdentity(status))
     }
     view?.reconcileRemoved(realName.name)
@@ -81,7 +86,7 @@ extension View {
       noteGone(
         nodes.removed(
           FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1),
-        realName.name, in: parent)
+        realName.name, view?.shownName(realName.name), in: parent, mayBeDirectory: false)
     }
     view?.reconcileRemoved(realName.name)
     if let companion { removeCompanion(companion, in: place, caller) }

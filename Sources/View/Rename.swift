@@ -10,6 +10,8 @@ extension View {
     _ newName: UnsafePointer<CChar>,
     flags: RenameFlags, caller: Caller
   ) throws(Errno) {
+    try refuseIfMoved(oldParent, caller)
+    if newParent != oldParent { try refuseIfMoved(newParent, caller) }
     let oldHandle = try directory(oldParent)
     let newHandle = try directory(newParent)
     guard flags.isSubset(of: [.noReplace, .exchange]) else { throw .invalidArgument }
@@ -24,6 +26,7 @@ extension View {
     let oldView = try directoryView(oldParent)
     let newView = try directoryView(newParent)
     var moved: (name: Name, source: Resolved)?
+    var isDone = false
     try DirectoryView.changing(oldView, newView) { (areReadable) throws(Errno) in
       guard areReadable else {
         // A directory that may be entered but not read: its names are real names.
@@ -75,7 +78,8 @@ extension View {
       switch plan {
       case .nothing:
         // The kernel moves what it kept of the names nevertheless.
-        cached.forget([(oldParent, typedOld), (newParent, typed)])
+        invalidate(typedOld, in: oldParent)
+        invalidate(typed, in: newParent)
         return
       case .refuse(let error): throw error
       case .move(let from, let to, let exclusive):
@@ -116,24 +120,28 @@ extension View {
         noteApplication(name, movedIdentity)
       }
       if flags.contains(.exchange) {
-        cached.forget([(oldParent, typedOld), (newParent, typed)])
+        invalidate(typedOld, in: oldParent)
+        invalidate(typed, in: newParent)
       } else if let name = plan.newName, let movedIdentity {
         noteNewName(typed, of: name, movedIdentity, source.facet, in: newParent, newView)
       }
       // The kernel may know a package's directory by its real name, which it does not know to be gone.
       if source.facet == .packageFile {
         if let movedIdentity { nodes.movedUnseen(movedIdentity) }
-        cached.forget([(oldParent, source.child.realName)])
+        invalidate(source.child.realName, in: oldParent)
       }
       if let existing, existing.facet == .packageFile {
         if let existingIdentity { nodes.movedUnseen(existingIdentity) }
-        cached.forget([(newParent, existing.child.realName)])
+        invalidate(existing.child.realName, in: newParent)
       }
       // Names that change places do not go away.
       if !flags.contains(.exchange) { remember(memory, caller: caller) }
-      noteMarker(typed, in: newParent)
-      noteMarker(typedOld, in: oldParent)
+      isDone = true
       moved = plan.newName.map { ($0, source) }
+    }
+    if isDone {
+      noteMarker(Name(copying: newName), in: newParent)
+      noteMarker(Name(copying: oldName), in: oldParent)
     }
     // Programs that copy safely write under a hidden name first; a package's stream is one now that it can be seen.
     if importsPackages, let (name, source) = moved, source.child.kind == .file, source.child.hidden != nil,
@@ -153,7 +161,7 @@ extension View {
     if let resolved, resolved.child.realName == realName, resolved.facet == facet {
       nodes.renamed(identity, facet: resolved.facet, byRealName: typed == realName)
     } else {
-      cached.forget([(parent, typed)])
+      invalidate(typed, in: parent)
     }
   }
 
@@ -197,11 +205,12 @@ extension View {
     // Somebody put another file there just before, and that one has moved: the kernel takes it for the one that it knows.
     let arrived = to.withPointer { try? newHandle.status($0) }
     if arrived.map(FileIdentity.init) != FileIdentity(moved) {
-      cached.forget([(oldParent, from.name), (newParent, to.name)])
+      invalidate(from.name, in: oldParent)
+      invalidate(to.name, in: newParent)
     }
     let (old, new) = ((oldParent, from), (newParent, to))
     correctNames(of: moved, from: old, to: new)
-    var given: (moved: GivenNames, replaced: GivenNames) = ([], [])
+    var given: (moved: AliasKinds, replaced: AliasKinds) = ([], [])
     from.withPointer { from in
       to.withPointer { to in
         if let replaced {
@@ -223,8 +232,14 @@ extension View {
         }
       }
     }
-    noteGone(given.moved, from.name, in: oldParent)
-    noteGone(given.replaced, to.name, in: newParent)
+    let isDirectory = FileType(mode: moved.st_mode) == .directory
+    noteGone(
+      given.moved, from.name, views?.0.shownName(from.name), in: oldParent, mayBeDirectory: isDirectory,
+      node: given.moved.areSeveral ? nodes.node(of: FileIdentity(moved)) : nil)
+    let isReplacedDirectory = replaced.map { FileType(mode: $0.st_mode) == .directory } ?? false
+    noteGone(
+      given.replaced, to.name, views?.1.shownName(to.name), in: newParent,
+      mayBeDirectory: isReplacedDirectory)
     guard let views else { return FileIdentity(moved) }
     // Of two names of one file both stay.
     if flags.contains(.exchange) || replaced.map(FileIdentity.init) == FileIdentity(moved) {
@@ -239,8 +254,10 @@ extension View {
     }
     if isDirectoryMoved {
       let identities = [moved, replaced].compactMap { $0.map(FileIdentity.init) }
+      if isShownOtherwise(from, in: views.0, than: to, in: views.1) {
+        invalidateAllNames(in: cachedDirectories(below: identities))
+      }
       lookAgain { id in identities.contains { nodes.isBelow(id, $0) } }
-      if isShownOtherwise(from, in: views.0, than: to, in: views.1) { cached.forget([]) }
     }
     let oldPlace = CompanionPlace(directory: oldHandle, id: oldParent, view: views.0)
     let newPlace = CompanionPlace(directory: newHandle, id: newParent, view: views.1)

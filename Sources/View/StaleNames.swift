@@ -24,7 +24,8 @@ extension View {
     _ = hasLeftOtherPlace(node, known)
     if status.st_nlink > 1, holds(known.parent, known.name, known) { return .linked }
     guard isOpen else { return .another }
-    expireAtOnce(known.name, in: known.parent)
+    movedNodes.noteMove(of: node)
+    invalidateKept(known.name, in: known.parent, of: node)
     return .moved
   }
 
@@ -39,7 +40,7 @@ extension View {
       !nodes.isNode(taken, identity)
     {
       letGo(taken)
-      cached.forget([(new.parent, new.name.name)])
+      invalidate(new.name.name, in: new.parent)
     }
     guard let node = nodes.node(of: identity), let known = nodes.location(of: node),
       known.parent != old.parent || known.name.name != old.name.name
@@ -49,6 +50,30 @@ extension View {
     case .moved: nodes.moved(identity, facet: .plain, from: (known.parent, known.name), to: old)
     default: break
     }
+  }
+
+  /// Called before anything is changed in a directory: a client that came to it by a name which it has lost in the backing
+  /// tree would change another directory than the one that it named.
+  ///
+  /// - Throws: ESTALE; the kernel walks the path again. A client that works in the directory, or has it open, comes back
+  ///   without having looked it up, and is served.
+  func refuseIfMoved(_ id: NodeID, _ caller: Caller) throws(Errno) {
+    guard id != NodeTable.root, let location = nodes.location(of: id) else { return }
+    if holds(location.parent, location.name, location), !movedNodes.mayHaveComeByOldName(id, caller.process) {
+      return
+    }
+    if !staleNames.isAskedAgain(id, by: caller.process) { throw .staleNFSFileHandle }
+  }
+
+  /// Called before a node's attributes are read.
+  ///
+  /// - Throws: ESTALE when the client may have come by a name that the kernel should have dropped; the kernel walks the path
+  ///   again.
+  public func refuseStaleName(of id: NodeID, _ caller: Caller) throws(Errno) {
+    guard movedNodes.mayHaveComeByOldName(id, caller.process, isRead: true), !mayMeanOpenFile(id, caller),
+      !staleNames.isAskedAgain(id, by: caller.process)
+    else { return }
+    throw .staleNFSFileHandle
   }
 
   /// Nothing leads to a node any more. One that is open is still reached where it is asked for again.
@@ -65,7 +90,7 @@ extension View {
     guard location.areOthersKept else { return false }
     let left = nodes.otherKeptPlaces(of: id).filter { !holds($0.parent, $0.name, location) }
     for (parent, name) in left {
-      expireAtOnce(name, in: parent)
+      invalidateKept(name, in: parent, of: id)
       nodes.leftOtherPlace(id, parent, name)
     }
     return !left.isEmpty
@@ -87,8 +112,17 @@ extension View {
     return location.isOf(status)
   }
 
-  private func expireAtOnce(_ name: CName, in parent: NodeID) {
-    if !cached.expireAllNames() { cached.notices?.expire(name.name, in: parent) }
+  /// The kernel may resolve a name to a node that it does not lead to any more. The client that has found that out is not to
+  /// come to the node by that name once more: from then on it has looked the node up.
+  private func invalidateKept(_ name: CName, in parent: NodeID, of node: NodeID) {
+    var names = [name.name]
+    // The calling thread may have the directory locked.
+    if nodes.aliases(of: node).contains(.display),
+      let shown = directoryViews.view(of: parent)?.shownNameUnlessLocked(name.name)
+    {
+      names.append(shown)
+    }
+    invalidate(names.map { StaleName($0, in: parent, mayBeDirectory: false, node: node) })
   }
 }
 
@@ -126,9 +160,13 @@ final class StaleNames: Sendable {
   }
 
   /// A thread looks a name up, or has learnt by what another one looks up what it leads to: it opens or makes another file.
-  func goesOn(_ thread: pid_t) {
+  ///
+  /// - Parameter directory: where it looks a name up. A thread that was told that this very directory is stale has come to it
+  ///   by no name: it works in it, or has it open.
+  func goesOn(_ thread: pid_t, in directory: NodeID? = nil) {
     guard areAny.load(ordering: .acquiring) else { return }
     told.withLock { told in
+      if let directory, told[thread]?.node == directory { return }
       told[thread] = nil
       if told.isEmpty { areAny.store(false, ordering: .releasing) }
     }

@@ -18,6 +18,7 @@ public final class View: Sendable {
   /// Threads that were told that a node is stale which is open although its name is gone. On a busy machine the kernel's
   /// second try has taken more than 50 ms.
   let staleNames = StaleNames(atOnce: .milliseconds(500))
+  let movedNodes = MovedNodes()
   /// The same of those that had files linked of which it was not known by what name they are meant.
   let linkSources = StaleNames(atOnce: .seconds(10))
   let lookers = Lookers()
@@ -78,7 +79,8 @@ public final class View: Sendable {
     self.watch = watch
     openNodes = OpenNodes(watch: watch)
     self.cached = cached
-    nodes = NodeTable(root: identity) { id in
+    nodes = NodeTable(root: identity) { [movedNodes] id in
+      movedNodes.remove(id)
       handles.remove(id)
       directoryViews.remove(id)
       cached.remove(id)
@@ -110,9 +112,13 @@ public final class View: Sendable {
     if options == self.options { return }
     let inspector = EntryInspector(options: options, root: rootHandle.directory, complaints: complaints)
     whenFound(by: inspector)
+    // By the names of before.
+    let directories = cached.all
+    invalidateAllNames(in: directories)
     inspectorInForce.withLock { $0 = inspector }
     lookAgain { _ in true }
-    cached.forget([])
+    // A look-up meanwhile went by the old rules.
+    invalidateAllNames(in: directories)
   }
 
   /// Nobody inspects but for the view. A weak reference would send each count of references to it through a table beside it.

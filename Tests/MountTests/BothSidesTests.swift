@@ -12,10 +12,10 @@ import Testing
   }
 
   @Test(arguments: ["", "profile=none"])
-  func whatSucceedsIsDoneToTheFileThatHasTheName(options: String) throws {
+  func operationByPath_afterChangeBehindTheMount_reachesTheFileThatHasTheName(options: String) throws {
     // Each time another: what happens depends on how soon the kernel is told.
     let seed = Self.number("DISPLAYFS_BOTH_SIDES_SEED", default: UInt64.random(in: 0...UInt64(UInt32.max)))
-    let run = TwinRun(try MountedView(options), twin: try TemporaryDirectory(), seed: seed, isTold: options.isEmpty)
+    let run = TwinRun(try MountedView(options), twin: try TemporaryDirectory(), seed: seed)
     do {
       for _ in 0..<Self.number("DISPLAYFS_BOTH_SIDES_OPERATIONS", default: 6000) { try run.step() }
     } catch let deviation as TwinRun.Deviation {
@@ -32,7 +32,7 @@ private final class TwinRun {
   struct Deviation: Error { let text: String }
 
   private enum Operation: CaseIterable {
-    case make, empty, append, write, makeNew, hold, writeHeld, letGo, remove, rename, link, cut, save
+    case make, empty, append, write, makeNew, hold, writeHeld, letGo, remove, rename, link, cut, save, mode, time, attribute
   }
 
   /// The operations since both sides were empty.
@@ -41,17 +41,13 @@ private final class TwinRun {
   private static let names = ["a", "b", "c", "d"]
   private let view: MountedView
   private let twin: TemporaryDirectory
-  private let isTold: Bool
   private var random: SplitMix
   private var before: [String: String] = [:]
-  private var overtaken = 0
   private var held: [(mounted: OpenFile, twin: OpenFile)] = []
 
-  /// - Parameter isTold: whether the kernel is made to rename and remove what others have.
-  init(_ view: MountedView, twin: TemporaryDirectory, seed: UInt64, isTold: Bool) {
+  init(_ view: MountedView, twin: TemporaryDirectory, seed: UInt64) {
     self.view = view
     self.twin = twin
-    self.isTold = isTold
     random = SplitMix(seed)
   }
 
@@ -107,6 +103,11 @@ private final class TwinRun {
     case .rename: try call { Glibc.rename(path, otherPath) }
     case .link: try call { Glibc.link(path, otherPath) }
     case .cut: try call { truncate(path, 1) }
+    case .mode: try call { chmod(path, content.count % 2 == 0 ? 0o600 : 0o640) }
+    case .time:
+      let times = [timeval(tv_sec: content.count, tv_usec: 0), timeval(tv_sec: content.count, tv_usec: 0)]
+      try call { utimes(path, times) }
+    case .attribute: try call { setxattr(path, "user.content", content, content.utf8.count, 0) }
     case .save:
       try write(O_CREAT | O_TRUNC, to: "\(path)~")
       try call { Glibc.rename("\(path)~", path) }
@@ -120,14 +121,6 @@ private final class TwinRun {
     return nil
   }
 
-  /// Whether others have renamed or removed what had a name, or put something else in its place. How long ago that is told
-  /// depends on what else the machine does.
-  private func hasJustLeft(_ name: String) -> Bool {
-    recent.contains { line in
-      ["rename", "remove", "save"].contains { line.hasPrefix("\($0) \(name) ") } && !line.contains("mounted")
-    }
-  }
-
   private func compare(
     _ what: String, _ name: String, _ expected: Errno?, _ found: Errno?, _ isMounted: Bool
   ) throws {
@@ -135,11 +128,6 @@ private final class TwinRun {
     let (tree, twinTree) = (files(view.source), files(twin.root))
     // The kernel does nothing to two names that were links of one file a moment ago.
     let isLate = isMounted && (found != nil && found != expected || what.hasPrefix("rename") && tree == before)
-    if isTold, isMounted, !isLate, found == nil, expected != nil || tree != twinTree, hasJustLeft(name) {
-      // It was on its way to the file when the kernel was told that that is renamed or removed, and has arrived.
-      overtaken += 1
-      if overtaken <= 3 { return try beginAnew() }
-    }
     guard isLate ? tree == before : found == expected && tree == twinTree else {
       throw Deviation(
         text: "\(found.map(\.description) ?? "done"); the tree has \(tree), its twin \(twinTree)")
@@ -148,12 +136,18 @@ private final class TwinRun {
     if isLate || recent.count == 60 { try beginAnew() }
   }
 
-  /// What there is: content and number of links by name.
+  /// What there is: content, number of links, mode, a time that was set, and an extended attribute, by name.
   private func files(_ directory: String) -> [String: String] {
     var result: [String: String] = [:]
     for name in Self.names {
       guard let file = try? OpenFile("\(directory)/\(name)") else { continue }
-      result[name] = "\(file.text() ?? "?") \(file.status.st_nlink)"
+      let status = file.status
+      var value = [CChar](repeating: 0, count: 8)
+      let length = max(0, fgetxattr(file.descriptor, "user.content", &value, 7))
+      let time = status.st_mtim.tv_sec < 10 ? "\(status.st_mtim.tv_sec)" : "now"
+      result[name] =
+        "\(file.text() ?? "?") \(status.st_nlink) \(String(status.st_mode, radix: 8)) \(time) "
+        + String(decoding: value.prefix(length).map(UInt8.init), as: UTF8.self)
     }
     return result
   }

@@ -10,36 +10,33 @@ import ViewedTree
 
 /// What is kept of directories is let go when descriptors run out, for somebody who may be working with one of them.
 @Suite struct LettingGoTests {
-  /// A kernel that must be told of each name.
-  private final class Notices: CacheNotices {
+  /// Records the names that are invalidated.
+  private final class RecordingCache: KernelCache {
     let names = Guarded<[Name]>([])
-    let hasExpired = DispatchSemaphore(value: 0)
-    func expire(_ name: Name, in directory: NodeID) {
-      names.withLock { $0.append(name) }
-      hasExpired.signal()
+    let hasInvalidated = DispatchSemaphore(value: 0)
+    func invalidate(_ names: [StaleName]) {
+      self.names.withLock { $0 += names.map(\.name) }
+      hasInvalidated.signal()
     }
-    func invalidate(_ name: Name, in directory: NodeID, then: (@Sendable () -> Void)?) {
-      expire(name, in: directory)
-      then?()
-    }
+    func invalidateBeforeNextWalk(_ names: [StaleName]) { invalidate(names) }
     func expireAttributes(of node: NodeID, in directory: NodeID?) {}
-    func expireAllNames() -> Bool { false }
-    func expireAllNames(whenRead directories: [NodeID]) {}
-    var tellsOfAllNames: Bool { false }
   }
 
-  @Test func whoWorksWithADirectoryDoesNotWaitForHimself() throws {
+  @Test func releaseOfDescriptors_whileTheThreadHasADirectoryLocked_doesNotDeadlock() throws {
     let tree = try ViewedTree("notes.txt")
     let view = tree.view
-    let notices = Notices()
-    view.startCaching(notices)
+    let kernel = RecordingCache()
+    view.startCaching(kernel)
     view.startFollowing()
+    // The kernel knows the file by its display name.
+    let entry = try "notes".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
+    #expect(entry.id != 0)
     DispatchQueue.global().async {
       try? view.changing(NodeTable.root) { (_, _) throws(Errno) in view.releaseDescriptors() }
       view.follow { _ in }
     }
-    #expect(notices.hasExpired.wait(timeout: .now() + 30) == .success)
-    #expect(notices.names.withLock { $0 } == ["notes"])
+    #expect(kernel.hasInvalidated.wait(timeout: .now() + 30) == .success)
+    #expect(kernel.names.withLock { $0 } == ["notes"])
     view.stopFollowing()
   }
 }

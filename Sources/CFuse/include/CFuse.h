@@ -9,4 +9,5 @@
 #include "ring.h"
 #include "passthrough.h"
 #include "beside.h"
+#include "client_call.h"
 #include "yielding.h"

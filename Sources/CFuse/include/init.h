@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+// FUSE_HAS_EXPIRE_ONLY of linux/fuse.h: names can be expired without being invalidated. (Linux 6.2)
+static const uint64_t DFS_HAS_EXPIRE_ONLY = 1ull << 35;
+
 // Whether the kernel can what a flag stands for (the flags of linux/fuse.h, 64 bits), once it has asked.
 bool dfs_init_offers(uint64_t flag);
 // Tells the kernel that it is wanted. While INIT is answered.

@@ -13,12 +13,8 @@ int dfs_session_mount(struct fuse_session *session, const char *mount_point);
 void dfs_print_fuse_versions(void);
 // Serves requests with several threads until the session ends. 0, or a negative errno.
 int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clone_fd);
-// Tells the kernel that every name it keeps must be asked for again (FUSE_NOTIFY_INC_EPOCH, Linux 6.16). 0, or an errno:
-// EINVAL where it does not know that.
-int dfs_notify_epoch(struct fuse_session *session);
-// Tells the kernel that a name must be asked for again, or that it is not valid (FUSE_NOTIFY_INVAL_ENTRY with
-// FUSE_EXPIRE_ONLY or without; before Linux 6.2 both are the same). Waits while somebody works in that directory. 0, or an
-// errno: ENOENT when the kernel does not know it.
+// FUSE_NOTIFY_INVAL_ENTRY: drops the dentry of a name, or with FUSE_EXPIRE_ONLY has it looked up again. Before Linux 6.2 the
+// flag is ignored. Waits for the directory's inode lock. 0, or an errno: ENOENT when the kernel has no such dentry.
 int dfs_notify_entry(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length, int is_invalid);
 // How many requests of a kind (enum fuse_opcode of linux/fuse.h) have come since the session began.
 enum { DFS_OPCODES = 64 };

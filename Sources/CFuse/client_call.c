@@ -1,0 +1,108 @@
+#define _GNU_SOURCE
+#include "client_call.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// Linux numbers system calls differently on each architecture, and some have only the newer ones.
+static bool only_resolves(long number, const unsigned long *arguments) {
+  switch (number) {
+#ifdef SYS_open
+  case SYS_open: return !(arguments[1] & O_CREAT);
+#endif
+#ifdef SYS_stat
+  case SYS_stat:
+  case SYS_lstat:
+  case SYS_access:
+  case SYS_readlink:
+#endif
+#ifdef SYS_newfstatat
+  case SYS_newfstatat:
+#endif
+  case SYS_statx:
+  case SYS_faccessat:
+  case 439:  // faccessat2
+  case SYS_readlinkat:
+  case SYS_chdir:
+  case SYS_execve:
+  case SYS_execveat:
+  case SYS_statfs:
+  case SYS_getxattr:
+  case SYS_lgetxattr:
+  case SYS_listxattr:
+  case SYS_llistxattr:
+  case SYS_inotify_add_watch: return true;
+  case SYS_openat: return !(arguments[2] & O_CREAT);
+  default: return false;
+  }
+}
+
+// - Returns: false where the call cannot be seen.
+static bool read_call(pid_t thread, long *number, unsigned long arguments[4]) {
+  char path[48], text[256];
+  snprintf(path, sizeof path, "/proc/%d/syscall", thread);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  ssize_t size = read(file, text, sizeof text - 1);
+  close(file);
+  if (size <= 0) return false;
+  text[size] = 0;
+  // "running" while the thread is not in the kernel.
+  char *next;
+  *number = strtol(text, &next, 10);
+  if (next == text) return false;
+  for (int index = 0; index < 4; index++) arguments[index] = strtoul(next, &next, 16);
+  return true;
+}
+
+bool dfs_may_hold_directory_lock(pid_t thread) {
+  long number;
+  unsigned long arguments[4];
+  return !read_call(thread, &number, arguments) || !only_resolves(number, arguments);
+}
+
+enum dfs_reference dfs_reference_of(pid_t thread) {
+  long number;
+  unsigned long arguments[4];
+  if (!read_call(thread, &number, arguments)) return DFS_UNKNOWN;
+  switch (number) {
+  case SYS_fstat:
+  case SYS_fchmod:
+  case SYS_fchown:
+  case SYS_fsetxattr:
+  case SYS_fremovexattr:
+  case SYS_ftruncate:
+  // A write takes set-id bits from the file.
+  case SYS_write:
+  case SYS_pwrite64:
+  case SYS_writev:
+  case SYS_pwritev:
+  case SYS_fallocate: return DFS_BY_DESCRIPTOR;
+  case SYS_utimensat: return arguments[1] ? DFS_BY_NAME : DFS_BY_DESCRIPTOR;
+  // The path may be empty.
+  case SYS_fchownat: return arguments[3] == 0 ? DFS_BY_NAME : DFS_UNKNOWN;
+#ifdef SYS_newfstatat
+  case SYS_newfstatat: return arguments[3] & AT_EMPTY_PATH ? DFS_UNKNOWN : DFS_BY_NAME;
+#endif
+  case SYS_statx: return arguments[2] & AT_EMPTY_PATH ? DFS_UNKNOWN : DFS_BY_NAME;
+#ifdef SYS_stat
+  case SYS_stat:
+  case SYS_lstat:
+  case SYS_chmod:
+  case SYS_chown:
+  case SYS_lchown:
+  case SYS_utime:
+  case SYS_utimes:
+  case SYS_futimesat:
+#endif
+  case SYS_fchmodat:
+  case SYS_setxattr:
+  case SYS_lsetxattr:
+  case SYS_removexattr:
+  case SYS_lremovexattr:
+  case SYS_truncate: return DFS_BY_NAME;
+  default: return DFS_UNKNOWN;
+  }
+}

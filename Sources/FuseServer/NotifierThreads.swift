@@ -1,0 +1,37 @@
+import BackingTree
+import View
+
+/// The threads that keep the kernel's caches and programs that watch the mount informed of changes.
+///
+/// They wait for the locks of directories, which any user may hold, and for the backing file system: the session ends without
+/// waiting for them.
+final class NotifierThreads: Sendable {
+  private let view: View
+  private let notifier: KernelNotifier
+  private let replay: Replay?
+  private let following = ThreadGroup()
+
+  init(view: View, notifier: KernelNotifier, replay: Replay?) {
+    self.view = view
+    self.notifier = notifier
+    self.replay = replay
+    notifier.start()
+    replay?.start()
+    view.startCaching(notifier)
+    view.startFollowing()
+    following.start { view.follow { replay?.add($0) } }
+  }
+
+  /// Called before the session's descriptor is closed.
+  func stop() {
+    view.stopFollowing()
+    replay?.stop()
+    notifier.stop()
+  }
+
+  /// Called when the mount is gone. A thread that still waits ends with the process.
+  func waitUntilEnded() {
+    replay?.waitUntilEnded(milliseconds: 500)
+    following.waitUntilEnded(milliseconds: 500)
+  }
+}

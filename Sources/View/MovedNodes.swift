@@ -1,0 +1,68 @@
+import BackingTree
+import Glibc
+import Synchronization
+
+/// The nodes that others have just given another name, in the backing tree.
+///
+/// The kernel resolves a path to a node and sends the node, not the name. A client may have walked to the node by the old
+/// name before the kernel dropped it, and its request may be held up (SETATTR waits for the inode lock that a rename holds)
+/// until the daemon has followed the move: done to the node, the operation would reach a file by another name than the
+/// client gave. So for a while a request of a thread that has not looked the node up since gets ESTALE once, upon which the
+/// kernel walks the path again with LOOKUP_REVAL.
+final class MovedNodes: Sendable {
+  private struct Move {
+    let when: ContinuousClock.Instant
+    /// Whether the kernel has not dropped the old name, as it should have.
+    let isNameStale: Bool
+    /// The threads that have looked the node up since: they came by a name that it has.
+    var lookedUp: Set<pid_t> = []
+  }
+
+  /// A request that began before the kernel dropped the old name has come by then: lookups that hold an inode lock take
+  /// milliseconds, on a busy machine some hundred.
+  private static let period = Duration.seconds(5)
+  private static let limit = 4096
+
+  private let moves = Guarded<[NodeID: Move]>([:])
+  /// Every request passes here, and almost always none was moved.
+  private let areAny = Atomic<Bool>(false)
+
+  /// Called before the node table follows the move.
+  func noteMove(of node: NodeID, isNameStale: Bool = false) {
+    moves.withLock { moves in
+      let now = ContinuousClock.now
+      if moves.count >= Self.limit { moves = moves.filter { now - $0.value.when < Self.period } }
+      if moves.count < Self.limit || moves[node] != nil { moves[node] = Move(when: now, isNameStale: isNameStale) }
+      areAny.store(true, ordering: .releasing)
+    }
+  }
+
+  /// A thread has looked up a name that leads to the node.
+  func noteLookup(of node: NodeID, by thread: pid_t) {
+    guard areAny.load(ordering: .acquiring) else { return }
+    moves.withLock { moves in
+      guard let index = moves.index(forKey: node) else { return }
+      if moves.values[index].lookedUp.count < 256 { moves.values[index].lookedUp.insert(thread) }
+    }
+  }
+
+  /// Whether a request for the node may be of a client that came by a name which it has no more.
+  ///
+  /// - Parameter isRead: whether it only reads attributes, which does no harm unless the kernel goes on with the old name.
+  func mayHaveComeByOldName(_ node: NodeID, _ thread: pid_t, isRead: Bool = false) -> Bool {
+    guard areAny.load(ordering: .acquiring) else { return false }
+    return moves.withLock { moves in
+      guard let move = moves[node], !isRead || move.isNameStale else { return false }
+      if ContinuousClock.now - move.when < Self.period { return !move.lookedUp.contains(thread) }
+      moves[node] = nil
+      if moves.isEmpty { areAny.store(false, ordering: .releasing) }
+      return false
+    }
+  }
+
+  /// The kernel has forgotten a node, whose number may be another's from now on.
+  func remove(_ node: NodeID) {
+    guard areAny.load(ordering: .acquiring) else { return }
+    moves.withLock { $0[node] = nil }
+  }
+}
