@@ -168,7 +168,9 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   ) -> Bool {
     guard awaited.load(ordering: .acquiring) > 0 else { return false }
     let isDeferred = state.withLock { state -> Bool in
-      guard !state.hasEnded, let lane = state.lanes[directory], let since = lane.awaitedSince else { return false }
+      guard !state.hasEnded, let lane = state.lanes[directory], let since = lane.awaitedSince else {
+        return false
+      }
       let now = milliseconds()
       guard now - since < Self.limit else { return false }
       state.lanes[directory]!.deferred.append(
@@ -228,8 +230,11 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   /// The stale names of a lane; nil when it is settled, and gone.
-  private func takeStale(_ directory: NodeID) -> (names: [Name: Staleness], nodes: Set<NodeID>, areLost: Bool)? {
-    let (taken, replies) = state.withLock { state -> ((names: [Name: Staleness], nodes: Set<NodeID>, areLost: Bool)?, [Deferred]) in
+  private func takeStale(_ directory: NodeID) -> (
+    names: [Name: Staleness], nodes: Set<NodeID>, areLost: Bool
+  )? {
+    let (taken, replies) = state.withLock {
+      state -> ((names: [Name: Staleness], nodes: Set<NodeID>, areLost: Bool)?, [Deferred]) in
       guard var lane = state.lanes[directory] else { return (nil, []) }
       if state.hasEnded || lane.names.isEmpty && lane.nodes.isEmpty && !lane.areNamesLost {
         state.lanes[directory] = nil

@@ -195,7 +195,8 @@ private struct ReplayingThread {
 
   /// Does something to an entry's name in its directory, which is answered as a step.
   private func act(
-    _ item: ListedItem, _ step: ReplayAnswers.Step, _ body: (Directory, UnsafePointer<CChar>) throws(Errno) -> Void
+    _ item: ListedItem, _ step: ReplayAnswers.Step,
+    _ body: (Directory, UnsafePointer<CChar>) throws(Errno) -> Void
   ) throws(Errno) {
     let directory = try open(item.directory)
     answers.step = step
@@ -208,6 +209,7 @@ private struct ReplayingThread {
   }
 
   private func appear(_ item: ListedItem) {
+    if view.isStillDirectory(item), item.name == item.realName { return touch(item.directory) }
     // What cannot be told is seen by whoever looks.
     try? act(item, .appearing(item)) { (directory, name) throws(Errno) in
       switch item.type {
@@ -219,6 +221,15 @@ private struct ReplayingThread {
   }
 
   private func vanish(_ item: ListedItem) {
+    if view.isStillDirectory(item) {
+      // To answer that its name leads nowhere, or to remove it, would make the kernel detach what is mounted there, and fail
+      // getcwd(2) for those who work there.
+      if item.name == item.realName { return touch(item.directory) }
+      // The kernel moves the dentry to the name that leads there still.
+      try? act(item, .touching) { (directory, _) throws(Errno) in
+        _ = item.realName.bytes.withCName { directory.has($0) }
+      }
+    }
     try? act(item, .vanishing(item)) { (directory, name) throws(Errno) in
       if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
     }

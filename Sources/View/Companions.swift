@@ -108,7 +108,8 @@ extension View {
               flags.contains(.exchange)
               ? nodes.moved(FileIdentity(replaced), facet: .plain, from: newPlace, to: oldPlace)
               : nodes.removed(
-                FileIdentity(replaced), facet: .plain, from: new.id, name: toName, isLast: replaced.st_nlink <= 1)
+                FileIdentity(replaced), facet: .plain, from: new.id, name: toName,
+                isLast: replaced.st_nlink <= 1)
           }
           given.formUnion(nodes.moved(FileIdentity(moved), facet: .plain, from: oldPlace, to: newPlace))
           noteChange([from], in: old.id, old.view, isKnown: !given.isEmpty)

@@ -34,7 +34,8 @@ final class DirectoryStream: Sendable {
         guard
           body(
             ListedEntry(
-              name: entry.name, realName: UnsafeRawBufferPointer(entry.name), inode: UInt(entry.inode), type: entry.type.modeBits,
+              name: entry.name, realName: UnsafeRawBufferPointer(entry.name), inode: UInt(entry.inode),
+              type: entry.type.modeBits,
               next: next > Int64.max - 2 ? next : next + 2))
         else { return false }
         reached = next

@@ -14,9 +14,10 @@ extension DirectoryView {
   func takeAbsent(of slots: [Projection.Slot]) -> [StaleName] {
     guard let kept = cached.directory(node), kept.hasAbsent else { return [] }
     return slots.filter { state.projection.summary(at: $0) != nil }.flatMap { slot in
-      [state.projection.displayName(at: slot), state.projection.realName(at: slot)].filter(kept.takeAbsent).map {
-        staleName($0, of: slot)
-      }
+      [state.projection.displayName(at: slot), state.projection.realName(at: slot)].filter(kept.takeAbsent)
+        .map {
+          staleName($0, of: slot)
+        }
     }
   }
 }

@@ -72,7 +72,9 @@ public final class EntryInspector: Sendable {
     return name[0] == 0x2e || isDesktopEntry(Span(_unsafeElements: bytes))
   }
 
-  private static func isDesktopEntry(_ name: Span<UInt8>) -> Bool { name.extracting(last: 8).equals(".desktop") }
+  private static func isDesktopEntry(_ name: Span<UInt8>) -> Bool {
+    name.extracting(last: 8).equals(".desktop")
+  }
 
   /// What the projection must know of an entry.
   ///
@@ -182,7 +184,8 @@ public final class EntryInspector: Sendable {
       site.place.isDisjoint(with: [.insidePackage, .trashFiles])
     else { return nil }
     return PlainEntries(
-      extensionRule: extensionRule, hiddenRules: hiddenRules, place: site.place, hides: options.hidden != .show,
+      extensionRule: extensionRule, hiddenRules: hiddenRules, place: site.place,
+      hides: options.hidden != .show,
       readsDesktopNames: options.readsDesktopNames)
   }
 

@@ -81,7 +81,8 @@ extension View {
       var entries: [Explanation] = []
       let readable = try handle.directory.openForReading()
       try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in
-        let type = entry.type == .unknown ? FileType(mode: try handle.status(entry.cName).st_mode) : entry.type
+        let type =
+          entry.type == .unknown ? FileType(mode: try handle.status(entry.cName).st_mode) : entry.type
         entries.append(Self.plain(Name(entry.name), type, in: path))
       }
       return entries
@@ -97,7 +98,8 @@ extension View {
 
   /// - Parameter directory: the absolute path of the backing directory.
   private static func explanation(
-    of child: Projection.Child, _ projection: borrowing Projection, _ slot: Projection.Slot, in directory: [UInt8],
+    of child: Projection.Child, _ projection: borrowing Projection, _ slot: Projection.Slot,
+    in directory: [UInt8],
     _ rules: DirectoryRules
   ) -> Explanation {
     let rung = projection.rung(of: slot)
@@ -114,7 +116,8 @@ extension View {
 
   private static func plain(_ name: Name, _ type: FileType, in directory: [UInt8]) -> Explanation {
     Explanation(
-      realName: name, realPath: path(of: name, in: directory), displayName: name, kind: word(type), isHidden: false,
+      realName: name, realPath: path(of: name, in: directory), displayName: name, kind: word(type),
+      isHidden: false,
       reason: "The profile none shows everything as it is.")
   }
 

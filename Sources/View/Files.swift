@@ -120,7 +120,8 @@ extension View {
     let again = try open.descriptor.opened(backing)
     let mode = try fileStatus(again.rawValue).st_mode
     return OpenFile(
-      descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true, thread: caller.process)
+      descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true, thread: caller.process
+    )
   }
 
   /// Makes a file without a name. (open with O_TMPFILE)

@@ -338,7 +338,8 @@ final class FinderMetadata: Sendable {
   }
 
   /// Writes the stream as Samba does, as the user who connects.
-  private func putIntoDepot(_ stream: [UInt8], of file: borrowing Descriptor, _ caller: Caller) throws(Errno) {
+  private func putIntoDepot(_ stream: [UInt8], of file: borrowing Descriptor, _ caller: Caller) throws(Errno)
+  {
     let attributes = ExtendedAttributes(of: file.rawValue)
     guard let root, attributes.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
     let path = Self.depotPath(of: try fileStatus(file.rawValue)).split(separator: UInt8(ascii: "/"))

@@ -43,7 +43,8 @@ extension View {
   ///   - shown: its display name before the change; nil where it was not listed.
   ///   - node: the entry's node if it lives on under another name.
   func noteGone(
-    _ given: AliasKinds, _ real: Name, _ shown: Name?, in parent: NodeID, mayBeDirectory: Bool, node: NodeID? = nil
+    _ given: AliasKinds, _ real: Name, _ shown: Name?, in parent: NodeID, mayBeDirectory: Bool,
+    node: NodeID? = nil
   ) {
     cached.noteOwnChange(in: parent)
     guard given.areSeveral else { return }

@@ -88,7 +88,14 @@ extension View {
     attributes.st_uid = geteuid()
     attributes.st_gid = getegid()
     attributes.st_ino = inodeNumber(item.identity, item.facet)
-    let identity = isGone(item) ? item.identity : Self.nothing
+    let isGone = isGone(item)
+    if isGone, let node = nodes.node(of: item.identity, facet: item.facet),
+      let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue)
+    {
+      // The kernel takes the size for that of the file, which a client reads on through what it has open.
+      attributes = present(status)
+    }
+    let identity = isGone ? item.identity : Self.nothing
     let node = CName(item.realName).withPointer {
       nodes.remember(
         identity, item.backingType, facet: item.facet, parent: item.directory, name: $0, sameness: .linked)!
@@ -128,6 +135,15 @@ extension View {
       return true
     }
     return status.st_nlink == 0
+  }
+
+  /// Whether a directory that the kernel may know is where it was, reached by its real name, though listed otherwise or not at
+  /// all: its dentry must stay valid.
+  public func isStillDirectory(_ item: ListedItem) -> Bool {
+    guard item.type == .directory, let node = nodes.node(of: item.identity),
+      let location = nodes.location(of: node)
+    else { return false }
+    return options.hidden != .deny && holds(item.directory, CName(item.realName), location)
   }
 
   /// What is gone from the view is gone for the kernel too: a new file with its inode number is another node. That may be
@@ -206,7 +222,8 @@ extension View {
     guard let lease else { return entry }
     if type == .directory, found.facet == .plain {
       // Its own tells of what changes from now on.
-      if let own = cached.lease(node.id), let now = found.realName.withPointer({ try? found.directory.status($0) }),
+      if let own = cached.lease(node.id),
+        let now = found.realName.withPointer({ try? found.directory.status($0) }),
         FileIdentity(now) == FileIdentity(found.status)
       {
         entry.attributes = present(now)

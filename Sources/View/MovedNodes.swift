@@ -32,7 +32,9 @@ final class MovedNodes: Sendable {
     moves.withLock { moves in
       let now = ContinuousClock.now
       if moves.count >= Self.limit { moves = moves.filter { now - $0.value.when < Self.period } }
-      if moves.count < Self.limit || moves[node] != nil { moves[node] = Move(when: now, isNameStale: isNameStale) }
+      if moves.count < Self.limit || moves[node] != nil {
+        moves[node] = Move(when: now, isNameStale: isNameStale)
+      }
       areAny.store(true, ordering: .releasing)
     }
   }

@@ -157,7 +157,8 @@ public final class NodeTable: Sendable {
           && !state.isPlaced(found, parent: UInt32(parent), name)
         if isElsewhere, sameness == .unknown { return nil }
         let hasMoved =
-          type == .directory && facet == .plain && found != 1 && !state.isPlaced(found, parent: UInt32(parent), name)
+          type == .directory && facet == .plain && found != 1
+          && !state.isPlaced(found, parent: UInt32(parent), name)
         if state.nodes[Int(found)].type != type || isElsewhere && sameness == .another {
           state.detach(found, hash: hash)
           gone = NodeID(found)

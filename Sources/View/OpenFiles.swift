@@ -80,7 +80,8 @@ final class OpenNodes: Sendable {
     let threads = state.withLock { Set($0.files[id]?.map(\.thread) ?? []) }
     if threads.isEmpty || threads.contains(caller.process) { return !threads.isEmpty }
     let process = caller.threadGroup
-    return process != 0 && threads.contains { Caller(user: 0, group: 0, process: $0, umask: 0).threadGroup == process }
+    return process != 0
+      && threads.contains { Caller(user: 0, group: 0, process: $0, umask: 0).threadGroup == process }
   }
 
   /// A node was written to. If that was, or can be, through the mount, nobody hears of it any more until it is closed: the

@@ -21,7 +21,9 @@ extension View {
         try attribute.withCName { (name) throws(Errno) in
           let value = ExtendedAttributes(of: stream).value(name, limit: 1 << 16)
           // What the stream has said already, too: in a directory that is read-only by now it could not be set.
-          guard let value, value != ExtendedAttributes(of: package).value(name, limit: 1 << 16) else { return }
+          guard let value, value != ExtendedAttributes(of: package).value(name, limit: 1 << 16) else {
+            return
+          }
           try value.withUnsafeBytesTyped { (value) throws(Errno) in
             try ExtendedAttributes(of: package).set(name, value, flags: 0)
           }

@@ -7,7 +7,8 @@ import SystemPackage
 /// What signals ask of a mount. They are blocked in every thread and fetched by one, so that a handler may do more than
 /// handlers may.
 ///
-/// INT and TERM unmount; a second one, when requests do not end, detaches the mount and leaves at once. HUP has the
+/// INT and TERM unmount. Where requests do not end within ten seconds, or at a second signal, the mount is detached and the
+/// process ends at once: a service manager sends one signal, and kills what is left after its own timeout. HUP has the
 /// configuration read anew, USR1 the statistics logged, USR2 changes how much is logged.
 struct Signals: Sendable {
   /// Those that the user did not have ignored, as nohup(1) does.
@@ -55,9 +56,23 @@ struct Signals: Sendable {
     }?.detach()
   }
 
+  /// How long requests may take that were under way, in seconds: longer than an fsync(2) of a slow disk, well below the 90
+  /// seconds after which systemd kills.
+  private static let patience: UInt32 = 10
+
   private func stop() {
-    if server.stop() { return }
-    logger.notice("told to stop once more: \(mountPoint) is detached, and what was under way is given up")
+    if server.stop() {
+      Thread {
+        sleep(Self.patience)
+        giveUp("requests did not end within \(Self.patience) seconds")
+      }?.detach()
+    } else {
+      giveUp("a second signal to stop was received")
+    }
+  }
+
+  private func giveUp(_ reason: String) {
+    logger.notice("\(reason): \(mountPoint) is detached, and requests under way are abandoned")
     do throws(Failure) { try Unmount.perform(mountPoint, .lazy) } catch { logger.notice("\(error)") }
     _exit(ExitStatus.success.rawValue)
   }

@@ -32,7 +32,8 @@ private final class TwinRun {
   struct Deviation: Error { let text: String }
 
   private enum Operation: CaseIterable {
-    case make, empty, append, write, makeNew, hold, writeHeld, letGo, remove, rename, link, cut, save, mode, time, attribute
+    case make, empty, append, write, makeNew, hold, writeHeld, letGo, remove, rename, link, cut, save, mode,
+      time, attribute
   }
 
   /// The operations since both sides were empty.
@@ -65,7 +66,8 @@ private final class TwinRun {
     let directory = isMounted ? view.mountPoint : view.source
     let found = refusal { try perform(operation, in: directory, name, other, content) }
     try compare(
-      "\(operation) \(name) \(other) \(content)\(isMounted ? ", mounted" : "")", name, expected, found, isMounted)
+      "\(operation) \(name) \(other) \(content)\(isMounted ? ", mounted" : "")", name, expected, found,
+      isMounted)
   }
 
   private func step(held operation: Operation, _ name: String, _ content: String) throws {
@@ -127,7 +129,8 @@ private final class TwinRun {
     recent.append("\(what): \(expected.map(\.description) ?? "done")")
     let (tree, twinTree) = (files(view.source), files(twin.root))
     // The kernel does nothing to two names that were links of one file a moment ago.
-    let isLate = isMounted && (found != nil && found != expected || what.hasPrefix("rename") && tree == before)
+    let isLate =
+      isMounted && (found != nil && found != expected || what.hasPrefix("rename") && tree == before)
     guard isLate ? tree == before : found == expected && tree == twinTree else {
       throw Deviation(
         text: "\(found.map(\.description) ?? "done"); the tree has \(tree), its twin \(twinTree)")

@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["", "profile=none"])
+  @Test(arguments: ["", "profile=none", "passthrough=off", "profile=none,passthrough=off"])
   func whoMakesAFileByANameThatIsJustGoneGetsANewOne(options: String) throws {
     try makeByTakenName(options, kept: "2") { view in
       unlink(view.real("first"))
@@ -73,7 +73,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["", "profile=none"])
+  @Test(arguments: ["", "profile=none", "passthrough=off", "profile=none,passthrough=off"])
   func whoMakesAFileByANameThatJustLedElsewhereGetsANewOne(options: String) throws {
     try makeByTakenName(options, kept: "1") { view in
       rename(view.real("first"), view.real("second"))

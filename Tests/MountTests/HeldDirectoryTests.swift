@@ -1,0 +1,137 @@
+import Glibc
+import Testing
+
+/// Whether a program that was started is in a system call whose line in `/proc/PID/syscall` begins so.
+private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
+  children(of: program).contains { (text("/proc/\($0)/syscall") ?? "").hasPrefix(call) }
+}
+
+/// Any user who can list a directory can hold its inode lock for as long as they like: getdents64(2) into a page of a FUSE
+/// mount of their own that does not answer.
+@Suite(.mounting, .asRoot) struct HeldDirectoryTests {
+  /// A program that holds the lock of a directory until it is let go.
+  private final class Holder {
+    private let own: MountedView
+    private let daemon: pid_t
+    private let program: pid_t
+
+    init(of directory: String) throws {
+      own = try MountedView("profile=none,passthrough=off") { root in
+        try put(String(repeating: "x", count: 4096), at: "\(root)/page")
+      }
+      daemon = try #require(own.daemon)
+      // The page is not read before the daemon has been stopped.
+      program = PythonProgram(
+        """
+        import ctypes, mmap, signal
+        page = os.open('\(own.at("page"))', os.O_RDWR)
+        memory = mmap.mmap(page, 4096, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        directory = os.open('\(directory)', os.O_RDONLY | os.O_DIRECTORY)
+        os.kill(\(daemon), signal.SIGSTOP)
+        ctypes.CDLL(None, use_errno=True).syscall(217, directory, ctypes.c_void_p(address), 4096)
+        """
+      ).start()
+      // In the kernel, waiting for the page.
+      try waitUntil { [program] in isChildWaiting(of: program, inCall: "217 ") }
+    }
+
+    func letGo() {
+      kill(daemon, SIGCONT)
+      waitpid(program, nil, 0)
+    }
+
+    deinit {
+      kill(program, SIGKILL)
+      kill(daemon, SIGCONT)
+      waitpid(program, nil, 0)
+    }
+  }
+
+  private func view() throws -> MountedView {
+    try MountedView { root in
+      try put("text", at: "\(root)/Held/report.txt")
+      try put("text", at: "\(root)/Free/report.txt")
+    }
+  }
+
+  /// Leaves the kernel with a stale name in the directory, which can only be invalidated under its lock.
+  private func makeNameStale(in directory: String, of view: MountedView) throws {
+    try put("other", at: view.real("\(directory)/report.pdf"))
+  }
+
+  /// Whether a thread of the daemon waits for the lock of a directory.
+  private func isMessageWaiting(in view: MountedView) throws -> Bool {
+    let tasks = "/proc/\(try #require(view.daemon))/task"
+    return names(tasks).contains { (text("\(tasks)/\($0)/wchan") ?? "").contains("inval_entry") }
+  }
+
+  private func isNameDropped(in directory: String, of view: MountedView) -> Bool {
+    !isThere(view.at("\(directory)/report")) && isThere(view.at("\(directory)/report.pdf"))
+  }
+
+  @Test func staleNameInOneDirectory_whileAnotherIsLocked_isDroppedWithinASecond() throws {
+    let view = try view()
+    #expect(isThere(view.at("Held/report")) && isThere(view.at("Free/report")))
+    let holder = try Holder(of: view.at("Held"))
+    try makeNameStale(in: "Held", of: view)
+    try waitUntil { try isMessageWaiting(in: view) }
+    let start = ContinuousClock.now
+    try makeNameStale(in: "Free", of: view)
+    try waitUntil { isNameDropped(in: "Free", of: view) }
+    #expect(ContinuousClock.now - start < .seconds(1))
+    holder.letGo()
+    try waitUntil { isNameDropped(in: "Held", of: view) }
+  }
+
+  @Test func changeThroughTheMount_whileAnotherDirectoryIsLocked_isThereWhenTheCallReturns() throws {
+    let view = try view()
+    #expect(isThere(view.at("Held/report")) && isThere(view.at("Free/report")))
+    let holder = try Holder(of: view.at("Held"))
+    try makeNameStale(in: "Held", of: view)
+    try waitUntil { try isMessageWaiting(in: view) }
+    for _ in 0..<20 {
+      #expect(isThere(view.at("Free/report")) && isThere(view.at("Free/report.txt")))
+      #expect(rename(view.at("Free/report.txt"), view.at("Free/other.txt")) == 0)
+      #expect(!isThere(view.at("Free/report")) && isThere(view.at("Free/other")))
+      #expect(rename(view.at("Free/other"), view.at("Free/report")) == 0)
+    }
+    holder.letGo()
+  }
+
+  @Test func daemon_toldToEndWhileADirectoryIsLocked_unmountsAtOnce() throws {
+    let view = try view()
+    #expect(isThere(view.at("Held/report")))
+    let holder = try Holder(of: view.at("Held"))
+    try makeNameStale(in: "Held", of: view)
+    try waitUntil { try isMessageWaiting(in: view) }
+    let start = ContinuousClock.now
+    kill(try #require(view.daemon), SIGTERM)
+    try waitUntil { !Displayfs.isMounted(view.mountPoint) }
+    #expect(ContinuousClock.now - start < .seconds(2))
+    holder.letGo()
+  }
+
+  /// A request that the backing file system does not answer.
+  @Test func daemon_toldToEndWhileARequestHangs_unmountsWithinItsPatience() throws {
+    let view = try view()
+    let lower = try MountedView("profile=none,passthrough=off") { root in try put("x", at: "\(root)/file") }
+    #expect(mount(lower.mountPoint, view.real("Free"), nil, UInt(MS_BIND), nil) == 0)
+    defer { umount2(view.real("Free"), CInt(MNT_DETACH)) }
+    let daemon = try #require(lower.daemon)
+    kill(daemon, SIGSTOP)
+    defer { kill(daemon, SIGCONT) }
+    let client = Shell.start("exec stat \(view.at("Free/file"))")
+    defer {
+      kill(client, SIGKILL)
+      kill(daemon, SIGCONT)
+      waitpid(client, nil, 0)
+    }
+    let viewDaemon = try #require(view.daemon)
+    try waitUntil { threadsWaiting(in: viewDaemon) > 0 }
+    let start = ContinuousClock.now
+    kill(viewDaemon, SIGTERM)
+    try waitUntil { !Displayfs.isMounted(view.mountPoint) }
+    #expect(ContinuousClock.now - start < .seconds(15))
+  }
+}
