@@ -24,7 +24,7 @@ extension Operations {
         case .file(let file):
           info!.pointee.fh = Handle.own(file)
           info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
-          backing = request.server.passthrough.opened(file, for: request)
+          backing = request.server.passthrough.opened(file, info!, for: request)
         case .package(let package):
           info!.pointee.fh = Handle.own(package)
           // Its bytes belong to this open alone: another one may find the package changed.
@@ -45,7 +45,7 @@ extension Operations {
           : try request.view.create(parent, name!, mode: mode, flags: flags, caller: request.caller)
         info!.pointee.fh = Handle.own(created.file)
         info!.pointee.noflush = created.file.isHeardOfWhenClosed ? 0 : 1
-        let backing = request.server.passthrough.opened(created.file, for: request)
+        let backing = request.server.passthrough.opened(created.file, info!, for: request)
         if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
           request.view.forget(created.entry.id, count: 1)
           Handle.close(info, for: request)
@@ -89,10 +89,16 @@ extension Operations {
       data.buf.fd = file.descriptor.rawValue
       data.buf.pos = offset
       do throws(Errno) {
-        // By the caller: whether set-user-ID bits stay depends on who writes.
-        let count = try request.caller.act { () throws(Errno) in
+        // Set-user-ID bits, and blocks that are reserved for root, depend on the identity that writes.
+        let writer = request.view.writer(of: file, isPage: isPage, caller: request.caller)
+        let count = try writer.act { () throws(Errno) in
+          if appends, let bytes = input!.pointee.buf.mem {
+            return try systemCall { dfs_append(data.buf.fd, bytes, data.buf.size) }
+          }
           let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
           if count < 0 { throw Errno(rawValue: CInt(-count)) }
+      let isPage = info!.pointee.writepage != 0
+      let appends = !isPage && info!.pointee.flags & O_APPEND != 0
           return count
         }
         fuse_reply_write(raw, count)

@@ -78,9 +78,8 @@ extension View {
       let found = Found(
         directory: directory, realName: realName, status: status, facet: .plain)
       let entry = entry(found, in: parent, byRealName: real == typed, lease: lease)
-      let file = OpenFile(
-        descriptor: descriptor, node: entry.id, flags: flags, mode: found.status.st_mode,
-        isHeardOfWhenClosed: realName.withPointer { isHeardOfWhenClosed($0, found.status) })
+      let isHeardOf = realName.withPointer { isHeardOfWhenClosed($0, found.status) }
+      let file = opened(descriptor, entry.id, flags, found.status, isHeardOfWhenClosed: isHeardOf, caller)
       openNodes.opened(file)
       return CreatedFile(entry: entry, file: file)
     }

@@ -92,8 +92,7 @@ extension View {
         if location.isOf(status), !hasLeftOtherPlace(id, location) {
           staleNames.goesOn(caller.process)
           let isHeardOf = location.name.withPointer { isHeardOfWhenClosed($0, status) }
-          return OpenFile(
-            descriptor: found, node: id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: isHeardOf)
+          return opened(found, id, flags, status, isHeardOfWhenClosed: isHeardOf, caller)
         }
       } catch {
         // A symlink (ELOOP) has taken its place: the kernel opens none.
@@ -109,8 +108,8 @@ extension View {
       staleNames.isAskedAgain(id, by: caller.process) || location == nil && caller.process == 0
     else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
-    let mode = try fileStatus(again.rawValue).st_mode
-    return OpenFile(descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true)
+    let status = try fileStatus(again.rawValue)
+    return opened(again, id, flags, status, isHeardOfWhenClosed: true, caller)
   }
 
   /// Makes a file without a name. (open with O_TMPFILE)
@@ -126,8 +125,7 @@ extension View {
     let status = try fileStatus(descriptor.rawValue)
     let node = nodes.remember(
       FileIdentity(status), .regular, facet: .plain, parent: parent, name: "", sameness: .another)!
-    let file = OpenFile(
-      descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: true)
+    let file = opened(descriptor, node.id, flags, status, isHeardOfWhenClosed: true, caller)
     openNodes.opened(file)
     return CreatedFile(
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
@@ -149,6 +147,29 @@ extension View {
       currentView(of: location.parent)?.noteEverything()
       if options.hidden == .deny { cached.forget([]) }
     }
+  /// - Parameters:
+  ///   - file: a backing file that was opened for a client.
+  ///   - isHeardOfWhenClosed: for a file that is opened for writing.
+  func opened(
+    _ file: consuming Descriptor, _ node: NodeID, _ flags: CInt, _ status: stat, isHeardOfWhenClosed: Bool,
+    _ caller: Caller
+  ) -> OpenFile {
+    let kind = UInt64(status.st_dev) == rootDevice ? fileSystem : FileSystemKind(of: file.rawValue)
+    return OpenFile(
+      descriptor: file, node: node, flags: flags, mode: status.st_mode,
+      isHeardOfWhenClosed: isHeardOfWhenClosed, isOnServer: kind.changesUnseen,
+      opener: DataIdentity(user: caller.user, group: caller.group))
+  }
+
+  /// The client as which the data of a WRITE request is written.
+  ///
+  /// - Parameters:
+  ///   - isPage: whether the kernel writes back pages of a mapping (FUSE_WRITE_CACHE): the request names no client then.
+  ///   - caller: the client that the request names.
+  public func writer(of file: OpenFile, isPage: Bool, caller: Caller) -> Caller {
+    isPage ? openNodes.pageWriter(of: file).caller(umask: caller.umask) : caller
+  }
+
     importPackage(file, caller: caller)
   }
 
