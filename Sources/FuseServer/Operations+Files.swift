@@ -20,7 +20,10 @@ extension Operations {
       }
       do throws(Errno) {
         var backing: CInt = 0
-        switch try request.view.open(node: id, flags: info!.pointee.flags, caller: request.caller) {
+        switch try request.view.open(
+          node: id, flags: info!.pointee.flags, caller: request.caller,
+          isInterrupted: { request.isInterrupted })
+        {
         case .file(let file):
           info!.pointee.fh = Handle.own(file)
           info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
@@ -42,7 +45,9 @@ extension Operations {
         let created =
           flags & dfs_O_TMPFILE == dfs_O_TMPFILE
           ? try request.view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: request.caller)
-          : try request.view.create(parent, name!, mode: mode, flags: flags, caller: request.caller)
+          : try request.view.create(
+            parent, name!, mode: mode, flags: flags, caller: request.caller,
+            isInterrupted: { request.isInterrupted })
         info!.pointee.fh = Handle.own(created.file)
         info!.pointee.noflush = created.file.isHeardOfWhenClosed ? 0 : 1
         let backing = request.server.passthrough.opened(created.file, info!, for: request)
@@ -88,6 +93,8 @@ extension Operations {
       data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
       data.buf.fd = file.descriptor.rawValue
       data.buf.pos = offset
+      let isPage = info!.pointee.writepage != 0
+      let appends = !isPage && info!.pointee.flags & O_APPEND != 0
       do throws(Errno) {
         // Set-user-ID bits, and blocks that are reserved for root, depend on the identity that writes.
         let writer = request.view.writer(of: file, isPage: isPage, caller: request.caller)
@@ -97,8 +104,6 @@ extension Operations {
           }
           let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
           if count < 0 { throw Errno(rawValue: CInt(-count)) }
-      let isPage = info!.pointee.writepage != 0
-      let appends = !isPage && info!.pointee.flags & O_APPEND != 0
           return count
         }
         fuse_reply_write(raw, count)

@@ -148,6 +148,9 @@ public final class Server: @unchecked Sendable {
     return true
   }
 
+  /// Whether the session ends: no worker may wait any longer.
+  var isEnding: Bool { session.map { fuse_session_exited($0) != 0 } ?? true }
+
   /// What `displayfs status` prints.
   public var statistics: String { String(decoding: Statistics.report(of: self), as: UTF8.self) }
 

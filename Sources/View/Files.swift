@@ -11,10 +11,18 @@ public enum Opened {
 }
 
 extension View {
-  /// Opens a node that is no directory.
-  public func open(node id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Opened {
+  /// Opens a node that is no directory. Waits while a lease on a file is being given up, unless the client asks for
+  /// O_NONBLOCK.
+  ///
+  /// - Parameter isInterrupted: whether the client has given the request up.
+  public func open(
+    node id: NodeID, flags: CInt, caller: Caller, isInterrupted: () -> Bool = { false }
+  ) throws(Errno) -> Opened {
     guard nodes.isPackageFile(id), let location = nodes.location(of: id) else {
-      return .file(try open(id, flags: flags, caller: caller))
+      return .file(
+        try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
+          try open(id, flags: flags, caller: caller)
+        })
     }
     // Its content is what the directory holds; it is replaced as a whole or changed inside.
     guard flags & O_ACCMODE == O_RDONLY else { throw .permissionDenied }
@@ -139,14 +147,6 @@ extension View {
       && (strcmp(name, ".hidden") == 0 || importsPackages && inspector.mayBecomePackage(name))
   }
 
-  /// A program closes a file that it may have written: what depends on the content is right from now on.
-  public func closing(_ file: OpenFile, caller: Caller) {
-    guard file.mayWrite, let location = nodes.location(of: file.node) else { return }
-    // The watch tells only when the daemon's own descriptor is closed, some time after this.
-    if location.name.equals(".hidden") {
-      currentView(of: location.parent)?.noteEverything()
-      if options.hidden == .deny { cached.forget([]) }
-    }
   /// - Parameters:
   ///   - file: a backing file that was opened for a client.
   ///   - isHeardOfWhenClosed: for a file that is opened for writing.
@@ -170,6 +170,14 @@ extension View {
     isPage ? openNodes.pageWriter(of: file).caller(umask: caller.umask) : caller
   }
 
+  /// A program closes a file that it may have written: what depends on the content is right from now on.
+  public func closing(_ file: OpenFile, caller: Caller) {
+    guard file.mayWrite, let location = nodes.location(of: file.node) else { return }
+    // The watch tells only when the daemon's own descriptor is closed, some time after this.
+    if location.name.equals(".hidden") {
+      currentView(of: location.parent)?.noteEverything()
+      if options.hidden == .deny { cached.forget([]) }
+    }
     importPackage(file, caller: caller)
   }
 
