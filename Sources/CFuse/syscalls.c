@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 const int dfs_O_PATH = O_PATH, dfs_O_DIRECTORY = O_DIRECTORY, dfs_O_NOFOLLOW = O_NOFOLLOW;
-const int dfs_O_TMPFILE = O_TMPFILE, dfs_O_DIRECT = O_DIRECT;
+const int dfs_O_TMPFILE = O_TMPFILE, dfs_O_DIRECT = O_DIRECT, dfs_O_NOATIME = O_NOATIME;
 const int dfs_SEEK_DATA = SEEK_DATA, dfs_SEEK_HOLE = SEEK_HOLE;
 const unsigned dfs_RENAME_NOREPLACE = RENAME_NOREPLACE, dfs_RENAME_EXCHANGE = RENAME_EXCHANGE;
 

@@ -58,7 +58,7 @@ int dfs_handle_of(int directory, struct dfs_handle *handle);
 int dfs_open_handle(int mount, const struct dfs_handle *handle);
 
 // Constants that Swift does not see, as values.
-extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT;
+extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
 extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE;
 // fork, which Swift hides because the child may only go on in a process that has one thread.
