@@ -78,7 +78,7 @@ extension View {
     // Its name is gone or stands for another file now. What is open still answers.
     if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), false) }
     if let handle = handles.handle(of: id) { return (try handle.directory.status(), false) }
-    throw .staleNFSFileHandle
+    return (try unlinkedNodes.status(of: id), false)
   }
 
   /// Changes a node's attributes.
@@ -178,7 +178,7 @@ extension View {
     if let open = openNodes.file(of: id) {
       return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })
     }
-    guard let handle = handles.handle(of: id) else { throw .staleNFSFileHandle }
+    guard let handle = handles.handle(of: id) else { return try unlinkedNodes.locate(id) }
     return Descriptor(adopting: try systemCall { dup(handle.directory.descriptor) })
   }
 

@@ -192,6 +192,7 @@ extension View {
     }
     let node = remember(sameness) ?? remember(self.sameness(of: found.status, found.facet))!
     if let gone = node.gone { cached.notices?.expireAttributes(of: gone, in: nil) }
+    if ![.regular, .directory, .symlink].contains(type) { noteSpecial(node.id, found.status) }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
     }
@@ -199,7 +200,8 @@ extension View {
     guard let lease else { return entry }
     if type == .directory, found.facet == .plain {
       // Its own tells of what changes from now on.
-      if let own = cached.lease(node.id), let now = found.realName.withPointer({ try? found.directory.status($0) }),
+      if let own = cached.lease(node.id),
+        let now = found.realName.withPointer({ try? found.directory.status($0) }),
         FileIdentity(now) == FileIdentity(found.status)
       {
         entry.attributes = present(now)

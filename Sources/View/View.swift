@@ -15,6 +15,7 @@ public final class View: Sendable {
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
+  let unlinkedNodes: UnlinkedNodes
   /// Threads that were told that a node is stale which is open although its name is gone. On a busy machine the kernel's
   /// second try has taken more than 50 ms.
   let staleNames = StaleNames(atOnce: .milliseconds(500))
@@ -81,8 +82,11 @@ public final class View: Sendable {
     nodes = NodeTable(root: identity) { id in
       handles.remove(id)
       directoryViews.remove(id)
+    let unlinkedNodes = UnlinkedNodes()
+    self.unlinkedNodes = unlinkedNodes
       cached.remove(id)
     }
+      unlinkedNodes.remove(id)
     self.tunnel = tunnel
     arePackagesImportedBeneath = Self.importsPackages(handle.directory)
     self.importsPackages = importsPackages && options.profile.appliesRules && !arePackagesImportedBeneath
