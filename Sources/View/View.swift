@@ -42,6 +42,8 @@ public final class View: Sendable {
   private let complaints: Complaints
   /// What SOURCE lies on.
   public let fileSystem: FileSystemKind
+  /// Whether the top directory of SOURCE has a label of SELinux.
+  let isLabelled: Bool
 
   /// What applies the options in force.
   private let inspectorInForce: Guarded<EntryInspector>
@@ -69,6 +71,7 @@ public final class View: Sendable {
     inspectorInForce = Guarded(inspector)
     isPlainMirror = !options.profile.appliesRules
     fileSystem = FileSystemKind(of: handle.directory.descriptor)
+    isLabelled = ExtendedAttributes(of: handle.directory.descriptor).value(Self.label, limit: 4096) != nil
     self.coherence = coherence.decided(for: handle.directory, on: fileSystem)
     let handles = DirectoryHandleCache(limit: 256)
     let directoryViews = DirectoryViewCache()
@@ -79,14 +82,14 @@ public final class View: Sendable {
     self.watch = watch
     openNodes = OpenNodes(watch: watch)
     self.cached = cached
-    nodes = NodeTable(root: identity) { id in
-      handles.remove(id)
-      directoryViews.remove(id)
     let unlinkedNodes = UnlinkedNodes()
     self.unlinkedNodes = unlinkedNodes
+    nodes = NodeTable(root: identity) { id in
+      handles.remove(id)
+      unlinkedNodes.remove(id)
+      directoryViews.remove(id)
       cached.remove(id)
     }
-      unlinkedNodes.remove(id)
     self.tunnel = tunnel
     arePackagesImportedBeneath = Self.importsPackages(handle.directory)
     self.importsPackages = importsPackages && options.profile.appliesRules && !arePackagesImportedBeneath
