@@ -34,34 +34,37 @@ import Testing
     Shell.wait(for: holder)
   }
 
-  /// Starts a program that opens the file through the view.
-  private func startOpening(_ flags: String) -> pid_t {
+  private static let calls = [
+    "os.open('leased', os.O_RDONLY)", "os.open('leased', os.O_RDWR | os.O_TRUNC)", "os.truncate('leased', 3)",
+  ]
+
+  /// Starts a program that makes a call through the view.
+  private func start(_ call: String) -> pid_t {
     PythonProgram(
       """
-      os.close(os.open("leased", \(flags)))
+      \(call)
       with open("\(view.real("order"))", "a") as order: order.write("opened ")
       """, in: view.mountPoint
     ).start()
   }
 
-  @Test(arguments: ["os.O_RDONLY", "os.O_RDWR | os.O_TRUNC"])
-  func openOfLeasedFile_waitsUntilTheLeaseIsReleased(flags: String) throws {
+  @Test(arguments: calls) func useOfLeasedFile_waitsUntilTheLeaseIsReleased(call: String) throws {
     defer { end() }
-    let opener = startOpening(flags)
+    let client = start(call)
     try waitUntil { isThere(view.real("signalled")) }
     // Others are answered meanwhile.
     #expect(failure { open(view.at("leased"), O_RDONLY | O_NONBLOCK) } == .wouldBlock)
     try put("", at: view.real("go"))
-    #expect(Shell.wait(for: opener) == 0)
+    #expect(Shell.wait(for: client) == 0)
     #expect(text(view.real("order")) == "released opened ")
   }
 
-  @Test func clientThatIsKilled_whileItWaitsForALease_ends() throws {
+  @Test(arguments: calls) func clientThatIsKilled_whileItWaitsForALease_ends(call: String) throws {
     defer { end() }
-    let opener = startOpening("os.O_RDONLY")
+    let client = start(call)
     try waitUntil { isThere(view.real("signalled")) }
-    kill(opener, SIGKILL)
+    kill(client, SIGKILL)
     // Sooner than the kernel breaks the lease.
-    try waitUntil { waitpid(opener, nil, WNOHANG) == opener }
+    try waitUntil { waitpid(client, nil, WNOHANG) == client }
   }
 }
