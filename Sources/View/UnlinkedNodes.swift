@@ -31,6 +31,11 @@ final class UnlinkedNodes: Sendable {
     }
   }
 
+  /// The same, but drops nothing for it.
+  func insertIfRoom(_ new: Remains, for id: NodeID) {
+    remains.withLock { if $0.count < Self.limit { $0.insert(new, for: id) } }
+  }
+
   func remove(_ id: NodeID) { remains.withLock { _ = $0.remove(id) } }
 
   /// Descriptors have run out: the status of before has to do.
@@ -82,6 +87,6 @@ extension View {
 
   /// A special file has become known, which may vanish behind the mount while a client has it open.
   func noteSpecial(_ node: NodeID, _ status: stat) {
-    unlinkedNodes.insert(UnlinkedNodes.Remains(before: status, file: nil), for: node)
+    unlinkedNodes.insertIfRoom(UnlinkedNodes.Remains(before: status, file: nil), for: node)
   }
 }
