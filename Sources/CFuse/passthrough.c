@@ -86,7 +86,8 @@ void dfs_backing_close(fuse_req_t request, int backing) {
 }
 
 static struct open_out opened(const struct fuse_file_info *info, int backing) {
-  return (struct open_out){info->fh, OPEN_PASSTHROUGH | (info->noflush ? FOPEN_NOFLUSH : 0), backing};
+  uint32_t flags = OPEN_PASSTHROUGH | (info->noflush ? FOPEN_NOFLUSH : 0) | (info->direct_io ? FOPEN_DIRECT_IO : 0);
+  return (struct open_out){info->fh, flags, backing};
 }
 
 int dfs_reply_open(fuse_req_t request, struct fuse_file_info *info, int backing) {

@@ -9,11 +9,12 @@
 #include <sys/fanotify.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 const int dfs_O_PATH = O_PATH, dfs_O_DIRECTORY = O_DIRECTORY, dfs_O_NOFOLLOW = O_NOFOLLOW;
-const int dfs_O_TMPFILE = O_TMPFILE, dfs_O_DIRECT = O_DIRECT;
+const int dfs_O_TMPFILE = O_TMPFILE, dfs_O_DIRECT = O_DIRECT, dfs_O_NOATIME = O_NOATIME;
 const int dfs_SEEK_DATA = SEEK_DATA, dfs_SEEK_HOLE = SEEK_HOLE;
 const unsigned dfs_RENAME_NOREPLACE = RENAME_NOREPLACE, dfs_RENAME_EXCHANGE = RENAME_EXCHANGE;
 
@@ -69,6 +70,10 @@ int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, uns
 }
 
 int dfs_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
+
+ssize_t dfs_append(int fd, const void *bytes, size_t count) {
+  return pwritev2(fd, &(struct iovec){(void *)bytes, count}, 1, 0, RWF_APPEND);
+}
 
 ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset, size_t length, unsigned flags) {
   return copy_file_range(from, &from_offset, to, &to_offset, length, flags);

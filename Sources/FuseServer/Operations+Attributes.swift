@@ -14,7 +14,9 @@ extension Operations {
       do throws(Errno) {
         if request.replayed == nil {
           let change = AttributeChange(attributes!.pointee, which: which)
-          try request.view.setAttributes(id, change, open: Handle.file(info), caller: request.caller)
+          try request.view.setAttributes(
+            id, change, open: Handle.file(info), caller: request.caller,
+            isInterrupted: { request.isInterrupted })
         }
         // Of an older answer to any other question the kernel knows that it is older than what it was told meanwhile; of this
         // it may keep nothing.

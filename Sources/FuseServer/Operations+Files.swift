@@ -20,11 +20,14 @@ extension Operations {
       }
       do throws(Errno) {
         var backing: CInt = 0
-        switch try request.view.open(node: id, flags: info!.pointee.flags, caller: request.caller) {
+        switch try request.view.open(
+          node: id, flags: info!.pointee.flags, caller: request.caller,
+          isInterrupted: { request.isInterrupted })
+        {
         case .file(let file):
           info!.pointee.fh = Handle.own(file)
           info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
-          backing = request.server.passthrough.opened(file, for: request)
+          backing = request.server.passthrough.opened(file, info!, for: request)
         case .package(let package):
           info!.pointee.fh = Handle.own(package)
           // Its bytes belong to this open alone: another one may find the package changed.
@@ -42,10 +45,12 @@ extension Operations {
         let created =
           flags & dfs_O_TMPFILE == dfs_O_TMPFILE
           ? try request.view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: request.caller)
-          : try request.view.create(parent, name!, mode: mode, flags: flags, caller: request.caller)
+          : try request.view.create(
+            parent, name!, mode: mode, flags: flags, caller: request.caller,
+            isInterrupted: { request.isInterrupted })
         info!.pointee.fh = Handle.own(created.file)
         info!.pointee.noflush = created.file.isHeardOfWhenClosed ? 0 : 1
-        let backing = request.server.passthrough.opened(created.file, for: request)
+        let backing = request.server.passthrough.opened(created.file, info!, for: request)
         if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
           request.view.forget(created.entry.id, count: 1)
           Handle.close(info, for: request)
@@ -88,9 +93,15 @@ extension Operations {
       data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
       data.buf.fd = file.descriptor.rawValue
       data.buf.pos = offset
+      let isPage = info!.pointee.writepage != 0
+      let appends = !isPage && info!.pointee.flags & O_APPEND != 0
       do throws(Errno) {
-        // By the caller: whether set-user-ID bits stay depends on who writes.
-        let count = try request.caller.act { () throws(Errno) in
+        // Set-user-ID bits, and blocks that are reserved for root, depend on the identity that writes.
+        let writer = request.view.writer(of: file, isPage: isPage, caller: request.caller)
+        let count = try writer.act { () throws(Errno) in
+          if appends, let bytes = input!.pointee.buf.mem {
+            return try systemCall { dfs_append(data.buf.fd, bytes, data.buf.size) }
+          }
           let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
           if count < 0 { throw Errno(rawValue: CInt(-count)) }
           return count

@@ -8,6 +8,15 @@ import View
 ///
 /// The kernel wants all opens of a node to be alike, through one registration: the first open decides and registers, the
 /// last close takes that back. A file that cannot be registered is read and written through the daemon.
+///
+/// The kernel reads and writes with the credentials of the thread that registered the file, for every client that opens it
+/// (`backing_file_write_iter` overrides the client's own). So files are registered with the credentials of the user nobody,
+/// unless all clients are root: a local file system uses them for nothing but blocks that are reserved for root. A server
+/// checks them, so files on a file system that has one pass through the daemon, which acts as each client.
+///
+/// The kernel also reads and writes with the flags of open(2), which the client may have changed since (fcntl(2), F_SETFL).
+/// Once O_DIRECT is cleared a transfer of any length has to succeed. So a file that is opened with O_DIRECT gets
+/// FOPEN_DIRECT_IO as well: its mappings are those of the backing file, but the daemon serves read(2) and write(2).
 final class Passthrough: Sendable {
   private struct Backing {
     /// The number that the kernel knows the backing file by; 0 when data passes through the daemon.
@@ -15,8 +24,19 @@ final class Passthrough: Sendable {
     var opens: Int
   }
 
+  /// The identity with which a backing file is registered; nil where the daemon has to read and write it.
+  ///
+  /// - Parameters:
+  ///   - isOnServer: whether its file system has a server, which checks the identity of each client.
+  ///   - isForRootAlone: whether all clients are root.
+  static func identity(isOnServer: Bool, isForRootAlone: Bool) -> DataIdentity? {
+    isForRootAlone ? .root : isOnServer ? nil : .nobody
+  }
+
   private struct State {
     var backings: [NodeID: Backing] = [:]
+    /// Whether all clients are root. (no allow_other)
+    var isForRootAlone = false
     /// Why no file of this mount can be registered; nil when files can.
     var obstacle: String? = "the kernel has not said hello yet"
     /// Why the last file that could not be registered was not.
@@ -30,8 +50,12 @@ final class Passthrough: Sendable {
 
   /// Asks the kernel for it while INIT is answered.
   ///
-  /// - Parameter isStacked: whether the backing file system lies on another one itself, as overlayfs does.
-  func negotiate(_ connection: inout fuse_conn_info, isWanted: Bool, isStacked: Bool) {
+  /// - Parameters:
+  ///   - isStacked: whether the backing file system lies on another one itself, as overlayfs does.
+  ///   - isForRootAlone: whether all clients are root, if the daemon is.
+  func negotiate(
+    _ connection: inout fuse_conn_info, isWanted: Bool, isStacked: Bool, isForRootAlone: Bool
+  ) {
     let obstacle: String? =
       if !isWanted {
         "switched off by -o passthrough=off"
@@ -42,24 +66,29 @@ final class Passthrough: Sendable {
       } else {
         nil
       }
-    state.withLock { $0.obstacle = obstacle }
+    state.withLock {
+      $0.obstacle = obstacle
+      $0.isForRootAlone = isForRootAlone
+    }
   }
 
-  /// A file was opened. - Returns: its backing id, 0 when data is to pass through the daemon.
-  func opened(_ file: OpenFile, for request: Request) -> CInt {
-    let id = state.withLock { state -> CInt in
+  /// A file was opened; sets how its data is to be read and written. - Returns: its backing id, 0 where it has none.
+  func opened(_ file: OpenFile, _ info: UnsafeMutablePointer<fuse_file_info>, for request: Request) -> CInt {
+    let (id, isPassed) = state.withLock { state -> (CInt, Bool) in
       let known = state.backings[file.node]
       if known == nil, state.obstacle != nil {
         // All opens are alike without that anybody remembers.
         state.served += 1
-        return 0
+        return (0, false)
       }
-      let id = known?.id ?? (file.isSetID ? 0 : register(file, for: request, &state))
+      let id = known?.id ?? register(file, for: request, &state)
       state.backings[file.node] = Backing(id: id, opens: (known?.opens ?? 0) + 1)
-      if id == 0 { state.served += 1 } else { state.passed += 1 }
-      return id
+      let isPassed = id != 0 && !file.isDirect
+      if isPassed { state.passed += 1 } else { state.served += 1 }
+      return (id, isPassed)
     }
-    if id == 0 { file.readAndWriteBuffered() }
+    if !isPassed { file.beginServing() }
+    info.pointee.direct_io = id != 0 && !isPassed ? 1 : 0
     return id
   }
 
@@ -68,7 +97,7 @@ final class Passthrough: Sendable {
   func joined(_ node: NodeID) -> CInt {
     state.withLock { state in
       guard let backing = state.backings[node], backing.id != 0 else { return 0 }
-      state.backings[node] = Backing(id: backing.id, opens: backing.opens + 1)
+      state.backings[node]!.opens += 1
       return backing.id
     }
   }
@@ -78,7 +107,7 @@ final class Passthrough: Sendable {
     state.withLock { state in
       guard let backing = state.backings[node] else { return }
       guard backing.opens == 1 else {
-        state.backings[node] = Backing(id: backing.id, opens: backing.opens - 1)
+        state.backings[node]!.opens -= 1
         return
       }
       state.backings[node] = nil
@@ -86,10 +115,13 @@ final class Passthrough: Sendable {
     }
   }
 
+  /// - Returns: the backing id, 0 where the file is not registered.
   private func register(_ file: OpenFile, for request: Request, _ state: inout State) -> CInt {
+    if file.isSetID { return 0 }
+    let identity = Self.identity(isOnServer: file.isOnServer, isForRootAlone: state.isForRootAlone)
     do throws(Errno) {
-      // As the caller: a network file system asks who reads.
-      return try request.caller.actWithoutSetID { () throws(Errno) in
+      guard let identity else { throw .hasServer }
+      return try identity.caller(umask: request.caller.umask).actWithoutSetID { () throws(Errno) in
         try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
       }
     } catch {
@@ -110,6 +142,7 @@ final class Passthrough: Sendable {
     if obstacle == nil, let refusal {
       let reason =
         switch refusal.rawValue {
+        case EREMOTE: "lies on a file system that has a server, which checks the identity of each user"
         case ELOOP: "lies on a file system that is stacked too deep, such as another FUSE mount"
         case EOPNOTSUPP, EINVAL: "lies on a file system that cannot be passed through"
         default: "was refused (\(refusal))"
@@ -121,4 +154,9 @@ final class Passthrough: Sendable {
       ("opens served by the daemon", "\(served)"),
     ]
   }
+}
+
+extension Errno {
+  /// EREMOTE: a file on a file system that has a server.
+  fileprivate static var hasServer: Errno { Errno(rawValue: Glibc.EREMOTE) }
 }

@@ -22,6 +22,9 @@ struct Request {
     return Caller(user: context.uid, group: context.gid, process: context.pid, umask: context.umask)
   }
 
+  /// Whether the client was interrupted (FUSE_INTERRUPT), or the session ends.
+  var isInterrupted: Bool { fuse_req_interrupted(raw) != 0 || server.isEnding }
+
   func succeed() { fuse_reply_err(raw, 0) }
   func fail(_ error: Errno) { fuse_reply_err(raw, error.rawValue) }
 

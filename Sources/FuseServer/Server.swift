@@ -11,6 +11,8 @@ public final class Server: @unchecked Sendable {
   let logger: Logger
   let passthrough = Passthrough()
   private let wantsPassthrough: Bool
+  /// Whether all clients are root, if the daemon is. Set once by `run`, before any request can come.
+  private var isForRootAlone = false
   private let liveOptions: LiveOptions?
   private let onReady: @Sendable () -> Void
   private let onStopping: @Sendable () -> Void
@@ -63,6 +65,7 @@ public final class Server: @unchecked Sendable {
   ///   - options: for libfuse and the kernel, each the bytes of `name` or `name=value`.
   ///   - debug: libfuse prints every request to standard error.
   public func run(at mountPoint: FilePath, options: [[UInt8]], debug: Bool) throws(MountError) {
+    isForRootAlone = !options.contains(Array("allow_other".utf8))
     let arguments =
       (debug ? ["displayfs", "-d"] : ["displayfs"]).map { Array($0.utf8) }
       + options.flatMap { [Array("-o".utf8), $0] }
@@ -146,6 +149,9 @@ public final class Server: @unchecked Sendable {
     return true
   }
 
+  /// Whether the session ends: no worker may wait any longer.
+  var isEnding: Bool { session.map { fuse_session_exited($0) != 0 } ?? true }
+
   /// What `displayfs status` prints.
   public var statistics: String { String(decoding: Statistics.report(of: self), as: UTF8.self) }
 
@@ -183,7 +189,9 @@ public final class Server: @unchecked Sendable {
     // A spliced request cannot be looked at before libfuse does.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     if dfs_ring_want(DescriptorLimit.firstKept) { connection.want &= ~UInt32(FUSE_CAP_SPLICE_WRITE) }
-    passthrough.negotiate(&connection, isWanted: wantsPassthrough, isStacked: view.fileSystem.isOverlay)
+    passthrough.negotiate(
+      &connection, isWanted: wantsPassthrough, isStacked: view.fileSystem.isOverlay,
+      isForRootAlone: isForRootAlone)
     connection.max_background = 64
     connection.congestion_threshold = 48
   }

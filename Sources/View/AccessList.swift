@@ -5,6 +5,11 @@ import Glibc
 enum AccessList {
   static let attribute = "system.posix_acl_access"
 
+  /// Whether an attribute holds an access list, be it one for what is made in a directory.
+  static func areHeld(by attribute: UnsafePointer<CChar>) -> Bool {
+    isHeld(by: attribute) || strcmp(attribute, "system.posix_acl_default") == 0
+  }
+
   static func isHeld(by attribute: UnsafePointer<CChar>) -> Bool { strcmp(attribute, Self.attribute) == 0 }
 
   /// The list of a directory for those who get the list of a file: to read it takes the permission to search, too.

@@ -78,12 +78,15 @@ extension View {
     // Its name is gone or stands for another file now. What is open still answers.
     if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), false) }
     if let handle = handles.handle(of: id) { return (try handle.directory.status(), false) }
-    throw .staleNFSFileHandle
+    return (try unlinkedNodes.status(of: id), false)
   }
 
   /// Changes a node's attributes.
+  ///
+  /// - Parameter isInterrupted: as of `open(node:flags:caller:isInterrupted:)`.
   public func setAttributes(
-    _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, caller: Caller
+    _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, caller: Caller,
+    isInterrupted: () -> Bool = { false }
   ) throws(Errno) {
     try refuseAltering(id)
     let isPackage = nodes.location(of: id)?.facet == .packageFile
@@ -118,11 +121,15 @@ extension View {
       }
       if let size = change.size {
         // Whether set-user-ID bits stay depends on who cuts.
-        try caller.act { () throws(Errno) in
-          if let file {
-            try setSize(file.descriptor.rawValue, size)
-          } else {
-            try systemCall { truncate(path, off_t(size)) }
+        if let file {
+          try caller.act { () throws(Errno) in try setSize(file.descriptor.rawValue, size) }
+        } else {
+          // truncate(2) would hold the worker for as long as the holder of a lease likes.
+          try LeaseBreak.retry(0, isInterrupted) { () throws(Errno) in
+            try caller.act { () throws(Errno) in
+              let opened = try located.opened(O_WRONLY | O_NONBLOCK)
+              try setSize(opened.rawValue, size)
+            }
           }
         }
       }
@@ -191,7 +198,7 @@ extension View {
     if let open = openNodes.file(of: id) {
       return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })
     }
-    guard let handle = handles.handle(of: id) else { throw .staleNFSFileHandle }
+    guard let handle = handles.handle(of: id) else { return try unlinkedNodes.locate(id) }
     return Descriptor(adopting: try systemCall { dup(handle.directory.descriptor) })
   }
 

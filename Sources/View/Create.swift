@@ -13,15 +13,21 @@ public struct CreatedFile {
 extension View {
   /// Opens a regular file by name, creating it if there is none. (open with O_CREAT)
   ///
+  /// - Parameter isInterrupted: as of `open(node:flags:caller:isInterrupted:)`.
   /// - Throws: EEXIST when the name resolves and O_EXCL is asked for; EISDIR for a directory; ESTALE, upon which the kernel
   ///   looks the name up again, when something else has got it meanwhile.
   public func create(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller,
+    isInterrupted: () -> Bool = { false }
   ) throws(Errno) -> CreatedFile {
-    try refuseTheLastDescriptors()
-    do throws(Errno) { return try createOnce(parent, name, mode: mode, flags: flags, caller: caller) } catch {
-      guard releaseDescriptors(after: error) else { throw error }
-      return try createOnce(parent, name, mode: mode, flags: flags, caller: caller)
+    try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
+      try refuseTheLastDescriptors()
+      do throws(Errno) {
+        return try createOnce(parent, name, mode: mode, flags: flags, caller: caller)
+      } catch {
+        guard releaseDescriptors(after: error) else { throw error }
+        return try createOnce(parent, name, mode: mode, flags: flags, caller: caller)
+      }
     }
   }
 
@@ -82,10 +88,8 @@ extension View {
       let found = Found(
         directory: directory, realName: realName, status: status, facet: .plain)
       let entry = entry(found, in: parent, byRealName: real == typed, lease: lease)
-      let file = OpenFile(
-        descriptor: descriptor, node: entry.id, flags: flags, mode: found.status.st_mode,
-        isHeardOfWhenClosed: realName.withPointer { isHeardOfWhenClosed($0, found.status) },
-        thread: caller.process)
+      let isHeardOf = realName.withPointer { isHeardOfWhenClosed($0, found.status) }
+      let file = opened(descriptor, entry.id, flags, found.status, isHeardOfWhenClosed: isHeardOf, caller)
       openNodes.opened(file)
       return CreatedFile(entry: entry, file: file)
     }

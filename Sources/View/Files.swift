@@ -11,10 +11,18 @@ public enum Opened {
 }
 
 extension View {
-  /// Opens a node that is no directory.
-  public func open(node id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Opened {
+  /// Opens a node that is no directory. Waits while a lease on a file is being given up, unless the client asks for
+  /// O_NONBLOCK.
+  ///
+  /// - Parameter isInterrupted: whether the client has given the request up.
+  public func open(
+    node id: NodeID, flags: CInt, caller: Caller, isInterrupted: () -> Bool = { false }
+  ) throws(Errno) -> Opened {
     guard nodes.isPackageFile(id), let location = nodes.location(of: id) else {
-      return .file(try open(id, flags: flags, caller: caller))
+      return .file(
+        try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
+          try open(id, flags: flags, caller: caller)
+        })
     }
     // Its content is what the directory holds; it is replaced as a whole or changed inside.
     guard flags & O_ACCMODE == O_RDONLY else { throw .permissionDenied }
@@ -92,9 +100,7 @@ extension View {
         let status = try fileStatus(found.rawValue)
         if location.isOf(status) {
           let isHeardOf = location.name.withPointer { isHeardOfWhenClosed($0, status) }
-          let file = OpenFile(
-            descriptor: found, node: id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: isHeardOf,
-            thread: caller.process)
+          let file = opened(found, id, flags, status, isHeardOfWhenClosed: isHeardOf, caller)
           if isReachedByItsName(id, location, caller) {
             staleNames.goesOn(caller.process)
             return file
@@ -118,10 +124,8 @@ extension View {
     if let inPlace { return inPlace }
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
-    let mode = try fileStatus(again.rawValue).st_mode
-    return OpenFile(
-      descriptor: again, node: id, flags: flags, mode: mode, isHeardOfWhenClosed: true, thread: caller.process
-    )
+    let status = try fileStatus(again.rawValue)
+    return opened(again, id, flags, status, isHeardOfWhenClosed: true, caller)
   }
 
   /// Makes a file without a name. (open with O_TMPFILE)
@@ -137,9 +141,7 @@ extension View {
     let status = try fileStatus(descriptor.rawValue)
     let node = nodes.remember(
       FileIdentity(status), .regular, facet: .plain, parent: parent, name: "", sameness: .another)!
-    let file = OpenFile(
-      descriptor: descriptor, node: node.id, flags: flags, mode: status.st_mode, isHeardOfWhenClosed: true,
-      thread: caller.process)
+    let file = opened(descriptor, node.id, flags, status, isHeardOfWhenClosed: true, caller)
     openNodes.opened(file)
     return CreatedFile(
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
@@ -151,6 +153,29 @@ extension View {
     if UInt64(status.st_dev) != rootDevice || !fileSystem.keepsWhatWasWritten { return true }
     return !isPlainMirror
       && (strcmp(name, ".hidden") == 0 || importsPackages && inspector.mayBecomePackage(name))
+  }
+
+  /// - Parameters:
+  ///   - file: a backing file that was opened for a client.
+  ///   - isHeardOfWhenClosed: for a file that is opened for writing.
+  func opened(
+    _ file: consuming Descriptor, _ node: NodeID, _ flags: CInt, _ status: stat, isHeardOfWhenClosed: Bool,
+    _ caller: Caller
+  ) -> OpenFile {
+    let kind = UInt64(status.st_dev) == rootDevice ? fileSystem : FileSystemKind(of: file.rawValue)
+    return OpenFile(
+      descriptor: file, node: node, flags: flags, mode: status.st_mode,
+      isHeardOfWhenClosed: isHeardOfWhenClosed, isOnServer: kind.changesUnseen,
+      opener: DataIdentity(user: caller.user, group: caller.group), thread: caller.process)
+  }
+
+  /// The client as which the data of a WRITE request is written.
+  ///
+  /// - Parameters:
+  ///   - isPage: whether the kernel writes back pages of a mapping (FUSE_WRITE_CACHE): the request names no client then.
+  ///   - caller: the client that the request names.
+  public func writer(of file: OpenFile, isPage: Bool, caller: Caller) -> Caller {
+    isPage ? openNodes.pageWriter(of: file).caller(umask: caller.umask) : caller
   }
 
   /// A program closes a file that it may have written: what depends on the content is right from now on.

@@ -215,6 +215,7 @@ extension View {
     let node = remember(sameness) ?? remember(self.sameness(of: found.status, found.facet))!
     if node.hasMoved { movedNodes.noteMove(of: node.id) }
     if let gone = node.gone { cached.kernel?.expireAttributes(of: gone, in: nil) }
+    if ![.regular, .directory, .symlink].contains(type) { noteSpecial(node.id, found.status) }
     let attributes = found.realName.withPointer {
       present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
     }

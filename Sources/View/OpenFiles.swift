@@ -2,6 +2,38 @@ import BackingTree
 import CFuse
 import Glibc
 
+/// The user and group whose rights count when a file's data is written: to blocks that are reserved for root, and with the
+/// server of a network file system.
+public struct DataIdentity: Equatable, Sendable {
+  public let user: uid_t
+  public let group: gid_t
+
+  public init(user: uid_t, group: gid_t) {
+    self.user = user
+    self.group = group
+  }
+
+  public static let root = DataIdentity(user: 0, group: 0)
+
+  /// No user in particular: nothing is reserved for this one, and no server knows it. (the kernel's overflow ids)
+  public static let nobody = DataIdentity(user: 65534, group: 65534)
+
+  /// A client with these rights. No thread belongs to it, so it has no supplementary groups.
+  public func caller(umask: mode_t) -> Caller { Caller(user: user, group: group, process: 0, umask: umask) }
+
+  /// The identity with which pages of a shared mapping are written back. The kernel names any open file of the node that is
+  /// open for writing (`fuse_write_file_get`), and no client. So the rights are those that all openers have.
+  ///
+  /// - Parameters:
+  ///   - named: the opener of the file that the request names.
+  ///   - writers: the openers of all files of the node that are open for writing.
+  ///   - isOnServer: whether the file system has a server, which may refuse the user nobody.
+  public static func ofPages(named: Self, writers: [Self], isOnServer: Bool) -> Self {
+    if writers.allSatisfy({ $0 == named }) { return named }
+    return isOnServer ? writers.first { $0.user != 0 } ?? named : .nobody
+  }
+}
+
 /// A file that a program has open: its own backing descriptor, so that renames and unlinks do not touch it.
 public final class OpenFile: Sendable {
   public let descriptor: Descriptor
@@ -12,6 +44,10 @@ public final class OpenFile: Sendable {
   public let isSetID: Bool
   /// Whether something has to be done before a close of it returns.
   public let isHeardOfWhenClosed: Bool
+  public let opener: DataIdentity
+  /// Whether its file system has a server, which checks the identity of each client.
+  public let isOnServer: Bool
+  private let flags: CInt
 
   /// The thread that opened it; 0 where the daemon cannot see it.
   let thread: pid_t
@@ -21,22 +57,33 @@ public final class OpenFile: Sendable {
   ///   - isHeardOfWhenClosed: for a file that is opened for writing.
   init(
     descriptor: consuming Descriptor, node: NodeID, flags: CInt, mode: mode_t, isHeardOfWhenClosed: Bool,
-    thread: pid_t
+    isOnServer: Bool, opener: DataIdentity, thread: pid_t
   ) {
     self.thread = thread
     self.descriptor = descriptor
     self.node = node
+    self.flags = flags
     mayWrite = flags & O_ACCMODE != O_RDONLY
     self.isHeardOfWhenClosed = mayWrite && isHeardOfWhenClosed
     isSetID = mode & (S_ISUID | S_ISGID) != 0
+    self.opener = opener
+    self.isOnServer = isOnServer
     DescriptorLimit.given(self.descriptor.rawValue)
   }
 
-  /// Its data will pass through the daemon, whose buffers are not aligned as O_DIRECT wants them: the kernel keeps the
-  /// caller's side of it.
-  public func readAndWriteBuffered() {
-    let flags = fcntl(descriptor.rawValue, F_GETFL)
-    if flags & dfs_O_DIRECT != 0 { _ = fcntl(descriptor.rawValue, F_SETFL, flags & ~dfs_O_DIRECT) }
+  /// Whether the client opened it with O_DIRECT, which it can clear unseen by the daemon.
+  public var isDirect: Bool { flags & dfs_O_DIRECT != 0 }
+
+  /// Prepares for data that passes through the daemon, whose buffers are not aligned as O_DIRECT needs. O_APPEND comes with each
+  /// request, as the client may have changed it, and must not count for page writeback.
+  public func beginServing() {
+    let unwanted = flags & (dfs_O_DIRECT | O_APPEND)
+    if unwanted == 0 { return }
+    let current = fcntl(descriptor.rawValue, F_GETFL)
+    // The flag of a file that may only be appended to (chattr +a) cannot be taken away.
+    if fcntl(descriptor.rawValue, F_SETFL, current & ~unwanted) < 0 {
+      _ = fcntl(descriptor.rawValue, F_SETFL, current & ~dfs_O_DIRECT)
+    }
   }
 }
 
@@ -70,6 +117,12 @@ final class OpenNodes: Sendable {
 
   func isBeingWritten(_ id: NodeID) -> Bool {
     state.withLock { $0.files[id]?.contains(where: \.mayWrite) ?? false }
+  }
+
+  /// The identity with which pages are written back, for a request that names an open file.
+  func pageWriter(of file: OpenFile) -> DataIdentity {
+    let writers = state.withLock { ($0.files[file.node] ?? []).filter(\.mayWrite).map(\.opener) }
+    return .ofPages(named: file.opener, writers: writers, isOnServer: file.isOnServer)
   }
 
   /// One of the open files of a node.

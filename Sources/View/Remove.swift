@@ -49,9 +49,11 @@ extension View {
     let companion = companion(of: realName.name, in: place)
     try realName.withPointer { (name) throws(Errno) in
       let status = try directory.status(name)
+      let left = remains(of: name, status, in: directory)
       try cached.unheard((parent, .removed, name)) { () throws(Errno) in
         try caller.actWithoutSetID { () throws(Errno) in try directory.directory.removeDirectory(name) }
       }
+      keep(left)
       noteGone(
         nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true),
         realName.name, view?.shownName(realName.name), in: parent, mayBeDirectory: true)
@@ -79,9 +81,11 @@ extension View {
     let place = CompanionPlace(directory: directory, id: parent, view: view)
     let companion = companion(of: realName.name, in: place)
     try realName.withPointer { (name) throws(Errno) in
+      let left = remains(of: name, status, in: directory)
       try cached.unheard((parent, .removed, name)) { () throws(Errno) in
         try caller.actWithoutSetID { () throws(Errno) in try directory.directory.unlink(name) }
       }
+      keep(left)
       expireOtherNames(of: status)
       noteGone(
         nodes.removed(

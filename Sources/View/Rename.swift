@@ -190,6 +190,9 @@ extension View {
   ) throws(Errno) -> FileIdentity {
     let moved = try from.withPointer { (name) throws(Errno) in try oldHandle.status(name) }
     let replaced = to.withPointer { try? newHandle.status($0) }
+    let left =
+      flags.contains(.exchange)
+      ? nil : replaced.flatMap { replaced in to.withPointer { remains(of: $0, replaced, in: newHandle) } }
     try from.withPointer { (from) throws(Errno) in
       try to.withPointer { (to) throws(Errno) in
         func act() throws(Errno) {
@@ -209,6 +212,7 @@ extension View {
       invalidate(to.name, in: newParent)
     }
     let (old, new) = ((oldParent, from), (newParent, to))
+    keep(left)
     correctNames(of: moved, from: old, to: new)
     var given: (moved: AliasKinds, replaced: AliasKinds) = ([], [])
     from.withPointer { from in

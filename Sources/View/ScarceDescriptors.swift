@@ -24,6 +24,7 @@ extension View {
   /// Closes the directories that are open for speed.
   func releaseDescriptors() {
     handles.removeAll()
+    unlinkedNodes.closeAll()
     forgetDisplayNames(of: directoryViews.removeAll())
   }
 }

@@ -15,6 +15,7 @@ public final class View: Sendable {
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
+  let unlinkedNodes: UnlinkedNodes
   /// Threads that were told that a node is stale which is open although its name is gone. On a busy machine the kernel's
   /// second try has taken more than 50 ms.
   let staleNames = StaleNames(atOnce: .milliseconds(500))
@@ -42,6 +43,8 @@ public final class View: Sendable {
   private let complaints: Complaints
   /// What SOURCE lies on.
   public let fileSystem: FileSystemKind
+  /// Whether the top directory of SOURCE has a label of SELinux.
+  let isLabelled: Bool
 
   /// What applies the options in force.
   private let inspectorInForce: Guarded<EntryInspector>
@@ -69,6 +72,7 @@ public final class View: Sendable {
     inspectorInForce = Guarded(inspector)
     isPlainMirror = !options.profile.appliesRules
     fileSystem = FileSystemKind(of: handle.directory.descriptor)
+    isLabelled = ExtendedAttributes(of: handle.directory.descriptor).value(Self.label, limit: 4096) != nil
     self.coherence = coherence.decided(for: handle.directory, on: fileSystem)
     let handles = DirectoryHandleCache(limit: 256)
     let directoryViews = DirectoryViewCache()
@@ -79,9 +83,12 @@ public final class View: Sendable {
     self.watch = watch
     openNodes = OpenNodes(watch: watch)
     self.cached = cached
+    let unlinkedNodes = UnlinkedNodes()
+    self.unlinkedNodes = unlinkedNodes
     nodes = NodeTable(root: identity) { [movedNodes] id in
       movedNodes.remove(id)
       handles.remove(id)
+      unlinkedNodes.remove(id)
       directoryViews.remove(id)
       cached.remove(id)
     }

@@ -1,5 +1,13 @@
+import CFuse
 import Glibc
 import Testing
+
+/// A label of SELinux, and whether files can be given one.
+private let label: (value: [UInt8], canBeSet: Bool) = {
+  let value = Array("system_u:object_r:user_home_t:s0".utf8)
+  guard let directory = try? TemporaryDirectory() else { return (value, false) }
+  return (value, setAttribute("security.selinux", to: value, of: directory.root) == nil)
+}()
 
 /// What the kernel answers by itself, and that it never goes on with what a call through the mount has changed.
 @Suite(.mounting) struct CachingTests {
@@ -28,6 +36,31 @@ import Testing
     look(view, ending)
     // Asking for the status asks for the root.
     #expect(try view.asked() - before < Self.count / 2)
+  }
+
+  /// `ls -l` reads these two of each file; the second no more after it was not supported.
+  @Test func absenceOfAccessListAndLabel_isNotRequestedAgain() throws {
+    let view = try view()
+    func ask() {
+      for number in 0..<Self.count {
+        #expect(attribute("system.posix_acl_access", of: view.at("Folder/file\(number)")) == nil)
+        #expect(errno == ENODATA)
+      }
+    }
+    ask()
+    let before = try view.asked("getxattr")
+    ask()
+    // The status is one, too.
+    #expect(try view.asked("getxattr") - before < Self.count / 2)
+    #expect(getxattr(view.at("report"), "security.selinux", nil, 0) == -1 && errno == EOPNOTSUPP)
+  }
+
+  @Test(.enabled(if: label.canBeSet, "No file can be given a label here."))
+  func labelOfAFile_whereThereIsOne_isReturned() throws {
+    let label = label.value
+    let view = try view()
+    #expect(setAttribute("security.selinux", to: label, of: view.real("report.txt")) == nil)
+    #expect(attributeBytes("security.selinux", of: view.at("report")) == label)
   }
 
   @Test func aNetworkFileSystemIsAskedAgainAfterTheTimeOut() throws {

@@ -3,6 +3,18 @@ import Glibc
 import SystemPackage
 import Testing
 
+/// Whether the file system of the temporary directory counts readings, and knows O_DIRECT.
+private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
+  guard let directory = try? TemporaryDirectory() else { return (false, false) }
+  let path = directory.path("probe")
+  try? put("x", at: path)
+  let old = [timespec(tv_sec: 1, tv_nsec: 0), timespec(tv_sec: 2, tv_nsec: 0)]
+  utimensat(AT_FDCWD, path, old, 0)
+  _ = contents(path)
+  let hasDirectIO = (try? OpenFile(path, O_RDWR | dfs_O_DIRECT)) != nil
+  return (status(path)?.st_atim.tv_sec != 1, hasDirectIO)
+}()
+
 /// What programs do with the content of files, by a display name wherever one is given.
 @Suite(.mounting) struct ContentTests {
   private func view(_ options: String = "") throws -> MountedView {
@@ -208,6 +220,76 @@ import Testing
     #expect(view.listing().count == 1001)
   }
 
+  private static let modes = ["passthrough=on", "passthrough=off"]
+
+  /// The kernel writes pages of a mapping through any of the descriptors that are open for writing.
+  @Test(arguments: modes) func pagesMappedThroughAppendingDescriptor_areWrittenInPlace(options: String) throws
+  {
+    let view = try view(options)
+    let file = try OpenFile(view.at("notes"), O_RDWR | O_APPEND)
+    let mapped = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
+    try #require(mapped != MAP_FAILED)
+    mapped.assumingMemoryBound(to: UInt8.self)[0] = UInt8(ascii: "M")
+    #expect(msync(mapped, 4096, CInt(MS_SYNC)) == 0)
+    munmap(mapped, 4096)
+    #expect(text(view.real("notes.txt")) == "M123456789")
+  }
+
+  @Test func writeThroughDaemon_afterAppendFlagIsCleared_landsAtItsOffset() throws {
+    let view = try view("passthrough=off")
+    let file = try OpenFile(view.at("notes"), O_WRONLY | O_APPEND)
+    #expect(file.write("a", at: 0) == 1)
+    #expect(text(view.real("notes.txt")) == "0123456789a")
+    #expect(failure { fcntl(file.descriptor, F_SETFL, 0) } == nil)
+    #expect(file.write("X", at: 0) == 1)
+    #expect(text(view.real("notes.txt")) == "X123456789a")
+    // Set again, it appends at the end that the file has by then.
+    #expect(failure { fcntl(file.descriptor, F_SETFL, O_APPEND) } == nil)
+    #expect(try OpenFile(view.real("notes.txt"), O_WRONLY | O_APPEND).write("b") == 1)
+    #expect(file.write("c", at: 0) == 1)
+    #expect(text(view.real("notes.txt")) == "X123456789abc")
+  }
+
+  /// `import=on` looks at the beginning of a file whose name has no known extension.
+  @Test(.enabled(if: temporary.countsReading, "No reading changes a file's time here."))
+  func accessTimeThatACopyingProgramSets_outlastsTheClose() throws {
+    let view = try view()
+    let content = [UInt8](repeating: 0x41, count: 4096)
+    for name in ["copy", "copy.rtfd"] {
+      let file = try OpenFile(view.at(name), O_WRONLY | O_CREAT)
+      #expect(content.withUnsafeBytes { write(file.descriptor, $0.baseAddress, $0.count) } == content.count)
+      let times = [timespec(tv_sec: 900_000_000, tv_nsec: 0), timespec(tv_sec: 900_000_000, tv_nsec: 0)]
+      #expect(futimens(file.descriptor, times) == 0)
+    }
+    for name in ["copy", "copy.rtfd"] {
+      #expect(status(view.real(name))?.st_atim.tv_sec == 900_000_000, "\(name)")
+    }
+  }
+
+  /// As `dd oflag=direct` writes the last block.
+  @Test(.enabled(if: temporary.hasDirectIO, "No O_DIRECT here."), arguments: modes)
+  func transferOfOddSize_afterDirectIOIsSwitchedOff_succeeds(options: String) throws {
+    let view = try view(options)
+    let file = try OpenFile(view.at("direct.bin"), O_RDWR | O_CREAT | dfs_O_DIRECT)
+    let buffer = UnsafeMutableRawPointer.allocate(byteCount: 8192, alignment: 4096)
+    defer { buffer.deallocate() }
+    memset(buffer, 0x41, 8192)
+    #expect(write(file.descriptor, buffer, 4096) == 4096)
+    #expect(failure { fcntl(file.descriptor, F_SETFL, 0) } == nil)
+    #expect(write(file.descriptor, buffer, 511) == 511)
+    #expect(pread(file.descriptor, buffer, 8192, 1) == 4606)
+    #expect(contents(view.real("direct.bin")) == [UInt8](repeating: 0x41, count: 4607))
+    // Another one that is open the usual way, and a mapping, see the same bytes.
+    #expect(contents(view.at("direct.bin")) == contents(view.real("direct.bin")))
+    let mapped = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
+    try #require(mapped != MAP_FAILED)
+    mapped.assumingMemoryBound(to: UInt8.self)[0] = 0x42
+    #expect(msync(mapped, 4096, CInt(MS_SYNC)) == 0)
+    munmap(mapped, 4096)
+    #expect(file.text(1) == "B")
+    #expect(text(view.real("direct.bin"))?.first == "B")
+  }
+
   @Test func flushAndSyncSucceed() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
@@ -216,7 +298,6 @@ import Testing
     #expect(failure { fdatasync(file.descriptor) } == nil)
     let directory = try OpenFile(view.mountPoint)
     #expect(failure { fsync(directory.descriptor) } == nil)
-    #expect(failure { dfs_syncfs(file.descriptor) } == nil)
   }
 
   @Test func openFlagsAreObeyed() throws {

@@ -11,13 +11,14 @@ let kernelKeepsNames: Bool = {
 }()
 
 extension MountedView {
-  /// How many times the kernel has asked what a name stands for or what a file is.
-  func asked() throws -> Int {
+  /// How many requests have come of some kinds; of looking up and of attributes, if none are named.
+  func asked(_ operations: String...) throws -> Int {
+    let counted = operations.isEmpty ? ["lookup", "getattr"] : operations
     let outcome = Displayfs.run(["status", mountPoint])
     let line = try #require(outcome.text.split(separator: "\n").first { $0.hasPrefix("requests: ") })
     return line.dropFirst("requests: ".count).split(separator: ",").reduce(0) { sum, request in
       let words = request.split(separator: " ")
-      return ["lookup", "getattr"].contains(words.last) ? sum + (Int(words[0]) ?? 0) : sum
+      return words.last.map { counted.contains(String($0)) } ?? false ? sum + (Int(words[0]) ?? 0) : sum
     }
   }
 }

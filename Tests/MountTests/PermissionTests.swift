@@ -257,12 +257,16 @@ import Testing
         chown("\(root)/\(name)", 0, Self.staff)
         chmod("\(root)/\(name)", 0o2770)
       }
-      for name in ["a.txt", "b.txt", "c.txt", "Letter.rtfd/TXT.rtf"] { try put("x", at: "\(root)/team/\(name)") }
+      for name in ["a.txt", "b.txt", "c.txt", "Letter.rtfd/TXT.rtf"] {
+        try put("x", at: "\(root)/team/\(name)")
+      }
       _ = Shell.run("chown -R 0:\(Self.staff) '\(root)/team' && chmod -R g+rwX '\(root)/team'")
     }
     let scripts = [
-      "mv team/a team/z", "mv team/b team/inner/b", "rm team/c", "rmdir team/empty", "ln -s x team/link", "mkfifo team/pipe",
-      "mkdir team/new", "cat team/Letter >/dev/null && mv team/Letter team/Note", "rm team/Note", "truncate -s 9 team/z",
+      "mv team/a team/z", "mv team/b team/inner/b", "rm team/c", "rmdir team/empty", "ln -s x team/link",
+      "mkfifo team/pipe",
+      "mkdir team/new", "cat team/Letter >/dev/null && mv team/Letter team/Note", "rm team/Note",
+      "truncate -s 9 team/z",
       "touch team/z", "ls team", "setfattr -n user.tag -v x team/z",
     ]
     for script in scripts {
@@ -293,6 +297,24 @@ import Testing
     #expect(status(view.real("open/shown"))?.permissions == 0o2755)
   }
 
+  /// An error that the kernel gets for an access list is that of the permission check.
+  @Test func fileOnFileSystemWithoutAccessLists_isOpenToItsGroup() throws {
+    let view = try view { root in
+      let outcome = Shell.run("mount -t ramfs none '\(root)/open'")
+      try #require(outcome.status == 0, "\(outcome.complaint)")
+      chmod("\(root)/open", 0o755)
+      try put("content", at: "\(root)/open/shared")
+      chown("\(root)/open/shared", 0, Self.staff)
+      chmod("\(root)/open/shared", 0o640)
+    }
+    #expect(
+      setAttribute("system.posix_acl_access", to: [2, 0, 0, 0], of: view.real("open/shared")) == .notSupported
+    )
+    let outcome = run(view, as: Self.anna, groups: [Self.staff], "cat open/shared")
+    #expect(outcome.text == "content", "\(outcome.complaint)")
+    #expect(run(view, as: Self.bert, "cat open/shared").errorText.hasSuffix("Permission denied"))
+  }
+
   @Test func aTemporaryFileBelongsToWhoMadeIt() throws {
     let view = try view()
     let outcome = PythonProgram(
@@ -320,7 +342,9 @@ import Testing
       try put("program", at: "\(root)/open/tool")
       chmod("\(root)/open/tool", 0o777)
     }
-    guard setAttribute("security.capability", to: capability, of: view.real("open/tool")) == nil else { return }
+    guard setAttribute("security.capability", to: capability, of: view.real("open/tool")) == nil else {
+      return
+    }
     #expect(attributeBytes("security.capability", of: view.at("open/tool")) == capability)
     let outcome = run(view, as: Self.bert, "printf x >>open/tool")
     #expect(outcome.status == 0, "\(outcome.complaint)")

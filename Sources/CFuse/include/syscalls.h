@@ -29,6 +29,8 @@ void dfs_run_on(unsigned processor);
 void dfs_run_as_first_thread(void);
 ssize_t dfs_getdents(int fd, void *buffer, size_t size);
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
+// Writes at the end of a file, wherever that is by then, whether or not it was opened so. (pwritev2, RWF_APPEND)
+ssize_t dfs_append(int fd, const void *bytes, size_t count);
 int dfs_fallocate(int fd, int mode, off_t offset, off_t length);
 ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset, size_t length, unsigned flags);
 int dfs_ofd_lock(int fd, int command, void *flock);
@@ -56,7 +58,7 @@ int dfs_handle_of(int directory, struct dfs_handle *handle);
 int dfs_open_handle(int mount, const struct dfs_handle *handle);
 
 // Constants that Swift does not see, as values.
-extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT;
+extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
 extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE;
 // fork, which Swift hides because the child may only go on in a process that has one thread.

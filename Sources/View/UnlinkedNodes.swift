@@ -1,0 +1,92 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// What is left of files whose name is gone, for as long as the kernel knows them.
+///
+/// A client can have such a file open without the daemon having opened anything: the kernel serves FIFOs, sockets, devices and
+/// O_PATH descriptors by itself. Yet fstat(2) of them is a GETATTR.
+final class UnlinkedNodes: Sendable {
+  /// What a file was before its name was removed.
+  struct Remains: Sendable {
+    /// As of then.
+    fileprivate let before: stat
+    /// Holds the file itself (O_PATH). Regular files have none: they would occupy disk space until FORGET comes.
+    fileprivate let file: Holder?
+  }
+
+  fileprivate final class Holder: Sendable {
+    let descriptor: Descriptor
+    init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
+  }
+
+  /// Beyond it the oldest are dropped, and their clients get ESTALE. FORGET comes at once unless a file is open.
+  private static let limit = 512
+  private let remains = Guarded(RecentlyUsed<Remains>())
+
+  func insert(_ new: Remains, for id: NodeID) {
+    remains.withLock { remains in
+      remains.insert(new, for: id)
+      if remains.count > Self.limit { _ = remains.removeOldest(Self.limit / 4) }
+    }
+  }
+
+  /// The same, but drops nothing for it.
+  func insertIfRoom(_ new: Remains, for id: NodeID) {
+    remains.withLock { if $0.count < Self.limit { $0.insert(new, for: id) } }
+  }
+
+  func remove(_ id: NodeID) { remains.withLock { _ = $0.remove(id) } }
+
+  /// Descriptors have run out: the status of before has to do.
+  func closeAll() {
+    remains.withLock { remains in
+      for (id, left) in remains.all where left.file != nil {
+        remains.insert(Remains(before: left.before, file: nil), for: id)
+      }
+    }
+  }
+
+  /// The status of a node now.
+  func status(of id: NodeID) throws(Errno) -> stat {
+    guard let left = remains.withLock({ $0[id] }) else { throw .staleNFSFileHandle }
+    if let file = left.file { return try fileStatus(file.descriptor.rawValue) }
+    var status = left.before
+    status.st_nlink = status.st_nlink > 0 ? status.st_nlink - 1 : 0
+    return status
+  }
+
+  /// A descriptor that names the node.
+  func locate(_ id: NodeID) throws(Errno) -> Descriptor {
+    guard let file = remains.withLock({ $0[id]?.file }) else { throw .staleNFSFileHandle }
+    return Descriptor(adopting: try systemCall { dup(file.descriptor.rawValue) })
+  }
+}
+
+extension View {
+  /// To be called before an entry loses its name. - Returns: what is left of it, and of which node; nil where the kernel
+  /// does not know it.
+  func remains(
+    of name: UnsafePointer<CChar>, _ status: stat, in directory: DirectoryHandle
+  ) -> (node: NodeID, remains: UnlinkedNodes.Remains)? {
+    guard let node = nodes.node(of: FileIdentity(status)) else { return nil }
+    guard FileType(mode: status.st_mode) != .regular, let located = try? directory.locate(name),
+      !DescriptorLimit.isKept(located.rawValue), let now = try? fileStatus(located.rawValue),
+      FileIdentity(now) == FileIdentity(status)
+    else { return (node, UnlinkedNodes.Remains(before: status, file: nil)) }
+    return (node, UnlinkedNodes.Remains(before: status, file: UnlinkedNodes.Holder(located)))
+  }
+
+  /// The entry has lost its name.
+  func keep(_ left: (node: NodeID, remains: UnlinkedNodes.Remains)?) {
+    guard let (node, remains) = left else { return }
+    unlinkedNodes.insert(remains, for: node)
+    // The kernel may have forgotten it meanwhile.
+    if !nodes.isNode(node, FileIdentity(remains.before)) { unlinkedNodes.remove(node) }
+  }
+
+  /// A special file has become known, which may vanish behind the mount while a client has it open.
+  func noteSpecial(_ node: NodeID, _ status: stat) {
+    unlinkedNodes.insertIfRoom(UnlinkedNodes.Remains(before: status, file: nil), for: node)
+  }
+}

@@ -1,0 +1,70 @@
+import Glibc
+import SystemPackage
+import Testing
+
+/// Leases that a program has on a file of the backing tree, as Samba with kernel oplocks. (fcntl(2), F_SETLEASE)
+@Suite(.mounting) struct LeaseTests {
+  private let view: MountedView
+  private let holder: pid_t
+
+  /// A file `leased.txt` with a lease, which its holder releases once it was signalled and a file `go` is there.
+  init() throws {
+    view = try MountedView { root in try put("content", at: "\(root)/leased.txt") }
+    holder = PythonProgram(
+      """
+      import fcntl, signal
+      file = os.open("leased.txt", os.O_RDWR)
+      def release(*_):
+        open("signalled", "w").close()
+        while not os.path.exists("go"): time.sleep(0.01)
+        with open("order", "a") as order: order.write("released ")
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+      signal.signal(signal.SIGIO, release)
+      fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+      open("held", "w").close()
+      while True: time.sleep(1)
+      """, in: view.source
+    ).start()
+    let view = view
+    try waitUntil { isThere(view.real("held")) }
+  }
+
+  private func end() {
+    kill(holder, SIGKILL)
+    Shell.wait(for: holder)
+  }
+
+  private static let calls = [
+    "os.open('leased', os.O_RDONLY)", "os.open('leased', os.O_RDWR | os.O_TRUNC)", "os.truncate('leased', 3)",
+  ]
+
+  /// Starts a program that makes a call through the view.
+  private func start(_ call: String) -> pid_t {
+    PythonProgram(
+      """
+      \(call)
+      with open("\(view.real("order"))", "a") as order: order.write("opened ")
+      """, in: view.mountPoint
+    ).start()
+  }
+
+  @Test(arguments: calls) func useOfLeasedFile_waitsUntilTheLeaseIsReleased(call: String) throws {
+    defer { end() }
+    let client = start(call)
+    try waitUntil { isThere(view.real("signalled")) }
+    // Others are answered meanwhile.
+    #expect(failure { open(view.at("leased"), O_RDONLY | O_NONBLOCK) } == .wouldBlock)
+    try put("", at: view.real("go"))
+    #expect(Shell.wait(for: client) == 0)
+    #expect(text(view.real("order")) == "released opened ")
+  }
+
+  @Test(arguments: calls) func clientThatIsKilled_whileItWaitsForALease_ends(call: String) throws {
+    defer { end() }
+    let client = start(call)
+    try waitUntil { isThere(view.real("signalled")) }
+    kill(client, SIGKILL)
+    // Sooner than the kernel breaks the lease.
+    try waitUntil { waitpid(client, nil, WNOHANG) == client }
+  }
+}
