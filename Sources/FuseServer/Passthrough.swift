@@ -88,8 +88,9 @@ final class Passthrough: Sendable {
 
   private func register(_ file: OpenFile, for request: Request, _ state: inout State) -> CInt {
     do throws(Errno) {
-      // As the caller: a network file system asks who reads.
-      return try request.caller.actWithoutSetID { () throws(Errno) in
+      // The kernel writes with the credentials of the thread that registers the file: those of the client, for a network file
+      // system, and without CAP_FSETID, as a set-user-ID bit must not outlive a write by a user who may not keep it.
+      return try request.caller.act(setID: DFS_SETID_DROPPED) { () throws(Errno) in
         try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
       }
     } catch {
