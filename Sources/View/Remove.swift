@@ -6,12 +6,12 @@ import SystemPackage
 extension View {
   /// Removes a file, or a whole package by its display name. (`unlink`)
   public func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller) throws(Errno) {
-    let staged: Staging.Place? = try changing(parent) { (directory, view) throws(Errno) in
+    let removal: PackageRemoval? = try changing(parent) { (directory, view) throws(Errno) in
       let (realName, facet, resolved) = try removable(name, in: view)
       let status = try realName.withPointer { (name) throws(Errno) in try directory.status(name) }
       try refuseRemoving(realName.name, isDirectory: facet == .packageFile, from: parent)
       if facet == .packageFile {
-        return try removePackage(realName, status, in: directory, parent, view, caller)
+        return try beginRemoval(realName, status, in: directory, parent, view, caller)
       }
       let memory = resolved.flatMap {
         self.memory(of: $0, typed: Name(copying: name), in: directory, parent, caller)
@@ -21,7 +21,7 @@ extension View {
       noteMarker(realName.name, in: parent)
       return nil
     }
-    if let staged { discard(staged) }
+    if let removal { try finish(removal) }
   }
 
   /// Removes an empty directory. (`rmdir`)
@@ -53,7 +53,7 @@ extension View {
       forgetTunnel(of: FileIdentity(status))
     }
     view?.reconcileRemoved(realName.name)
-    if let companion { removeCompanion(companion, in: place, caller) }
+    if let companion { removeCompanion(companion, in: place, caller.credentials) }
     removeNetatalkFile(of: realName.name, in: place, caller)
   }
 
@@ -84,7 +84,7 @@ extension View {
         realName.name, in: parent)
     }
     view?.reconcileRemoved(realName.name)
-    if let companion { removeCompanion(companion, in: place, caller) }
+    if let companion { removeCompanion(companion, in: place, caller.credentials) }
     removeNetatalkFile(of: realName.name, in: place, caller)
   }
 }
