@@ -42,7 +42,18 @@ public struct Directory: Sendable {
   }
 
   /// Opens the directory itself so that it can be read, whether or not `descriptor` could be. (`openat`)
-  public func openForReading() throws(Errno) -> Descriptor { try open(".", O_RDONLY | dfs_O_DIRECTORY) }
+  public func openForReading() throws(Errno) -> Descriptor {
+    do throws(Errno) { return try open(".", O_RDONLY | dfs_O_DIRECTORY) } catch {
+      // `.` needs permission to search the directory, which to read it does not; the link in /proc leads to the directory itself.
+      guard error == .permissionDenied else { throw error }
+      return Descriptor(adopting: try systemCall { dfs_reopen(descriptor, O_RDONLY | dfs_O_DIRECTORY) })
+    }
+  }
+
+  /// Checks that the calling thread's credentials permit an access (R_OK, W_OK, X_OK) to an entry. (`faccessat2`)
+  public func check(_ name: UnsafePointer<CChar>, _ access: CInt) throws(Errno) {
+    try systemCall { dfs_check_access(descriptor, name, access) }
+  }
 
   /// (`mkdirat`)
   public func makeDirectory(_ name: UnsafePointer<CChar>, mode: mode_t) throws(Errno) {

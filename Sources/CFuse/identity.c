@@ -1,17 +1,23 @@
 #define _GNU_SOURCE
 #include "identity.h"
 #include <errno.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 typedef struct __user_cap_data_struct capabilities[_LINUX_CAPABILITY_U32S_3];
 
-// To change rights takes longer than to open a file: a thread remembers what it has done, and undoes it when that matters. A new
-// one has what the thread that made it had just then.
+// capset costs more than open: a thread remembers whether it has CAP_FSETID, and changes that when a client's credentials ask
+// for the other state. A new thread has what its creator had.
 static __thread enum { UNKNOWN, HAS, LACKS } setid;
+// Whether the thread was seen to be without supplementary groups. No thread but for dfs_assume_credentials ever gets any.
+static __thread int has_no_groups;
+static __thread int has_own_umask;
+static __thread mode_t current_umask, original_umask;
 
 static void set_effective(int capability, int on) {
   struct __user_cap_header_struct this_thread = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -23,43 +29,71 @@ static void set_effective(int capability, int on) {
   syscall(SYS_capset, &this_thread, own);
 }
 
-void dfs_give_up_setid(void) {
-  if (setid == LACKS) return;
-  set_effective(CAP_FSETID, 0);
-  setid = LACKS;
+static void set_setid(int has) {
+  if (setid == (has ? HAS : LACKS)) return;
+  // A process that never had the capability cannot raise it, and goes on without.
+  set_effective(CAP_FSETID, has);
+  setid = has ? HAS : LACKS;
 }
 
-void dfs_take_back_setid(void) {
-  if (setid == HAS) return;
-  // Who never had it has all that there is.
-  set_effective(CAP_FSETID, 1);
-  setid = HAS;
+// setfsuid and setfsgid report no errors: the invalid id -1 changes nothing and returns the id in force. From 0 to another user
+// the kernel drops the capabilities that concern files (CAP_DAC_OVERRIDE, CAP_FSETID, ...), and raises them on the way back.
+static int set_ids(uid_t user, gid_t group) {
+  syscall(SYS_setfsgid, group);
+  syscall(SYS_setfsuid, user);
+  return (gid_t)syscall(SYS_setfsgid, (gid_t)-1) == group && (uid_t)syscall(SYS_setfsuid, (uid_t)-1) == user ? 0 : -1;
 }
 
-int dfs_set_thread_identity(uid_t uid, gid_t gid) {
-  // The group first: once the user is not root the group can no longer change. setfs*id report no errors; ask back.
-  // Whoever becomes root again gets root's rights to files back with that.
-  if (syscall(SYS_setfsuid, 0) != 0) setid = HAS;
-  syscall(SYS_setfsgid, gid);
-  syscall(SYS_setfsuid, uid);
-  if ((gid_t)syscall(SYS_setfsgid, (gid_t)-1) != gid || (uid_t)syscall(SYS_setfsuid, (uid_t)-1) != uid) {
-    errno = EPERM;
-    return -1;
+// The raw system call: glibc's wrapper would change every thread.
+static int set_groups(const gid_t *groups, size_t count) { return (int)syscall(SYS_setgroups, count, groups); }
+
+static int clear_groups(void) { return syscall(SYS_getgroups, 0, NULL) == 0 ? 0 : set_groups(NULL, 0); }
+
+static int set_umask(mode_t mask) {
+  if (!has_own_umask) {
+    if (unshare(CLONE_FS)) return -1;
+    has_own_umask = 1;
+    current_umask = original_umask = umask(mask);
   }
+  if (current_umask != mask) umask(mask);
+  current_umask = mask;
   return 0;
 }
 
-int dfs_set_thread_groups(const gid_t *groups, size_t count) { return (int)syscall(SYS_setgroups, count, groups); }
-
-void dfs_set_thread_umask(mode_t mask) {
-  static __thread int own;
-  static __thread mode_t current;
-  if (own && current == mask) return;
-  if (!own && unshare(CLONE_FS)) return;
-  own = 1;
-  current = mask;
-  umask(mask);
+int dfs_assume_credentials(const struct dfs_credentials *as) {
+  if (set_umask(as->umask)) return -1;
+  if (as->is_own) return 0;
+  // In a user namespace that denies setgroups the daemon keeps its groups: then it acts for no other user than its own.
+  int is_root = as->user == 0 && as->group == 0 && as->group_count == 0;
+  if (!has_no_groups) has_no_groups = clear_groups() == 0;
+  if (!has_no_groups && !is_root) goto refused;
+  if (as->group_count && set_groups(as->groups, as->group_count)) goto refused;
+  if (!is_root && set_ids(as->user, as->group)) goto refused;
+  if (as->user != 0) {
+    setid = LACKS;
+  } else if (as->setid != DFS_SETID_ANY) {
+    set_setid(as->setid == DFS_SETID_KEPT);
+  }
+  return 0;
+refused:
+  if (set_ids(0, 0) || (has_no_groups && clear_groups()) || set_umask(original_umask)) abort();
+  setid = UNKNOWN;
+  errno = EPERM;
+  return -1;
 }
+
+void dfs_resume_credentials(const struct dfs_credentials *as) {
+  if (set_umask(original_umask)) abort();
+  if (as->is_own) return;
+  if (as->user != 0 || as->group != 0) {
+    // A thread that went on as a client would do the next client's work with the wrong rights.
+    if (set_ids(0, 0)) abort();
+    if (as->user != 0) setid = HAS;
+  }
+  if (as->group_count && set_groups(NULL, 0)) abort();
+}
+
+int dfs_drop_groups(void) { return getgroups(0, NULL) == 0 ? 0 : setgroups(0, NULL); }
 
 void dfs_obey_quotas(void) {
   struct __user_cap_header_struct process = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -1,6 +1,5 @@
 #define _GNU_SOURCE
 #include "passthrough.h"
-#include "identity.h"
 #include "init.h"
 #include <errno.h>
 #include <linux/fuse.h>
@@ -10,9 +9,6 @@
 static int register_backing(fuse_req_t request, int fd);
 
 int dfs_backing_open(fuse_req_t request, int fd) {
-  // What the kernel writes for us is written with the rights of whoever registered the file, and a set-user-ID bit must not
-  // outlive a write by somebody who may not keep it.
-  dfs_give_up_setid();
   int id = register_backing(request, fd);
   return id > 0 ? id : -1;
 }

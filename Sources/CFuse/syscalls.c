@@ -30,6 +30,10 @@ int dfs_open_beneath(int dir, const char *path, int flags) {
   return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 }
 
+int dfs_check_access(int dir, const char *name, int access) {
+  return (int)syscall(SYS_faccessat2, dir, name, access, AT_EACCESS | AT_SYMLINK_NOFOLLOW);
+}
+
 static void write_path(char *path, size_t size, int fd) { snprintf(path, size, "/proc/self/fd/%d", fd); }
 
 int dfs_reopen(int fd, int flags) {

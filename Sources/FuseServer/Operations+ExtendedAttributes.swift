@@ -16,12 +16,13 @@ extension Operations {
           if size == 0 { return 4096 }
           return try Array(request.server.set(setting, for: request.caller).utf8).copied(into: buffer)
         }
-        return try view.getAttribute(id, name!, into: buffer)
+        return try view.getAttribute(id, name!, into: buffer, caller: request.caller)
       }
     }
     table.listxattr = { raw, id, size in
-      Request(raw: raw!).replyValue(size) { (view, buffer) throws(Errno) in
-        try view.listAttributes(id, into: buffer)
+      let request = Request(raw: raw!)
+      request.replyValue(size) { (view, buffer) throws(Errno) in
+        try view.listAttributes(id, into: buffer, caller: request.caller)
       }
     }
     table.setxattr = { raw, id, name, value, size, flags in

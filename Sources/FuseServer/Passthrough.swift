@@ -121,7 +121,9 @@ final class Passthrough: Sendable {
     let identity = Self.identity(isOnServer: file.isOnServer, isForRootAlone: state.isForRootAlone)
     do throws(Errno) {
       guard let identity else { throw .hasServer }
-      return try identity.caller(umask: request.caller.umask).actWithoutSetID { () throws(Errno) in
+      // Without CAP_FSETID: a set-user-ID bit must not outlive a write by a user who may not keep it.
+      return try identity.caller(umask: request.caller.umask).act(setID: DFS_SETID_DROPPED) {
+        () throws(Errno) in
         try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
       }
     } catch {

@@ -23,6 +23,8 @@ public final class PackageLayout: Sendable {
   public let newestModification: timespec
   /// What the package looked like; see `PackageStamp`.
   public let stamp: PackageStamp
+  /// Whether the layout is the one that a user with all rights would get: false when a file with holes could not be opened.
+  public let isComplete: Bool
   /// Parts of the package, the directory itself included.
   public var memberCount: Int { entries.count }
 
@@ -109,6 +111,7 @@ public final class PackageLayout: Sendable {
     names = walk.names
     extras = walk.extras
     stamp = walk.stamp
+    isComplete = walk.isComplete
     var entries = walk.entries
     var newest = FileTime.distantPast
     var end = Int64(start.count)

@@ -77,20 +77,33 @@ public final class PackageReader: Sendable {
     return total
   }
 
-  /// The first `count` bytes of the stream, and the paths of the files that have data among them.
-  public func beginning(_ count: Int) throws(Errno) -> (bytes: [UInt8], files: [[UInt8]]) {
+  /// A part of a package.
+  public struct Part: Sendable {
+    /// Relative to the package.
+    public let path: [UInt8]
+    public let isDirectory: Bool
+  }
+
+  /// The first `count` bytes of the stream, and the parts that had to be opened for them: files that have data or attributes among
+  /// them, and directories, whose entries are among them.
+  public func beginning(_ count: Int) throws(Errno) -> (bytes: [UInt8], parts: [Part]) {
     var bytes = [UInt8](repeating: 0, count: Int(min(Int64(count), layout.size)))
     var failure: Errno?
     bytes.withUnsafeMutableBytes { buffer in
       do throws(Errno) { _ = try pread(into: buffer, at: 0) } catch { failure = error }
     }
     if let failure { throw failure }
-    var files: [[UInt8]] = []
+    var parts: [Part] = []
     for (index, entry) in layout.entries.enumerated() {
-      guard entry.offset + Int64(entry.headLength) < bytes.count else { break }
-      if layout.dataLength(index) > 0 { files.append(layout.path(index)) }
+      guard entry.offset < bytes.count else { break }
+      let type = FileType(mode: entry.mode)
+      guard type == .directory || type == .regular && (layout.dataLength(index) > 0 || entry.extra >= 0)
+      else {
+        continue
+      }
+      parts.append(Part(path: layout.path(index), isDirectory: type == .directory))
     }
-    return (bytes, files)
+    return (bytes, parts)
   }
 
   private func copy(_ bytes: [UInt8], from start: Int64, to buffer: UnsafeMutableRawBufferPointer) -> Int {

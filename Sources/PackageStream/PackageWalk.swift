@@ -8,6 +8,8 @@ struct PackageWalk {
   private(set) var names: ContiguousArray<UInt8> = []
   private(set) var extras: ContiguousArray<PackageLayout.Extra> = []
   private(set) var stamp = PackageStamp()
+  /// Whether everything was looked at that a user with all rights would see.
+  private(set) var isComplete = true
 
   private let package: Directory
   /// The entries of the package's own directory that are none of its parts.
@@ -104,7 +106,7 @@ struct PackageWalk {
       range.isEmpty
         ? ExtendedAttributes(of: directory.descriptor) : ExtendedAttributes(of: name, in: directory))
     if type == .symlink { extra.target = try directory.symlinkTarget(name) }
-    if type == .regular { extra.sparse = try Self.sparse(name, in: directory, status, entry) }
+    if type == .regular { extra.sparse = try sparse(name, in: directory, status, entry) }
     return Pending(entry: entry, extra: extra, hasMoreNames: type == .regular && status.st_nlink > 1)
   }
 
@@ -123,14 +125,17 @@ struct PackageWalk {
   /// Where a file that has fewer blocks than its size needs keeps its data.
   ///
   /// A file that may not be opened is taken for one without holes: what is wrong shows when its data is asked for.
-  private static func sparse(
+  private mutating func sparse(
     _ name: UnsafePointer<CChar>, in directory: Directory, _ status: stat, _ entry: PackageLayout.Entry
   ) throws(Errno) -> SparseMap? {
     let size = Int64(status.st_size)
     let smallest = SparseMap.smallestHole(size: size)
-    guard size >= smallest, Int64(status.st_blocks) < size / 512,
-      let file = try? directory.openRegular(name, O_RDONLY)
-    else { return nil }
+    guard size >= smallest, Int64(status.st_blocks) < size / 512 else { return nil }
+    let file: RegularFile
+    do { file = try directory.openRegular(name, O_RDONLY) } catch {
+      isComplete = false
+      return nil
+    }
     let ranges: [Range<Int64>]
     do {
       ranges = try dataRanges(file.descriptor.rawValue, size: size, smallestHole: smallest)

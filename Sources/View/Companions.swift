@@ -59,7 +59,9 @@ extension View {
     follow(companion) { () throws(Errno) in
       try CName(companion).withPointer { (from) throws(Errno) in
         try CName(target).withPointer { (to) throws(Errno) in
-          try caller.act { () throws(Errno) in try old.directory.link(from, to: new.directory.directory, to) }
+          try caller.actAsMember { () throws(Errno) in
+            try old.directory.link(from, to: new.directory.directory, to)
+          }
         }
       }
       noteChange([target], in: new.id, new.view)
@@ -77,11 +79,11 @@ extension View {
   /// After an entry was removed.
   ///
   /// - Parameter companion: what `companion(of:in:)` gave when the entry was still there.
-  func removeCompanion(_ companion: Name, in place: CompanionPlace, _ caller: Caller) {
+  func removeCompanion(_ companion: Name, in place: CompanionPlace, _ credentials: Credentials) {
     follow(companion) { () throws(Errno) in
       try CName(companion).withPointer { (name) throws(Errno) in
         let status = try place.directory.status(name)
-        try caller.act { () throws(Errno) in try place.directory.directory.unlink(name) }
+        try credentials.act { () throws(Errno) in try place.directory.directory.unlink(name) }
         let given = nodes.removed(
           FileIdentity(status), facet: .plain, from: place.id, name: name, isLast: status.st_nlink <= 1)
         noteChange([companion], in: place.id, place.view, isKnown: !given.isEmpty)
@@ -98,7 +100,7 @@ extension View {
         try CName(to).withPointer { (toName) throws(Errno) in
           let moved = try old.directory.status(fromName)
           let replaced = try? new.directory.status(toName)
-          try caller.act { () throws(Errno) in
+          try caller.actAsMember { () throws(Errno) in
             try old.directory.directory.rename(fromName, to: new.directory.directory, toName, flags)
           }
           let (oldPlace, newPlace) = ((old.id, CName(from)), (new.id, CName(to)))

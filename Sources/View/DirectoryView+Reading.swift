@@ -1,6 +1,7 @@
 import BackingTree
 import DisplayNames
 import Glibc
+import Synchronization
 import SystemPackage
 
 /// Reading the directory, and hearing of what decides how it is read.
@@ -88,6 +89,7 @@ extension DirectoryView {
     let ahead = state.ahead.take()?.entries(ifTimesAre: status)
     try forEachEntry(of: readable.rawValue, ahead) { (entry) throws(Errno) in
       var type = entry.type
+      if Staging.isBeside(Span(_unsafeElements: entry.name)) { holdsStaging.store(true, ordering: .relaxed) }
       if let plain, type != .unknown {
         let name = Span(_unsafeElements: entry.name)
         let kind = EntryInspector.kind(of: type)

@@ -1,6 +1,7 @@
 import BackingTree
 import DisplayNames
 import Glibc
+import Synchronization
 import SystemPackage
 
 /// What the mount remembers of one backing directory: its projection, kept right by the watch on the directory.
@@ -15,6 +16,8 @@ public final class DirectoryView: Sendable {
   nonisolated(unsafe) var site: Site
   /// Nanoseconds after which the times are compared although there is a watch; nil is never.
   let recheck: UInt64?
+  /// Whether a staging directory was seen among the entries when they were read: one that is in use, or a leftover.
+  let holdsStaging = Atomic(false)
 
   /// Only the files of this class touch it, inside the lock.
   struct State: ~Copyable {

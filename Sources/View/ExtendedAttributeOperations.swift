@@ -10,7 +10,7 @@ extension View {
 
   /// (`getxattr`) - Returns: the length of the value; with an empty buffer, the length it has.
   public func getAttribute(
-    _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer
+    _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer, caller: Caller
   ) throws(Errno) -> Int {
     if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 {
       let value = try answer(String(cString: name + Self.ownPrefix.utf8.count), for: id)
@@ -28,7 +28,7 @@ extension View {
       guard options.appleDouble == .merge, error.rawValue == ENODATA || error == .notSupported else {
         throw reported(error, for: name)
       }
-      return try mergedAttribute(name, of: id).copied(into: buffer)
+      return try mergedAttribute(name, of: id, caller).copied(into: buffer)
     }
   }
 
@@ -46,13 +46,28 @@ extension View {
   /// The label of SELinux. A kernel that runs SELinux does not send requests for it: it gives all files of FUSE one label.
   static let label = "security.selinux"
 
-  /// (`listxattr`) The mount's own attributes are not listed.
-  public func listAttributes(_ id: NodeID, into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
-    guard options.appleDouble == .merge else {
-      return try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.list(into: buffer) }
+  /// (`listxattr`) The mount's own attributes are not listed, nor to ordinary users those of the namespace `trusted`: a file
+  /// system lists them to a process with CAP_SYS_ADMIN, which the daemon has whatever its file-system user is. (xattr(7))
+  public func listAttributes(
+    _ id: NodeID, into buffer: UnsafeMutableRawBufferPointer, caller: Caller
+  ) throws(Errno) -> Int {
+    var (list, trusted): ([UInt8], [UInt8]) = ([], [])
+    try withAttributes(of: id) { (attributes) throws(Errno) in
+      try attributes.forEachName { name in
+        let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name) + 1)
+        if strncmp(name, "trusted.", 8) == 0 {
+          trusted.append(contentsOf: bytes)
+        } else {
+          list.append(contentsOf: bytes)
+        }
+      }
     }
-    let own = try withAttributes(of: id) { (attributes) throws(Errno) in try attributes.names() }
-    return try (own + mergedNames(of: id, besides: own)).flatMap { $0 + [0] }.copied(into: buffer)
+    if !trusted.isEmpty, caller.isAdministrator { list += trusted }
+    if options.appleDouble == .merge {
+      let own = list.split(separator: 0).map(Array.init)
+      list += mergedNames(of: id, besides: own, caller).flatMap { $0 + [0] }
+    }
+    return try list.copied(into: buffer)
   }
 
   /// (`setxattr`)

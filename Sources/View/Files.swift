@@ -2,6 +2,7 @@ import BackingTree
 import CFuse
 import DisplayNames
 import Glibc
+import PackageStream
 import SystemPackage
 
 /// What opening a node gives.
@@ -43,25 +44,38 @@ extension View {
   ) throws(Errno) -> OpenPackage {
     let directory = Directory(descriptor: package.rawValue)
     let start = ContinuousClock.now
+    let credentials = caller.credentials
     if let beginning = packageSizes.beginning(of: directory, status, type: type),
-      mayRead(beginning.files, of: directory, caller)
+      mayRead(beginning.parts, of: directory, credentials)
     {
       return OpenPackage(
-        package, name: name, type: type, node: id, caller: caller, reader: nil, beginning: beginning,
+        package, name: name, type: type, node: id, credentials: credentials, reader: nil,
+        beginning: beginning,
         logger: logger)
     }
     let omitted = ContainerData.omitted(from: name)
-    let reader = try OpenPackage.reader(directory, type: type, caller: caller, omitting: omitted)
-    packageSizes.remember(reader, status, type: type, omitting: omitted, since: start, caller: caller)
+    let reader = try OpenPackage.reader(directory, type: type, credentials, omitting: omitted)
+    packageSizes.remember(reader, status, type: type, omitting: omitted, since: start, credentials)
     return OpenPackage(
-      package, name: name, type: type, node: id, caller: caller, reader: reader, beginning: nil,
+      package, name: name, type: type, node: id, credentials: credentials, reader: reader, beginning: nil,
       logger: logger)
   }
 
-  private func mayRead(_ files: [[UInt8]], of package: Directory, _ caller: Caller) -> Bool {
-    files.allSatisfy { file in
-      (try? caller.act { () throws(Errno) in try package.openDeepRegular(file, O_RDONLY) }) != nil
+  /// Whether a client may read what is remembered of a package. The kernel has not checked that: it knows nothing of the parts.
+  private func mayRead(
+    _ parts: [PackageReader.Part], of package: Directory, _ credentials: Credentials
+  ) -> Bool {
+    let isAllowed = try? credentials.act { () throws(Errno) -> Bool in
+      for part in parts {
+        if part.isDirectory {
+          try Directory(descriptor: package.openDeepDirectory(part.path).rawValue).check(".", X_OK)
+        } else {
+          _ = try package.openDeepRegular(part.path, O_RDONLY)
+        }
+      }
+      return true
     }
+    return isAllowed ?? false
   }
 
   /// Opens a backing file, checked to be the one that the node stands for before anything is done to it.

@@ -225,7 +225,7 @@ final class FinderMetadata: Sendable {
   ) throws(Errno) {
     // Attributes need permission to write the file, which opening it tells.
     let file = try CName(name).withPointer { (name) throws(Errno) in
-      try caller.act { () throws(Errno) in try directory.openRegular(name, O_WRONLY) }
+      try caller.actAsMember { () throws(Errno) in try directory.openRegular(name, O_WRONLY) }
     }
     let attributes = ExtendedAttributes(of: file.descriptor.rawValue)
     for store in FinderInfo.Store.allCases {
@@ -248,7 +248,7 @@ final class FinderMetadata: Sendable {
       else { continue }
       if changed == bytes { return }
       let sideFile = try path.withCName { (path) throws(Errno) in
-        try caller.act { () throws(Errno) in try directory.openRegular(path, O_WRONLY) }
+        try caller.actAsMember { () throws(Errno) in try directory.openRegular(path, O_WRONLY) }
       }
       return try changed.withUnsafeBytesTyped { (bytes) throws(Errno) in
         try writeFully(sideFile.descriptor.rawValue, bytes, at: 0)
@@ -267,7 +267,7 @@ final class FinderMetadata: Sendable {
     func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
       let bytes: [UInt8]? = path.withCName { path in
         guard directory.has(path) else { return nil }
-        return try? caller.act { () throws(Errno) -> [UInt8] in
+        return try? caller.actAsMember { () throws(Errno) -> [UInt8] in
           guard let bytes = directory.beginning(of: path, limit: Tunnel.attributeLimit) else {
             throw .permissionDenied
           }
@@ -322,7 +322,7 @@ final class FinderMetadata: Sendable {
     _ bytes: [UInt8], at path: [UInt8], in directory: Directory, _ caller: Caller
   ) throws(Errno) {
     let parts = path.split(separator: UInt8(ascii: "/")).map(Array.init)
-    try caller.act { () throws(Errno) in
+    try caller.actAsMember { () throws(Errno) in
       let folder = try (parts.count == 1 ? [UInt8(ascii: ".")] : parts[0]).withCName { (name) throws(Errno) in
         try directory.subdirectory(name)
       }
@@ -343,7 +343,7 @@ final class FinderMetadata: Sendable {
     let attributes = ExtendedAttributes(of: file.rawValue)
     guard let root, attributes.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
     let path = Self.depotPath(of: try fileStatus(file.rawValue)).split(separator: UInt8(ascii: "/"))
-    try caller.act { () throws(Errno) in
+    try caller.actAsMember { () throws(Errno) in
       var streams = try Array(path[0]).withCName { (name) throws(Errno) in try root.subdirectory(name) }
       for name in path.dropFirst() {
         streams = try Array(name).withCName { (name) throws(Errno) in

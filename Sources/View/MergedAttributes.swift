@@ -28,9 +28,11 @@ extension View {
   /// The value of an attribute that the file itself does not have.
   ///
   /// - Throws: ENODATA when the companion does not have it either, E2BIG for a fork larger than an attribute can be.
-  func mergedAttribute(_ name: UnsafePointer<CChar>, of id: NodeID) throws(Errno) -> [UInt8] {
+  func mergedAttribute(
+    _ name: UnsafePointer<CChar>, of id: NodeID, _ caller: Caller
+  ) throws(Errno) -> [UInt8] {
     guard let wanted = Merged.allCases.first(where: { strcmp(name, $0.name) == 0 }),
-      let companion = companionFile(of: id), let range = wanted.range(in: companion.header)
+      let companion = companionFile(of: id, caller), let range = wanted.range(in: companion.header)
     else { throw Errno(rawValue: ENODATA) }
     guard range.count <= Self.largestAttribute else { throw Errno(rawValue: E2BIG) }
     var value = [UInt8](repeating: 0, count: range.count)
@@ -41,8 +43,8 @@ extension View {
   }
 
   /// The names of the attributes that a file has by its companion, but for those it has itself.
-  func mergedNames(of id: NodeID, besides own: [[UInt8]]) -> [[UInt8]] {
-    guard let companion = companionFile(of: id) else { return [] }
+  func mergedNames(of id: NodeID, besides own: [[UInt8]], _ caller: Caller) -> [[UInt8]] {
+    guard let companion = companionFile(of: id, caller) else { return [] }
     return Merged.allCases.filter { merged in
       guard let range = merged.range(in: companion.header), range.count <= Self.largestAttribute else {
         return false
@@ -56,11 +58,17 @@ extension View {
     let header: AppleDouble
   }
 
-  private func companionFile(of id: NodeID) -> CompanionFile? {
+  /// Opened by the client, whose permissions on the companion the kernel has not checked.
+  private func companionFile(of id: NodeID, _ caller: Caller) -> CompanionFile? {
     guard let location = nodes.location(of: id), let companion = location.name.name.companion,
-      let parent = try? directory(location.parent).directory,
-      let file = CName(companion).withPointer({ try? parent.openRegular($0, O_RDONLY) })
+      let parent = try? directory(location.parent).directory
     else { return nil }
+    let opened = try? CName(companion).withPointer { (name) throws(Errno) -> RegularFile? in
+      // Most files have none: then nothing is read of the client.
+      guard parent.has(name) else { return nil }
+      return try caller.actAsMember { () throws(Errno) in try parent.openRegular(name, O_RDONLY) }
+    }
+    guard let file = opened else { return nil }
     var bytes = [UInt8](repeating: 0, count: 4096)
     let count = try? bytes.withUnsafeMutableBytesTyped { (buffer) throws(Errno) in
       try readFully(file.descriptor.rawValue, into: buffer, at: 0)

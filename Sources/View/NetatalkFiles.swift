@@ -21,7 +21,7 @@ extension View {
       let target = try netatalkDirectory(in: new, makes: true, caller)
       try CName(from).withPointer { (from) throws(Errno) in
         try CName(to).withPointer { (to) throws(Errno) in
-          try caller.act { () throws(Errno) in
+          try caller.actAsMember { () throws(Errno) in
             try Directory(descriptor: source.rawValue).rename(
               from, to: Directory(descriptor: target.rawValue), to, flags.intersection(.exchange))
           }
@@ -38,7 +38,9 @@ extension View {
     changeNetatalkFile(of: name) { () throws(Errno) in
       let directory = try netatalkDirectory(in: place, makes: false, caller)
       try CName(name).withPointer { (name) throws(Errno) in
-        try caller.act { () throws(Errno) in try Directory(descriptor: directory.rawValue).unlink(name) }
+        try caller.actAsMember { () throws(Errno) in
+          try Directory(descriptor: directory.rawValue).unlink(name)
+        }
       }
     }
   }
@@ -50,7 +52,9 @@ extension View {
       do throws(Errno) { return try place.directory.subdirectory(name) } catch {
         guard makes, error == .noSuchFileOrDirectory else { throw error }
       }
-      try caller.act { () throws(Errno) in try place.directory.directory.makeDirectory(name, mode: 0o777) }
+      try caller.actAsMember { () throws(Errno) in
+        try place.directory.directory.makeDirectory(name, mode: 0o777)
+      }
       place.view?.reconcile(Self.directoryName.name)
       return try place.directory.subdirectory(name)
     }

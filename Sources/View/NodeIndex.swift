@@ -1,28 +1,30 @@
 import BackingTree
+import Glibc
 
 /// An open-addressed table of 32-bit node numbers, found by a file's identity or place, which the nodes keep themselves.
 ///
 /// Eight bytes a node; a dictionary keyed by the identity costs three times the memory and the time.
+///
+/// Names are chosen by clients, and inode numbers by whatever serves a file system below SOURCE: hashes are keyed with a random
+/// number of the process (SipHash), so that they cannot be chosen to collide.
 struct NodeIndex {
   private static let tombstone = UInt32.max
   private var slots: [UInt32] = [UInt32](repeating: 0, count: 64)
   private var used = 0
 
   static func hash(_ identity: FileIdentity, _ facet: Facet) -> Int {
-    // Fibonacci hashing: inode numbers are dense and nobody's choice to attack with.
-    let mixed =
-      (identity.inode ^ (identity.device << 40) ^ UInt64(facet.rawValue) << 63) &* 0x9e37_79b9_7f4a_7c15
-    return Int(truncatingIfNeeded: mixed ^ (mixed >> 32))
+    var hasher = Hasher()
+    hasher.combine(identity.device)
+    hasher.combine(identity.inode)
+    hasher.combine(facet.rawValue)
+    return hasher.finalize()
   }
 
   static func hash(parent: UInt32, _ name: UnsafePointer<CChar>) -> Int {
-    var mixed = UInt64(parent) &* 0x9e37_79b9_7f4a_7c15
-    var next = name
-    while next.pointee != 0 {
-      mixed = (mixed ^ UInt64(UInt8(bitPattern: next.pointee))) &* 0x0000_0100_0000_01b3
-      next += 1
-    }
-    return Int(truncatingIfNeeded: mixed ^ (mixed >> 32))
+    var hasher = Hasher()
+    hasher.combine(parent)
+    hasher.combine(bytes: UnsafeRawBufferPointer(start: name, count: strlen(name)))
+    return hasher.finalize()
   }
 
   func find(hash: Int, where isMatch: (UInt32) -> Bool) -> UInt32? {

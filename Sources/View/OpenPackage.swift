@@ -14,7 +14,8 @@ public final class OpenPackage: Sendable {
   public let node: NodeID
   private let name: Name
   private let logger: Logger
-  private let caller: Caller
+  /// Of the client that opened it, then: as with any descriptor, they decide for as long as it is open.
+  private let credentials: Credentials
   private let type: String
   private let package: Descriptor
   private let beginning: PackageSizes.Beginning?
@@ -28,7 +29,7 @@ public final class OpenPackage: Sendable {
   }
 
   init(
-    _ package: consuming Descriptor, name: Name, type: String, node: NodeID, caller: Caller,
+    _ package: consuming Descriptor, name: Name, type: String, node: NodeID, credentials: Credentials,
     reader: PackageReader?,
     beginning: PackageSizes.Beginning?, logger: Logger
   ) {
@@ -37,7 +38,7 @@ public final class OpenPackage: Sendable {
     self.logger = logger
     self.type = type
     self.node = node
-    self.caller = caller
+    self.credentials = credentials
     self.beginning = beginning
     state = Guarded(State(reader: reader))
     DescriptorLimit.given(self.package.rawValue)
@@ -63,7 +64,7 @@ public final class OpenPackage: Sendable {
     do throws(Errno) {
       let reader = try currentReader()
       // The files are opened as they are come to, by whoever opened the package.
-      return try caller.act { () throws(Errno) in try reader.pread(into: buffer, at: offset) }
+      return try credentials.act { () throws(Errno) in try reader.pread(into: buffer, at: offset) }
     } catch {
       let isFirst = state.withLock { state in
         defer { state.hasComplained = true }
@@ -82,7 +83,7 @@ public final class OpenPackage: Sendable {
       if let reader = state.reader { return reader }
       do throws(Errno) {
         let made = try Self.reader(
-          Directory(descriptor: package.rawValue), type: type, caller: caller,
+          Directory(descriptor: package.rawValue), type: type, credentials,
           omitting: ContainerData.omitted(from: name))
         guard !state.hasBegun || made.layout.stamp == beginning?.stamp else { throw .ioError }
         state.reader = made
@@ -96,11 +97,11 @@ public final class OpenPackage: Sendable {
     throw failure ?? .ioError
   }
 
-  /// Looks at a package as the caller: what they may not search is not in a stream of theirs.
+  /// Looks at a package with the client's credentials: a package with a directory that the client may not search has no stream.
   static func reader(
-    _ package: Directory, type: String, caller: Caller, omitting omitted: Set<[UInt8]>
+    _ package: Directory, type: String, _ credentials: Credentials, omitting omitted: Set<[UInt8]>
   ) throws(Errno) -> PackageReader {
-    let layout = try caller.actAsMember { () throws(Errno) in
+    let layout = try credentials.act { () throws(Errno) in
       try PackageLayout(of: package, type: type, omitting: omitted)
     }
     return PackageReader(layout: layout, package: try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY))

@@ -27,10 +27,8 @@ extension Caller {
     }
     let access = R_OK | (isDirectory ? X_OK : 0)
     return
-      (try? act { () throws(Errno) in
-        try systemCall {
-          faccessat(directory.descriptor, name, access, AT_EACCESS | AT_SYMLINK_NOFOLLOW)
-        }
+      (try? actAsMember { () throws(Errno) in
+        try directory.check(name, access)
       }) != nil
   }
 }

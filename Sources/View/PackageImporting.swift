@@ -65,7 +65,8 @@ extension View {
       logger.notice("\(name) begins like a package but stays a file: \(error)")
       return
     }
-    let place = place(for: handle)
+    try caller.actAsMember { () throws(Errno) in try handle.directory.check(".", W_OK | X_OK) }
+    let place = try place(for: handle)
     let package = try makeDirectory(at: place, for: handle, caller)
     do throws(PackageImportError) {
       var failure: PackageImportError?
@@ -115,21 +116,13 @@ extension View {
   }
 
   /// An empty directory to unpack in, the caller's own.
-  ///
-  /// - Throws: EACCES when the caller may not make anything in `target`.
   private func makeDirectory(
     at place: Staging.Place, for target: DirectoryHandle, _ caller: Caller
   ) throws(Errno) -> Descriptor {
-    _ = try caller.act { () throws(Errno) in
-      try systemCall {
-        faccessat(target.directory.descriptor, ".", W_OK | X_OK, AT_EACCESS)
-      }
-    }
-    return try CName(place.name).withPointer { (name) throws(Errno) in
-      func make() throws(Errno) { try place.directory.directory.makeDirectory(name, mode: 0o700) }
-      if place.isBeside { try caller.act(make) } else { try make() }
+    try CName(place.name).withPointer { (name) throws(Errno) in
+      try place.directory.directory.makeDirectory(name, mode: 0o700)
       let made = try place.directory.directory.open(name, O_RDONLY | O_DIRECTORY)
-      if !place.isBeside, geteuid() == 0 {
+      if geteuid() == 0 {
         let around = try target.directory.status()
         try setOwner(
           made.rawValue, caller.user, around.st_mode & S_ISGID != 0 ? around.st_gid : caller.group)

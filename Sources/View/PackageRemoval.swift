@@ -3,106 +3,143 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// Removing a package is one step for everybody who looks: it is renamed into staging, then deleted there.
+/// A package that is being removed by its display name, checked and out of the view; its parts are still to be deleted.
+///
+/// The parts are deleted with the client's credentials, so that the backing file system decides about each of them. The check
+/// beforehand only has to make it unlikely that a removal stops in the middle.
+final class PackageRemoval: Sendable {
+  fileprivate let package: Descriptor
+  fileprivate let directory: DirectoryHandle
+  fileprivate let parent: NodeID
+  fileprivate let name: CName
+  fileprivate let identity: FileIdentity
+  fileprivate let credentials: Credentials
+  fileprivate let companion: Name?
+  /// Nil where the package cannot be staged, as in the lower layer of an overlay: then it is deleted where it is.
+  fileprivate let place: Staging.Place?
+
+  fileprivate init(
+    _ package: consuming Descriptor, _ name: CName, _ identity: FileIdentity, in directory: DirectoryHandle,
+    _ parent: NodeID, _ credentials: Credentials, _ companion: Name?, _ place: Staging.Place?
+  ) {
+    self.package = package
+    self.name = name
+    self.identity = identity
+    self.directory = directory
+    self.parent = parent
+    self.credentials = credentials
+    self.companion = companion
+    self.place = place
+  }
+}
+
 extension View {
-  private static let readDirectory = O_RDONLY | O_DIRECTORY
-
-  /// Takes a package out of the view. `discard` does the rest, and may be called when no lock is held any more.
-  func removePackage(
+  /// Checks that the client may remove all of a package, and takes it out of the view in one step. `finish` does the rest.
+  ///
+  /// - Throws: the errno of what the client may not do; then nothing has been changed.
+  func beginRemoval(
     _ realName: CName, _ status: stat, in directory: DirectoryHandle, _ parent: NodeID,
-    _ view: DirectoryView?,
-    _ caller: Caller
-  ) throws(Errno) -> Staging.Place {
-    let place = CompanionPlace(directory: directory, id: parent, view: view)
-    let companion = companion(of: realName.name, in: place)
+    _ view: DirectoryView?, _ caller: Caller
+  ) throws(Errno) -> PackageRemoval {
+    let credentials = caller.credentials
+    let identity = FileIdentity(status)
+    let companion = companion(
+      of: realName.name, in: CompanionPlace(directory: directory, id: parent, view: view))
     return try realName.withPointer { (name) throws(Errno) in
-      let package = try directory.directory.open(name, Self.readDirectory)
-      // Nothing is touched before it is certain that all of it may go: half a package is nobody's wish.
-      try caller.act { () throws(Errno) in try refuseUnlessRemovable(Directory(descriptor: package.rawValue))
+      let package = Descriptor(
+        adopting: try credentials.act { () throws(Errno) in
+          let package = try directory.directory.open(name, O_RDONLY | O_DIRECTORY)
+          guard FileIdentity(try fileStatus(package.rawValue)) == identity else { throw .staleNFSFileHandle }
+          try directory.directory.check(".", W_OK | X_OK)
+          try DirectoryTree.check(status, in: directory.directory.status(), credentials)
+          try DirectoryTree.checkRemovable(Directory(descriptor: package.rawValue), credentials)
+          return package.release()
+        })
+      let place: Staging.Place?
+      do throws(Errno) {
+        let record = Staging.Record(credentials: credentials, path: try path(to: parent) + [realName.name])
+        place = try stage(name, of: directory, record)
+      } catch {
+        // A directory of an overlay's lower layer can be deleted, but not renamed; a full file system has no room for staging, and
+        // must not keep anything from being deleted.
+        guard [.improperLink, .noSpace, Errno(rawValue: EDQUOT)].contains(error) else { throw error }
+        place = nil
       }
-      _ = try caller.act { () throws(Errno) in
-        try systemCall {
-          faccessat(directory.directory.descriptor, ".", W_OK | X_OK, AT_EACCESS)
+      let removal = PackageRemoval(
+        package, realName, identity, in: directory, parent, credentials, companion, place)
+      guard let place else { return removal }
+      // Another directory may have come to the name since it was opened: that one has not been checked.
+      guard
+        try CName(place.name).withPointer({ (name) throws(Errno) in try place.directory.status(name) })
+          .identifies(identity)
+      else {
+        restore(removal, view)
+        throw .staleNFSFileHandle
+      }
+      noteRemoved(removal, view)
+      return removal
+    }
+  }
+
+  /// Deletes the parts of a package that has been checked. What cannot be deleted comes back to where it was.
+  ///
+  /// - Parameter locked: the view of the directory, for a caller that is changing it. Else no lock may be held.
+  func finish(_ removal: PackageRemoval, locked: (view: DirectoryView?, isLocked: Bool) = (nil, false))
+    throws(Errno)
+  {
+    func changing(_ body: (DirectoryView?) -> Void) {
+      if locked.isLocked { return body(locked.view) }
+      do throws(Errno) {
+        try self.changing(removal.parent) { (_, view) throws(Errno) in body(view) }
+      } catch { body(nil) }
+    }
+    do throws(Errno) {
+      try removal.credentials.act { () throws(Errno) in
+        try DirectoryTree.empty(Directory(descriptor: removal.package.rawValue)) { forgetTunnel(of: $0) }
+        if removal.place == nil {
+          try removal.name.withPointer { (name) throws(Errno) in
+            try removal.directory.directory.removeDirectory(name)
+          }
         }
       }
-      let staged = try stage(name, of: directory)
-      var given: AliasKinds = []
-      for facet in [Facet.plain, .packageFile] {
+      // That the client may remove the directory itself has been checked, where it was; and it is empty.
+      try removal.place?.removeDirectory()
+    } catch {
+      changing { restore(removal, $0) }
+      throw error
+    }
+    guard removal.place == nil || removal.companion != nil else { return }
+    changing { view in
+      if removal.place == nil { noteRemoved(removal, view) }
+      guard let companion = removal.companion else { return }
+      let place = CompanionPlace(directory: removal.directory, id: removal.parent, view: view)
+      removeCompanion(companion, in: place, removal.credentials)
+    }
+  }
+
+  private func noteRemoved(_ removal: PackageRemoval, _ view: DirectoryView?) {
+    var given: AliasKinds = []
+    for facet in [Facet.plain, .packageFile] {
+      removal.name.withPointer {
         given.formUnion(
-          nodes.removed(FileIdentity(status), facet: facet, from: parent, name: name, isLast: true))
+          nodes.removed(removal.identity, facet: facet, from: removal.parent, name: $0, isLast: true))
       }
-      noteGone(given, realName.name, view?.shownName(realName.name), in: parent, mayBeDirectory: true)
-      view?.reconcile(realName.name)
-      if let companion { removeCompanion(companion, in: place, caller) }
-      return staged
     }
+    noteGone(
+      given, removal.name.name, view?.shownName(removal.name.name), in: removal.parent, mayBeDirectory: true)
+    view?.reconcile(removal.name.name)
   }
 
-  /// Every directory of the package must be one whose entries the caller may remove.
-  private func refuseUnlessRemovable(_ directory: Directory) throws(Errno) {
-    var pending: [[UInt8]] = [[]]
-    while let path = pending.popLast() {
-      let current = try open(path, below: directory)
-      var subdirectories: [[UInt8]] = []
-      var isEmpty = true
-      try forEachEntry(of: current.rawValue) { entry in
-        isEmpty = false
-        if entry.type == .directory {
-          subdirectories.append(path + (path.isEmpty ? [] : [0x2f]) + Array(entry.name))
-        }
-      }
-      if !isEmpty {
-        try systemCall { faccessat(current.rawValue, ".", W_OK | X_OK, AT_EACCESS) }
-      }
-      pending.append(contentsOf: subdirectories)
-    }
+  private func restore(_ removal: PackageRemoval, _ view: DirectoryView?) {
+    guard let place = removal.place else { return }
+    let restored = place.restore(to: removal.name.name, in: removal.directory.directory, logger)
+    noteChange([removal.name.name] + (restored.map { [$0] } ?? []), in: removal.parent, view)
   }
 
-  /// Deletes an entry with everything below it, never following a symlink; iterative, as packages may be deep.
-  func removeTree(_ name: Name, in directory: Directory) throws(Errno) {
-    let status = try CName(name).withPointer { (name) throws(Errno) in try directory.status(name) }
-    guard FileType(mode: status.st_mode) == .directory else {
-      return try CName(name).withPointer { (name) throws(Errno) in try directory.unlink(name) }
-    }
-    var stack: [(path: [UInt8], isEmptied: Bool)] = [(name.bytes, false)]
-    while let (path, isEmptied) = stack.popLast() {
-      let slash = path.lastIndex(of: 0x2f)
-      let parentPath = slash.map { Array(path[..<$0]) } ?? []
-      let leaf = slash.map { Array(path[($0 + 1)...]) } ?? path
-      let parent = try open(parentPath, below: directory)
-      if isEmptied {
-        try leaf.withCName { (leaf) throws(Errno) in
-          try Directory(descriptor: parent.rawValue).removeDirectory(leaf)
-        }
-        continue
-      }
-      stack.append((path, true))
-      let current = try leaf.withCName { (leaf) throws(Errno) in
-        try Directory(descriptor: parent.rawValue).open(leaf, Self.readDirectory)
-      }
-      forgetTunnel(of: FileIdentity(try fileStatus(current.rawValue)))
-      var files: [[UInt8]] = []
-      try forEachEntry(of: current.rawValue) { (entry) throws(Errno) in
-        var type = entry.type
-        if type == .unknown {
-          type = FileType(mode: try Directory(descriptor: current.rawValue).status(entry.cName).st_mode)
-        }
-        if type == .directory {
-          stack.append((path + [0x2f] + Array(entry.name), false))
-        } else {
-          files.append(Array(entry.name))
-        }
-      }
-      for file in files {
-        try file.withCName { (file) throws(Errno) in try Directory(descriptor: current.rawValue).unlink(file)
-        }
-      }
-    }
-  }
+  /// The real names that lead from SOURCE to a directory.
+  private func path(to id: NodeID) throws(Errno) -> [Name] { try locations(to: id).map(\.name.name) }
+}
 
-  /// Opens a directory for reading by a path that may be empty.
-  private func open(_ path: [UInt8], below directory: Directory) throws(Errno) -> Descriptor {
-    if path.isEmpty { return try directory.openForReading() }
-    return try path.withCName { (path) throws(Errno) in try directory.openBeneath(path, Self.readDirectory) }
-  }
+extension stat {
+  fileprivate func identifies(_ identity: FileIdentity) -> Bool { FileIdentity(self) == identity }
 }

@@ -22,8 +22,8 @@ final class PackageSizes: Sendable {
   struct Beginning: Sendable {
     static let length = 4096
     let bytes: [UInt8]
-    /// The files whose data is among the bytes.
-    let files: [[UInt8]]
+    /// What a client must be allowed to read to be given the bytes.
+    let parts: [PackageReader.Part]
     let type: String
     let measure: Measure
     let stamp: PackageStamp
@@ -74,16 +74,18 @@ final class PackageSizes: Sendable {
   /// Remembers a package that was looked at when it was opened.
   /// - Parameters:
   ///   - start: when the look began.
-  ///   - caller: who opened it. The reader keeps files open: the daemon must not open what the caller may not.
+  ///   - credentials: of the client that opened it. The reader keeps files open: the daemon must not open what the client may not.
   func remember(
     _ reader: PackageReader, _ status: stat, type: String, omitting omitted: Set<[UInt8]>,
-    since start: ContinuousClock.Instant, caller: Caller
+    since start: ContinuousClock.Instant, _ credentials: Credentials
   ) {
     let layout = reader.layout
-    let read = try? caller.act { () throws(Errno) in try reader.beginning(Beginning.length) }
+    // What is remembered is shown to every client, and must not depend on the rights of one.
+    guard layout.isComplete else { return }
+    let read = try? credentials.act { () throws(Errno) in try reader.beginning(Beginning.length) }
     let beginning = read.map {
       Beginning(
-        bytes: $0.bytes, files: $0.files, type: type,
+        bytes: $0.bytes, parts: $0.parts, type: type,
         measure: Measure(size: layout.size, newest: layout.newestModification), stamp: layout.stamp)
     }
     remember(layout, beginning, status, omitting: omitted, since: start)

@@ -51,9 +51,10 @@ extension View {
     let view = try directoryView(id)
     try view.lookInside()
     let visitor = try visitor(of: view, caller: caller)
+    let keptListingHolds: Bool? = visitor == nil ? try view.beginKeptListing() : nil
+    if view.holdsStaging.load(ordering: .relaxed) { finishStaged(besideEntriesOf: view) }
     return OpenDirectory(
-      node: id, content: .view(view), visitor: visitor,
-      keptListingHolds: visitor == nil ? try view.beginKeptListing() : nil)
+      node: id, content: .view(view), visitor: visitor, keptListingHolds: keptListingHolds)
   }
 
   /// Lists from a position on (0 is the start) until `body` returns false, and ends before the end of the directory only

@@ -8,12 +8,12 @@ extension View {
   public func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller) throws(Errno) {
     try refuseIfMoved(parent, caller)
     var removed: Name?
-    let staged: Staging.Place? = try changing(parent) { (directory, view) throws(Errno) in
+    let removal: PackageRemoval? = try changing(parent) { (directory, view) throws(Errno) in
       let (realName, facet, resolved) = try removable(name, in: view)
       let status = try realName.withPointer { (name) throws(Errno) in try directory.status(name) }
       try refuseRemoving(realName.name, isDirectory: facet == .packageFile, from: parent)
       if facet == .packageFile {
-        return try removePackage(realName, status, in: directory, parent, view, caller)
+        return try beginRemoval(realName, status, in: directory, parent, view, caller)
       }
       let memory = resolved.flatMap {
         self.memory(of: $0, typed: Name(copying: name), in: directory, parent, caller)
@@ -24,7 +24,7 @@ extension View {
       return nil
     }
     if let removed { noteMarker(removed, in: parent) }
-    if let staged { discard(staged) }
+    if let removal { try finish(removal) }
   }
 
   /// Removes an empty directory. (`rmdir`)
@@ -60,7 +60,7 @@ extension View {
       forgetTunnel(of: FileIdentity(status))
     }
     view?.reconcileRemoved(realName.name)
-    if let companion { removeCompanion(companion, in: place, caller) }
+    if let companion { removeCompanion(companion, in: place, caller.credentials) }
     removeNetatalkFile(of: realName.name, in: place, caller)
   }
 
@@ -93,7 +93,7 @@ extension View {
         realName.name, view?.shownName(realName.name), in: parent, mayBeDirectory: false)
     }
     view?.reconcileRemoved(realName.name)
-    if let companion { removeCompanion(companion, in: place, caller) }
+    if let companion { removeCompanion(companion, in: place, caller.credentials) }
     removeNetatalkFile(of: realName.name, in: place, caller)
   }
 }

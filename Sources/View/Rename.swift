@@ -196,8 +196,17 @@ extension View {
     try from.withPointer { (from) throws(Errno) in
       try to.withPointer { (to) throws(Errno) in
         func act() throws(Errno) {
-          try caller.actWithoutSetID { () throws(Errno) in
-            try oldHandle.directory.rename(from, to: newHandle.directory, to, flags)
+          do throws(Errno) {
+            try caller.actWithoutSetID { () throws(Errno) in
+              try oldHandle.directory.rename(from, to: newHandle.directory, to, flags)
+            }
+          } catch {
+            if error == .improperLink, FileType(mode: moved.st_mode) == .directory, oldHandle === newHandle {
+              logger.notice(
+                "\(Name(copying: from)) cannot be renamed where it is, as it lies in the lower layer of an overlay: copy it, then remove it"
+              )
+            }
+            throw error
           }
         }
         // Two that change places are four events.
@@ -290,7 +299,8 @@ extension View {
     let cName = CName(name)
     let status = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
     switch type {
-    case .package: discard(try removePackage(cName, status, in: handle, parent, view, caller))
+    case .package:
+      try finish(beginRemoval(cName, status, in: handle, parent, view, caller), locked: (view, true))
     case .directory: try removeEmptyDirectory(cName, in: handle, parent, view, caller)
     default: try removeFile(cName, status, in: handle, parent, view, caller)
     }

@@ -2,62 +2,85 @@ import BackingTree
 import CFuse
 import DisplayNames
 import Glibc
+import Logging
 import PackageStream
+import Synchronization
 import SystemPackage
 
 /// Where that waits which is not yet in the view, or no longer: a hidden directory at the top of SOURCE, which is there
 /// while something is in it. What a daemon that died leaves in it is settled by the next mount of the same SOURCE.
+///
+/// On another file system than SOURCE nothing can be reached by a rename from there: then a directory like it is made beside
+/// the entry, and settled when the directory that it is in is next opened.
+///
+/// Staging directories are the daemon's own (mode 0700): what is in them no client reaches by a path. Three things lie there:
+/// a package that is being unpacked and a stream that became one, under a number, and a package that is being removed, under
+/// a number with `removed-`, with a record beside it.
 final class Staging: Sendable {
   static let name: StaticString = ".displayfs-staging"
 
   private let root: DirectoryHandle
   /// How many are using it. The last to leave removes the directory.
   private let users = Guarded(0)
+  /// Whether a thread is settling what lies beside entries; also until the mount has begun to settle anything, and for good in one
+  /// that is read-only.
+  fileprivate let isSettling = Atomic(true)
 
   init(in root: DirectoryHandle) { self.root = root }
 
-  /// A name of its own for something in staging. The directory stays as long as this is held.
+  /// A name of its own for something in a staging directory, which stays as long as this is held.
   final class Place: Sendable {
     let directory: DirectoryHandle
     let name: Name
-    private let staging: Staging?
+    /// Whether the staging directory is beside the entry.
+    fileprivate let isBeside: Bool
+    private let leave: @Sendable () -> Void
 
-    /// Whether it is in the directory that the entry itself is in: on another file system than SOURCE nothing else can
-    /// be reached by a rename.
-    var isBeside: Bool { staging == nil }
-
-    fileprivate init(_ directory: DirectoryHandle, of staging: Staging) {
+    fileprivate init(
+      _ directory: DirectoryHandle, isBeside: Bool, leave: @escaping @Sendable () -> Void
+    ) {
       self.directory = directory
       name = Name("\(UInt64.random(in: .min ... .max))")
-      self.staging = staging
+      self.isBeside = isBeside
+      self.leave = leave
     }
 
-    init(beside directory: DirectoryHandle) {
-      self.directory = directory
-      name = Name("\(Staging.name)-\(UInt64.random(in: .min ... .max))")
-      staging = nil
+    /// For a package that is being removed; the record is written first.
+    fileprivate init(removing place: Place, _ record: Record) throws(Errno) {
+      directory = place.directory
+      name = Name("\(Staging.removedPrefix)\(place.name)")
+      isBeside = place.isBeside
+      leave = { withExtendedLifetime(place) {} }
+      try record.write(for: name, in: directory.directory, isBeside: isBeside)
     }
 
-    deinit { staging?.leave() }
+    deinit { leave() }
+
+    /// Removes the directory of this name, which is empty, and its record.
+    func removeDirectory() throws(Errno) {
+      try CName(name).withPointer { (name) throws(Errno) in try directory.directory.removeDirectory(name) }
+      Record.remove(for: name, in: directory.directory)
+    }
+
+    /// Puts what is left of a package back. - Returns: its name there, nil when it stays in staging.
+    func restore(to original: Name, in target: Directory, _ logger: Logger) -> Name? {
+      Staging.restore(name, in: directory.directory, to: original, in: target, logger)
+    }
   }
 
-  /// - Throws: EACCES where the directory is somebody else's, and the errno of making it.
+  /// - Throws: EACCES where the directory is another user's, and the errno of making it.
   func enter() throws(Errno) -> Place {
     let opened: Result<DirectoryHandle, Errno> = users.withLock { users in
       do throws(Errno) {
         do throws(Errno) { try root.directory.makeDirectory(Self.pointer, mode: 0o700) } catch {
           if error != .fileExists { throw error }
         }
-        let opened = try open()
-        // Held as long as the directory is open: who mounts the same SOURCE once more leaves alone what is in it.
-        if dfs_flock(opened.directory.descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK {
-          throw .wouldBlock
-        }
+        let opened = try Self.openLocked(Self.pointer, in: root.directory)
         users += 1
         return .success(opened)
       } catch { return .failure(error) }
     }
-    return Place(try opened.get(), of: self)
+    return Place(try opened.get(), isBeside: false) { [self] in leave() }
   }
 
   private func leave() {
@@ -67,43 +90,253 @@ final class Staging: Sendable {
     }
   }
 
+  /// A staging directory in the one that the entry is in, for this alone.
+  static func enter(beside directory: DirectoryHandle) throws(Errno) -> Place {
+    let own = CName(Name("\(name)-\(UInt64.random(in: .min ... .max))"))
+    return try own.withPointer { (pointer) throws(Errno) in
+      try directory.directory.makeDirectory(pointer, mode: 0o700)
+      do throws(Errno) {
+        let opened = try openLocked(pointer, in: directory.directory)
+        return Place(opened, isBeside: true) {
+          own.withPointer { try? directory.directory.removeDirectory($0) }
+        }
+      } catch {
+        try? directory.directory.removeDirectory(pointer)
+        throw error
+      }
+    }
+  }
+
+  /// Whether a directory's name is that of a staging directory beside entries.
+  static func isBeside(_ name: Span<UInt8>) -> Bool {
+    guard name.count > self.name.utf8CodeUnitCount, name[0] == UInt8(ascii: ".") else { return false }
+    return name.withUnsafeBytes { $0.starts(with: besidePrefix) }
+  }
+
+  private static let besidePrefix = Array("\(name)-".utf8)
+
   /// What is in staging, once no other daemon is using it: neither another mount of the same SOURCE nor one that was killed
   /// and whose threads have not all ended.
   ///
   /// - Parameter waits: for as long as others are using it.
   /// - Returns: false when others are, and it was not waited for.
-  func forEachLeftover(waits: Bool, _ body: (Name, Directory) -> Void) -> Bool {
-    guard let opened = try? open() else { return true }
+  func forEachLeftover(waits: Bool, _ body: (Leftover) -> Void) -> Bool {
+    Self.forEachLeftover(Self.pointer, of: root.directory, waits: waits, body)
+  }
+
+  /// The same for what is beside the entries of a directory.
+  static func forEachLeftover(beside directory: Directory, _ body: (Leftover) -> Void) {
+    guard let readable = try? directory.openForReading() else { return }
+    var names: [CName] = []
+    try? forEachEntry(of: readable.rawValue) { entry in
+      if isBeside(Span(_unsafeElements: entry.name)) { names.append(CName(entry.name)) }
+    }
+    for name in names { _ = name.withPointer { forEachLeftover($0, of: directory, waits: false, body) } }
+  }
+
+  private static func forEachLeftover(
+    _ own: UnsafePointer<CChar>, of parent: Directory, waits: Bool, _ body: (Leftover) -> Void
+  ) -> Bool {
+    guard let opened = try? open(own, in: parent) else { return true }
+    let directory = opened.directory
     do throws(Errno) {
-      try systemCall { dfs_flock(opened.directory.descriptor, waits ? LOCK_EX : LOCK_EX | LOCK_NB) }
+      try systemCall { dfs_flock(directory.descriptor, waits ? LOCK_EX : LOCK_EX | LOCK_NB) }
     } catch { return error != .wouldBlock }
-    guard let readable = try? opened.directory.openForReading() else { return true }
-    var names: [Name] = []
-    try? forEachEntry(of: readable.rawValue) { names.append(Name($0.name)) }
-    for name in names { body(name, opened.directory) }
-    try? root.directory.removeDirectory(Self.pointer)
+    guard let readable = try? directory.openForReading() else { return true }
+    var names: Set<Name> = []
+    try? forEachEntry(of: readable.rawValue) { names.insert(Name($0.name)) }
+    for name in names {
+      if let owner = Record.owner(of: name) {
+        if !names.contains(owner) { Record.remove(for: owner, in: directory) }
+        continue
+      }
+      let kind: Leftover.Kind? =
+        if name.bytes.starts(with: removedPrefix.bytes) {
+          Record.read(for: name, in: directory).map { .removed($0) }
+        } else if name.bytes.allSatisfy({ (0x30...0x39).contains($0) }) {
+          .importing
+        } else { nil }
+      body(Leftover(name: name, directory: directory, parent: parent, kind: kind))
+    }
+    try? parent.removeDirectory(own)
     return true
   }
 
-  /// A directory of that name that is not the daemon's own is somebody's, and left alone.
-  private func open() throws(Errno) -> DirectoryHandle {
-    let opened = try root.directory.open(Self.pointer, O_RDONLY | O_DIRECTORY)
+  /// What a daemon that died has left in a staging directory.
+  struct Leftover {
+    enum Kind {
+      /// What an import had begun, or the stream of a finished one.
+      case importing
+      /// A package that was being removed.
+      case removed(Record)
+    }
+    let name: Name
+    let directory: Directory
+    /// The directory that the staging directory is in.
+    fileprivate let parent: Directory
+    /// Nil for what no daemon is known to have put there.
+    let kind: Kind?
+
+    /// Puts what is left of a package back to where it was removed from.
+    func restore(_ record: Record, _ logger: Logger) {
+      guard let original = record.path.last,
+        let target = try? parent.openDeep(record.directory, dfs_O_PATH | dfs_O_DIRECTORY)
+      else {
+        return logger.error(
+          "\(name) in \(Staging.name) cannot go back to where it was: look at it, then move or delete it")
+      }
+      _ = Staging.restore(
+        name, in: directory, to: original, in: Directory(descriptor: target.rawValue), logger)
+    }
+  }
+
+  /// Under its name, or with a number where that is taken.
+  private static func restore(
+    _ staged: Name, in directory: Directory, to original: Name, in target: Directory, _ logger: Logger
+  ) -> Name? {
+    var failure = Errno.fileExists
+    for number in 1..<100 {
+      let name = number == 1 ? original : original.numbered(number)
+      do throws(Errno) {
+        try CName(staged).withPointer { (staged) throws(Errno) in
+          try CName(name).withPointer { (name) throws(Errno) in
+            try directory.rename(staged, to: target, name, .noReplace)
+          }
+        }
+        Record.remove(for: staged, in: directory)
+        logger.notice("\(name) could not be deleted whole: what is left of it is there again")
+        return name
+      } catch {
+        failure = error
+        if error != .fileExists { break }
+      }
+    }
+    logger.error(
+      "\(original) could not be deleted whole, and what is left of it stays in \(Staging.name) (\(failure)); the next mount tries again"
+    )
+    return nil
+  }
+
+  /// Held as long as the directory is open: another mount of the same SOURCE leaves alone what is in it.
+  private static func openLocked(
+    _ own: UnsafePointer<CChar>, in parent: Directory
+  ) throws(Errno) -> DirectoryHandle {
+    let opened = try open(own, in: parent)
+    if dfs_flock(opened.directory.descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK {
+      throw .wouldBlock
+    }
+    return opened
+  }
+
+  /// A directory of that name that is not the daemon's own is left alone.
+  private static func open(
+    _ own: UnsafePointer<CChar>, in parent: Directory
+  ) throws(Errno) -> DirectoryHandle {
+    let opened = try parent.open(own, O_RDONLY | O_DIRECTORY)
     let status = try fileStatus(opened.rawValue)
-    guard status.st_uid == geteuid(), status.st_mode & 0o7777 == 0o700 else { throw .permissionDenied }
+    // A set-group-ID bit comes from the directory that it is in.
+    guard status.st_uid == geteuid(), status.st_mode & 0o777 == 0o700 else { throw .permissionDenied }
     return DirectoryHandle(adopting: opened, identity: FileIdentity(status), covered: nil)
   }
+
+  private static let removedPrefix: Name = "removed-"
 
   private static var pointer: UnsafePointer<CChar> {
     UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self)
   }
 }
 
+extension Staging {
+  /// The client that is removing a package, and the package's place in the tree: a removal that a crash has interrupted is
+  /// finished with the rights of that client, and what the client may not delete goes back.
+  struct Record {
+    let credentials: Credentials
+    /// The real names that lead to the package, from SOURCE; beside the package, its name alone.
+    let path: [Name]
+
+    var directory: [UInt8] { Array(path.dropLast().map(\.bytes).joined(separator: [UInt8(ascii: "/")])) }
+
+    private static let suffix = Array("-record".utf8)
+
+    private static func name(for staged: Name) -> CName { CName(Name(staged.bytes + suffix)) }
+
+    /// The name of what a record is of; nil for what is none.
+    static func owner(of name: Name) -> Name? {
+      guard name.bytes.count > suffix.count, name.bytes.suffix(suffix.count).elementsEqual(suffix) else {
+        return nil
+      }
+      return Name(Array(name.bytes.dropLast(suffix.count)))
+    }
+
+    static func remove(for staged: Name, in directory: Directory) {
+      name(for: staged).withPointer { try? directory.unlink($0) }
+    }
+
+    /// `USER GROUP UMASK GROUPS...`, a newline, the path, a NUL: what a crash has cut off does not end so.
+    func write(for staged: Name, in directory: Directory, isBeside: Bool) throws(Errno) {
+      let numbers = [credentials.user, credentials.group, UInt32(credentials.umask)] + credentials.groups
+      let path = isBeside ? Array(path.suffix(1)) : path
+      let bytes =
+        Array(numbers.map(String.init).joined(separator: " ").utf8) + [UInt8(ascii: "\n")]
+        + path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]) + [0]
+      do throws(Errno) {
+        let file = try Self.name(for: staged).withPointer { (name) throws(Errno) in
+          try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
+        }
+        try bytes.withUnsafeBytesTyped { (bytes) throws(Errno) in try writeFully(file.rawValue, bytes, at: 0)
+        }
+      } catch {
+        Self.remove(for: staged, in: directory)
+        throw error
+      }
+    }
+
+    /// Nil when there is no whole one.
+    static func read(for staged: Name, in directory: Directory) -> Record? {
+      guard let bytes = name(for: staged).withPointer({ directory.smallFile($0, limit: 1 << 20) }),
+        bytes.last == 0,
+        let end = bytes.firstIndex(of: UInt8(ascii: "\n"))
+      else { return nil }
+      let numbers = bytes[..<end].split(separator: UInt8(ascii: " ")).map {
+        UInt32(String(decoding: $0, as: UTF8.self))
+      }
+      let path = bytes[(end + 1)...].dropLast().split(separator: UInt8(ascii: "/")).map { Name(Array($0)) }
+      guard numbers.count >= 3, !numbers.contains(nil), !path.isEmpty else { return nil }
+      let known = numbers.compactMap(\.self)
+      return Record(
+        credentials: Credentials(
+          user: known[0], group: known[1], groups: Array(known[3...]), umask: mode_t(known[2])),
+        path: path)
+    }
+  }
+}
+
+extension Name {
+  /// As a file manager calls a second one: `Album 2.photoslibrary`.
+  fileprivate func numbered(_ number: Int) -> Name {
+    let stem = bytes.lastIndex(of: UInt8(ascii: ".")).map { $0 > 0 ? $0 : bytes.count } ?? bytes.count
+    return Name(Array(bytes[..<stem]) + Array(" \(number)".utf8) + Array(bytes[stem...]))
+  }
+}
+
 extension View {
   /// Takes an entry out of the view in one step.
-  func stage(_ name: UnsafePointer<CChar>, of directory: DirectoryHandle) throws(Errno) -> Staging.Place {
-    func move(to place: Staging.Place) throws(Errno) -> Staging.Place {
-      try CName(place.name).withPointer { (staged) throws(Errno) in
-        try directory.directory.rename(name, to: place.directory.directory, staged, .noReplace)
+  ///
+  /// - Parameter record: for a package that is being removed.
+  /// - Throws: EXDEV when the entry cannot be renamed into another directory of its own file system either, as a directory of an
+  ///   overlay's lower layer.
+  func stage(
+    _ name: UnsafePointer<CChar>, of directory: DirectoryHandle, _ record: Staging.Record? = nil
+  ) throws(Errno) -> Staging.Place {
+    func move(to entered: Staging.Place) throws(Errno) -> Staging.Place {
+      let place = if let record { try Staging.Place(removing: entered, record) } else { entered }
+      do throws(Errno) {
+        try CName(place.name).withPointer { (staged) throws(Errno) in
+          try directory.directory.rename(name, to: place.directory.directory, staged, .noReplace)
+        }
+      } catch {
+        if record != nil { Staging.Record.remove(for: place.name, in: place.directory.directory) }
+        throw error
       }
       return place
     }
@@ -112,18 +345,19 @@ extension View {
         guard error == .improperLink else { throw error }
       }
     }
-    return try move(to: Staging.Place(beside: directory))
+    return try move(to: Staging.enter(beside: directory))
   }
 
   /// A place from which something can be renamed into a directory.
-  func place(for directory: DirectoryHandle) -> Staging.Place {
+  func place(for directory: DirectoryHandle) throws(Errno) -> Staging.Place {
     if let place = try? staging.enter(), place.directory.identity.device == directory.identity.device {
       return place
     }
-    return Staging.Place(beside: directory)
+    return try Staging.enter(beside: directory)
   }
 
-  /// Deletes what is out of the view, with everything below it. May be called when no lock is held any more.
+  /// Deletes what an import has left, with everything below it, which is no client's only copy. May be called when no lock is
+  /// held any more.
   func discard(_ place: Staging.Place) {
     do throws(Errno) {
       try removeTree(place.name, in: place.directory.directory)
@@ -140,14 +374,66 @@ extension View {
   /// - Returns: false when another one is, and it was not waited for.
   @discardableResult public func finishStaged(waits: Bool = false) -> Bool {
     guard !isPlainMirror else { return true }
-    return staging.forEachLeftover(waits: waits) { name, directory in
-      if isWorthKeeping(name, in: directory) { return }
-      do throws(Errno) {
+    staging.isSettling.store(false, ordering: .releasing)
+    return staging.forEachLeftover(waits: waits, settle)
+  }
+
+  /// The same for what an earlier mount has left beside the entries of a directory: by a thread of its own, as it may take
+  /// long. There is one at a time, or a client could have as many as it opens directories; what is not settled now is settled when
+  /// the directory is next read.
+  func finishStaged(besideEntriesOf view: DirectoryView) {
+    guard !staging.isSettling.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    view.holdsStaging.store(false, ordering: .relaxed)
+    let settling = Thread { [self] in
+      Staging.forEachLeftover(beside: view.handle.directory, settle)
+      staging.isSettling.store(false, ordering: .releasing)
+    }
+    if settling == nil { staging.isSettling.store(false, ordering: .releasing) }
+    settling?.detach()
+  }
+
+  private func settle(_ leftover: Staging.Leftover) {
+    let (name, directory) = (leftover.name, leftover.directory)
+    do throws(Errno) {
+      switch leftover.kind {
+      case nil:
+        return logger.error(
+          "\(name) in \(Staging.name) is unknown, and stays: look at it, then move or delete it")
+      case .importing:
+        if isWorthKeeping(name, in: directory) { return }
         try removeTree(name, in: directory)
-        logger.notice("cleaned up what an earlier mount had begun")
-      } catch {
-        logger.error("\(name) in \(Staging.name) cannot be deleted: \(error); delete it by hand")
+      case .removed(let record):
+        do throws(Errno) { try finishRemoval(name, in: directory, record) } catch {
+          return leftover.restore(record, logger)
+        }
       }
+      logger.notice("cleaned up what an earlier mount had begun")
+    } catch {
+      logger.error("\(name) in \(Staging.name) cannot be deleted: \(error); delete it by hand")
+    }
+  }
+
+  private func finishRemoval(_ name: Name, in directory: Directory, _ record: Staging.Record) throws(Errno) {
+    try CName(name).withPointer { (pointer) throws(Errno) in
+      // By the daemon, as no client may pass staging; what is in it by the client.
+      let package = try directory.open(pointer, dfs_O_PATH | O_DIRECTORY)
+      try record.credentials.act { () throws(Errno) in
+        try DirectoryTree.empty(Directory(descriptor: package.rawValue))
+      }
+      try directory.removeDirectory(pointer)
+      Staging.Record.remove(for: name, in: directory)
+    }
+  }
+
+  /// Deletes an entry with everything below it, with the daemon's rights.
+  private func removeTree(_ name: Name, in directory: Directory) throws(Errno) {
+    try CName(name).withPointer { (name) throws(Errno) in
+      guard FileType(mode: try directory.status(name).st_mode) == .directory else {
+        return try directory.unlink(name)
+      }
+      let top = try directory.open(name, O_RDONLY | O_DIRECTORY)
+      try DirectoryTree.empty(Directory(descriptor: top.rawValue)) { forgetTunnel(of: $0) }
+      try directory.removeDirectory(name)
     }
   }
 

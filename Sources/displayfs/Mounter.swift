@@ -50,6 +50,13 @@ struct Mounter {
     Signals.block()
     LoggingSystem.bootstrap(logHandler)
     let logger = Logger(label: "displayfs")
+    // A thread that acts as a client has the client's groups alone; root's own grant nothing that root may not do anyway. In the
+    // foreground too: nothing else runs in this process. No thread has been made yet.
+    if geteuid() == 0, dfs_drop_groups() != 0 {
+      logger.warning(
+        "the daemon's supplementary groups cannot be dropped (\(Errno(rawValue: errno))), as in a user namespace that denies setgroups: it changes nothing for other users than root"
+      )
+    }
     // Both are opened before there is a mount, so that nothing is ever reached through the mount itself.
     let root = try Self.open(source)
     let covered = try coveredDirectory()

@@ -16,7 +16,7 @@ import Testing
     let mode = Guarded<mode_t>(0)
     // In a thread of its own, as it gives up a right.
     let first = Thread {
-      dfs_give_up_setid()
+      try? Caller.daemon.act(setID: DFS_SETID_DROPPED) { () throws(Errno) in }
       let second = Thread {
         _ = try? Caller.daemon.actAsMember { () throws(Errno) in try systemCall { chmod(path, 0o2755) } }
         var found = stat()

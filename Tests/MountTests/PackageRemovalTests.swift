@@ -53,3 +53,327 @@ import Testing
     #expect(view.shell("rm Album && rm -r notes && ls -A").text == "")
   }
 }
+
+/// A package is removed with the rights of the client, whole or not at all; what the client may not delete is never lost.
+@Suite(.mounting, .asRoot) struct PackageRemovalRightsTests {
+  private static let anna: uid_t = 61001
+  private static let bert: uid_t = 61002
+  private static let carl: uid_t = 61003
+
+  private func view(_ options: String = "allow_other", build: (String) throws -> Void) throws -> MountedView {
+    try MountedView(options) { root in
+      chmod(root, 0o777)
+      try build(root)
+    }
+  }
+
+  private func put(_ content: String, at path: String, _ owner: uid_t, _ mode: mode_t = 0o644) throws {
+    try MountTests.put(content, at: path)
+    chown(path, owner, owner)
+    chmod(path, mode)
+  }
+
+  private func give(_ path: String, to owner: uid_t, _ mode: mode_t) {
+    chown(path, owner, owner)
+    chmod(path, mode)
+  }
+
+  private func run(_ view: MountedView, as user: uid_t, _ script: String) -> Outcome {
+    Shell.run([
+      "setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups", "/bin/sh", "-c",
+      "cd '\(view.mountPoint)' && { \(script)\n}",
+    ])
+  }
+
+  @Test(arguments: ["rm -f Drop", "echo x >draft && mv -f draft Drop"])
+  func package_withAnothersFileInStickyDirectory_isRefusedWhole(script: String) throws {
+    let view = try view { root in
+      try put("x", at: "\(root)/Drop.rtfd/a", Self.carl)
+      try put("mine", at: "\(root)/Drop.rtfd/box/only-copy", Self.bert)
+      give("\(root)/Drop.rtfd", to: Self.anna, 0o777)
+      give("\(root)/Drop.rtfd/box", to: Self.anna, 0o1777)
+    }
+    let outcome = run(view, as: Self.carl, script)
+    #expect(outcome.status != 0, "\(outcome.complaint)")
+    #expect(text(view.real("Drop.rtfd/box/only-copy")) == "mine")
+    #expect(text(view.real("Drop.rtfd/a")) == "x")
+    #expect(run(view, as: Self.anna, "rm -f Drop").status == 0)
+    #expect(!isThere(view.real("Drop.rtfd")))
+  }
+
+  @Test func packageOfAnother_inStickyDirectory_isRefused() throws {
+    let view = try view { root in
+      try put("x", at: "\(root)/Drop.rtfd/a", Self.anna)
+      give("\(root)/Drop.rtfd", to: Self.anna, 0o777)
+      chmod(root, 0o1777)
+    }
+    #expect(run(view, as: Self.bert, "rm -f Drop").status != 0)
+    #expect(text(view.real("Drop.rtfd/a")) == "x")
+  }
+
+  private static let canMountImages =
+    Shell.run(
+      "cd $(mktemp -d) && truncate -s 4M i && mkfs.ext4 -q -O ^filetype i && mkdir m && mount -o loop i m && umount m"
+    ).status == 0
+
+  /// ext4 without its feature `filetype` lists every entry as DT_UNKNOWN, as some network file systems do.
+  @Test(.enabled(if: canMountImages, "No image can be mounted here."))
+  func package_whoseListingHasNoTypes_isRefusedWhole() throws {
+    let view = try view { root in
+      let made = Shell.run(
+        "truncate -s 8M '\(root).image' && mkfs.ext4 -q -O ^filetype '\(root).image' && mount -o loop '\(root).image' '\(root)'"
+      )
+      try #require(made.status == 0, "\(made.complaint)")
+      chmod(root, 0o777)
+      try put("x", at: "\(root)/Drop.rtfd/a", Self.bert)
+      try put("only copy", at: "\(root)/Drop.rtfd/closed/b", Self.anna)
+      give("\(root)/Drop.rtfd", to: Self.bert, 0o755)
+      give("\(root)/Drop.rtfd/closed", to: Self.anna, 0o755)
+    }
+    #expect(run(view, as: Self.bert, "rm -f Drop").status != 0)
+    #expect(text(view.real("Drop.rtfd/closed/b")) == "only copy")
+    #expect(text(view.real("Drop.rtfd/a")) == "x")
+    #expect(run(view, as: 0, "rm -f Drop").status == 0)
+    #expect(!isThere(view.real("Drop.rtfd")))
+  }
+
+  /// A file that is mounted over: the check does not see it, and the file system refuses to delete it.
+  @Test(arguments: [uid_t(0), bert])
+  func package_thatCannotBeDeletedWhole_comesBackWithWhatIsLeft(user: uid_t) throws {
+    let view = try view { root in
+      try put("kept", at: "\(root)/Drop.rtfd/deep/busy", Self.bert)
+      try put("x", at: "\(root)/Drop.rtfd/a", Self.bert)
+      for path in ["Drop.rtfd", "Drop.rtfd/deep"] { give("\(root)/\(path)", to: Self.bert, 0o755) }
+      try #require(Shell.run("mount --bind Drop.rtfd/deep/busy Drop.rtfd/deep/busy", in: root).status == 0)
+    }
+    #expect(run(view, as: user, "rm -f Drop").status != 0)
+    #expect(text(view.real("Drop.rtfd/deep/busy")) == "kept")
+    #expect(view.listing() == ["Drop"])
+    #expect(run(view, as: user, "cat Drop.rtfd/deep/busy").text == "kept")
+    #expect(!isThere(view.real(".displayfs-staging")))
+    try #require(Shell.run(["umount", view.real("Drop.rtfd/deep/busy")]).status == 0)
+    #expect(run(view, as: user, "rm -f Drop").status == 0)
+    #expect(view.realListing() == [])
+  }
+
+  @Test func package_withAFileSystemMountedInIt_isRefusedWhole() throws {
+    let view = try view { root in
+      try put("x", at: "\(root)/Drop.rtfd/a", 0)
+      makeDirectory("\(root)/Drop.rtfd/disk")
+      try #require(
+        Shell.run("mount -t tmpfs none Drop.rtfd/disk && echo kept >Drop.rtfd/disk/b", in: root).status == 0)
+    }
+    #expect(failure { unlink(view.at("Drop")) } == .resourceBusy)
+    #expect(text(view.real("Drop.rtfd/disk/b")) == "kept\n" && text(view.real("Drop.rtfd/a")) == "x")
+  }
+
+  /// Another user makes files in it from when it has left its place: after the check, which found none of them.
+  @Test func packageBeingRemoved_keepsWhatAnotherUserMakesInItMeanwhile() throws {
+    let view = try view { root in
+      makeDirectory("\(root)/Drop.rtfd/box/many")
+      _ = Shell.run("seq 4000 | xargs touch", in: "\(root)/Drop.rtfd/box/many")
+      for path in ["Drop.rtfd", "Drop.rtfd/box/many"] { give("\(root)/\(path)", to: Self.anna, 0o755) }
+      give("\(root)/Drop.rtfd/box", to: 0, 0o1777)
+      makeDirectory("\(root)/open")
+      chmod("\(root)/open", 0o777)
+    }
+    let maker = PythonProgram(
+      """
+      made = open("\(view.real("open/made"))", "w")
+      open("\(view.real("open/ready"))", "w").close()
+      while os.path.exists("\(view.real("Drop.rtfd"))"): pass
+      for number in range(20):
+        try: open(str(number), "x").close()
+        except FileNotFoundError: break
+        print(number, file=made, flush=True)
+      """, as: Self.bert, in: view.real("Drop.rtfd/box")
+    ).start()
+    try waitUntil { isThere(view.real("open/ready")) }
+    let removal = run(view, as: Self.anna, "rm -f Drop")
+    Shell.wait(for: maker)
+    let made = (text(view.real("open/made")) ?? "").split(separator: "\n")
+    let left = names(view.real("Drop.rtfd/box"))
+    #expect(
+      !made.isEmpty && made.allSatisfy { left.contains(FileName(String($0))) },
+      "\(made.count) made, \(left.count) left")
+    #expect(removal.status != 0)
+    #expect(!isThere(view.real(".displayfs-staging")))
+  }
+
+  @Test func package_deeperThanAPathCanBe_isRemoved() throws {
+    let view = try view { root in
+      let made = PythonProgram(
+        """
+        os.mkdir("Deep.rtfd"); os.chdir("Deep.rtfd")
+        for level in range(2200): os.mkdir("d"); os.chdir("d")
+        """, in: root
+      ).run()
+      try #require(made.status == 0, "\(made.complaint)")
+    }
+    #expect(failure { unlink(view.at("Deep")) } == nil)
+    #expect(view.realListing() == [])
+  }
+
+  // MARK: - After a crash
+
+  /// What a daemon that was killed has left of a removal by a client.
+  private func leave(
+    _ staging: String, of user: uid_t, from path: String, record: Bool = true
+  ) throws {
+    try put("x", at: "\(staging)/removed-1/own/a", user)
+    try put("only copy", at: "\(staging)/removed-1/box/b", Self.anna)
+    for path in ["removed-1", "removed-1/own"] { give("\(staging)/\(path)", to: user, 0o755) }
+    give("\(staging)/removed-1/box", to: Self.anna, 0o1777)
+    if record { try put("\(user) \(user) 18\n\(path)\0", at: "\(staging)/removed-1-record", 0, 0o600) }
+    chmod(staging, 0o700)
+  }
+
+  @Test func interruptedRemoval_isFinishedWithTheClientsRightsAndTheRestComesBack() throws {
+    let view = try view { root in
+      makeDirectory("\(root)/Folder")
+      try leave("\(root)/.displayfs-staging", of: Self.bert, from: "Folder/Drop.rtfd")
+    }
+    try waitUntil { !isThere(view.real(".displayfs-staging")) }
+    #expect(text(view.real("Folder/Drop.rtfd/box/b")) == "only copy")
+    #expect(view.listing("Folder") == ["Drop"])
+    // Its own client removes the rest.
+    #expect(run(view, as: Self.anna, "rm Folder/Drop.rtfd/box/b").status == 0)
+  }
+
+  @Test func interruptedRemoval_whoseClientMayDeleteAll_isFinished() throws {
+    let view = try view { root in try leave("\(root)/.displayfs-staging", of: Self.anna, from: "Drop.rtfd") }
+    try waitUntil { !isThere(view.real(".displayfs-staging")) }
+    #expect(view.realListing() == [])
+  }
+
+  @Test func interruptedRemoval_whoseNameIsTaken_comesBackUnderAnother() throws {
+    let view = try view { root in
+      try put("new", at: "\(root)/Drop.rtfd/a", Self.bert)
+      try leave("\(root)/.displayfs-staging", of: Self.bert, from: "Drop.rtfd")
+    }
+    try waitUntil { !isThere(view.real(".displayfs-staging")) }
+    #expect(text(view.real("Drop.rtfd/a")) == "new")
+    #expect(text(view.real("Drop 2.rtfd/box/b")) == "only copy")
+  }
+
+  @Test func interruptedRemoval_withoutItsRecord_isLeftAlone() throws {
+    let view = try view { root in
+      try leave("\(root)/.displayfs-staging", of: Self.bert, from: "Drop.rtfd", record: false)
+      try put("x", at: "\(root)/.displayfs-staging/1/a", 0)
+    }
+    try waitUntil { !isThere(view.real(".displayfs-staging/1")) }
+    #expect(text(view.real(".displayfs-staging/removed-1/box/b")) == "only copy")
+    #expect(text(view.real(".displayfs-staging/removed-1/own/a")) == "x")
+  }
+
+  /// On another file system than SOURCE what is staged lies in the directory that it came from.
+  @Test func interruptedRemoval_onAnotherFileSystem_isFinishedWhenItsDirectoryIsRead() throws {
+    let view = try view { root in
+      makeDirectory("\(root)/disk")
+      try #require(Shell.run(["mount", "-t", "tmpfs", "none", "\(root)/disk"]).status == 0)
+      makeDirectory("\(root)/disk/Folder")
+      try leave("\(root)/disk/Folder/.displayfs-staging-77", of: Self.bert, from: "Drop.rtfd")
+      try put("x", at: "\(root)/disk/Folder/.displayfs-staging-78/5/a", 0)
+      chmod("\(root)/disk/Folder/.displayfs-staging-78", 0o700)
+      // Another user's, which only looks like one.
+      try put("x", at: "\(root)/disk/Folder/.displayfs-staging-79/5/a", Self.bert)
+      give("\(root)/disk/Folder/.displayfs-staging-79", to: Self.bert, 0o700)
+    }
+    _ = view.listing("disk/Folder")
+    try waitUntil { names(view.real("disk/Folder")) == ["Drop.rtfd", ".displayfs-staging-79"] }
+    #expect(text(view.real("disk/Folder/Drop.rtfd/box/b")) == "only copy")
+    #expect(text(view.real("disk/Folder/.displayfs-staging-79/5/a")) == "x")
+  }
+
+  @Test func package_onAnotherFileSystem_isRemovedAndNothingIsLeftBesideIt() throws {
+    let view = try view { root in
+      makeDirectory("\(root)/disk")
+      try #require(Shell.run(["mount", "-t", "tmpfs", "none", "\(root)/disk"]).status == 0)
+      chmod("\(root)/disk", 0o777)
+      try put("x", at: "\(root)/disk/Drop.rtfd/a", Self.bert)
+      give("\(root)/disk/Drop.rtfd", to: Self.bert, 0o755)
+    }
+    #expect(run(view, as: Self.bert, "cp disk/Drop disk/Copy && rm disk/Drop && ls disk").text == "Copy")
+    #expect(names(view.real("disk")) == ["Copy.rtfd"])
+  }
+
+  /// Which has no room for a staging directory.
+  @Test func package_onFullFileSystem_isRemoved() throws {
+    let view = try view { root in
+      try #require(Shell.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=20", "none", root]).status == 0)
+      chmod(root, 0o777)
+      try put("x", at: "\(root)/Drop.rtfd/deep/a", Self.bert)
+      for path in ["Drop.rtfd", "Drop.rtfd/deep"] { give("\(root)/\(path)", to: Self.bert, 0o755) }
+      for number in 0..<20 { _ = mkdir("\(root)/full\(number)", 0o755) }
+    }
+    #expect(failure { mkdir(view.at("more"), 0o755) } == .noSpace)
+    #expect(run(view, as: Self.bert, "rm Drop").status == 0)
+    #expect(!isThere(view.real("Drop.rtfd")))
+  }
+
+  /// A set-group-ID directory at the top, as of a group's share.
+  @Test func staging_inSetGroupIDDirectory_isUsed() throws {
+    let view = try view { root in
+      try put("x", at: "\(root)/Drop.rtfd/a", 0)
+      chmod(root, 0o2777)
+    }
+    #expect(failure { unlink(view.at("Drop")) } == nil)
+    #expect(view.realListing() == [])
+  }
+
+  // MARK: - Overlays
+
+  private static let hasOverlays =
+    Shell.run(
+      "unshare -m sh -c 'cd $(mktemp -d) && mount -t tmpfs t . && cd . && mkdir l u w m && mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m'"
+    ).status == 0
+
+  /// rename(2) of a directory that lies in a lower layer fails with EXDEV. (redirect_dir=off)
+  private func overlay(_ root: String) throws {
+    let made = Shell.run(
+      """
+      mkdir '\(root)-layers' && mount -t tmpfs none '\(root)-layers' && cd '\(root)-layers' && mkdir lower upper work &&
+        mkdir -p lower/Album.rtfd/inner && echo picture >lower/Album.rtfd/inner/a && echo x >lower/notes.txt &&
+        chown -R \(Self.bert):\(Self.bert) lower && chmod 777 lower upper &&
+        mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work,redirect_dir=off none '\(root)'
+      """)
+    try #require(made.status == 0, "\(made.complaint)")
+  }
+
+  @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
+  func packageInLowerLayer_isRemoved() throws {
+    let view = try view { root in try overlay(root) }
+    #expect(run(view, as: Self.bert, "rm Album && ls").text == "notes")
+    #expect(view.realListing() == ["notes.txt"])
+  }
+
+  @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
+  func packageInLowerLayer_thatClientMayNotRemove_isRefusedWhole() throws {
+    let view = try view { root in
+      try overlay(root)
+      try put("mine", at: "\(root)/Album.rtfd/inner/b", Self.anna)
+      give("\(root)/Album.rtfd/inner", to: 0, 0o1777)
+    }
+    #expect(run(view, as: Self.bert, "rm -f Album").status != 0)
+    #expect(text(view.real("Album.rtfd/inner/a")) == "picture\n")
+    #expect(text(view.real("Album.rtfd/inner/b")) == "mine")
+  }
+
+  @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
+  func packageInLowerLayer_movedByMv_isCopiedAndRemoved() throws {
+    let view = try view { root in try overlay(root) }
+    #expect(failure { rename(view.at("Album"), view.at("Trip")) } == .improperLink)
+    let moved = run(view, as: Self.bert, "mv Album Trip && ls")
+    #expect(moved.text == "Trip\nnotes", "\(moved.complaint)")
+    #expect(view.realListing() == ["Trip.rtfd", "notes.txt"])
+    #expect(text(view.real("Trip.rtfd/inner/a")) == "picture\n")
+    #expect(status(view.real("Trip.rtfd/inner/a"))?.st_uid == Self.bert)
+  }
+
+  @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
+  func packageInLowerLayer_isReplacedByRename() throws {
+    let view = try view { root in try overlay(root) }
+    #expect(run(view, as: Self.bert, "mv -f notes Album && ls").text == "Album")
+    #expect(view.realListing().count == 1)
+  }
+}

@@ -68,6 +68,18 @@ struct UserMountTests {
     #expect(paper.st_uid == status(view.source)?.st_uid && paper.permissions == 0o640)
   }
 
+  @Test func directory_readableButNotSearchable_isListedAsInTheBackingTree() throws {
+    let view = try view { root in
+      for name in ["closed/notes.txt", "closed/Letter.rtfd/TXT.rtf"] { try put("x", at: "\(root)/\(name)") }
+      _ = Shell.run("chown \(OrdinaryUser.owner) closed && chmod 400 closed", in: root)
+    }
+    let list = "import os; print(sorted(os.listdir('closed')))"
+    #expect(shell(OrdinaryUser.owner, view, "cd '\(view.source)' && python3 -c \"\(list)\"").text == "['Letter.rtfd', 'notes.txt']")
+    let shown = shell(OrdinaryUser.owner, view, "python3 -c \"\(list)\"")
+    #expect(shown.text.contains("Letter") && shown.text.contains("notes"), "\(shown.complaint)")
+    #expect(shell(OrdinaryUser.owner, view, "cat closed/notes || cat closed/notes.txt || stat closed/notes").status != 0)
+  }
+
   @Test func itIsForNobodyElse() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     #expect(shell(OrdinaryUser.owner, view, "cat notes").text == "x")

@@ -6,8 +6,8 @@
 // Asks for passthrough, to be called while INIT is answered. The backing file system may itself be stacked `depth` - 1
 // deep. Whether the kernel agrees.
 int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth);
-// Registers an open file with the kernel, with the identity of the calling thread but never with the right to keep
-// set-user-ID bits while writing. The backing id, or -1 with the reason in errno: EPERM without CAP_SYS_ADMIN, ELOOP when
+// Registers an open file with the kernel, with the credentials of the calling thread, with which the kernel
+// writes to it: they must be without CAP_FSETID. The backing id, or -1 with the reason in errno: EPERM without CAP_SYS_ADMIN, ELOOP when
 // its file system is stacked too deep, EOPNOTSUPP when it cannot be read so.
 int dfs_backing_open(fuse_req_t request, int fd);
 void dfs_backing_close(fuse_req_t request, int backing);

@@ -16,6 +16,9 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 // openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV: several components, none a
 // symlink and none a mount point: behind one may be this very mount, which must not wait for itself.
 int dfs_open_beneath(int dir, const char *path, int flags);
+// faccessat2 by the credentials of the calling thread, without following a symlink. Not glibc's faccessat, which goes by the real
+// user of the process where the kernel (before Linux 5.8) or a filter of system calls does not know faccessat2: here that is ENOSYS.
+int dfs_check_access(int dir, const char *name, int access);
 // What an open file or an O_PATH descriptor names, opened once more.
 int dfs_reopen(int fd, int flags);
 // A descriptor of the mount at a path that does not keep it busy where that is allowed (a detached clone of the mount; needs

@@ -1,0 +1,33 @@
+import BackingTree
+import Testing
+
+@testable import View
+
+/// Inode numbers and names that are chosen to collide under a hash without a key do not under that of the node index.
+@Suite struct NodeIndexTests {
+  private static let factor: UInt64 = 0x9e37_79b9_7f4a_7c15
+
+  private func places(_ hashes: [Int]) -> Int { Set(hashes.map { $0 & 0xffff }).count }
+
+  @Test func hashesOfInodesChosenForFibonacciHashing_differ() {
+    // Newton's iteration for the inverse of an odd number modulo 2^64.
+    var inverse = Self.factor
+    for _ in 0..<6 { inverse = inverse &* (2 &- Self.factor &* inverse) }
+    let hashes = (1...4096).map { (number: UInt64) in
+      NodeIndex.hash(FileIdentity(device: 0, inode: (number << 48) &* inverse), .plain)
+    }
+    // 4096 balls in 65 536 boxes hit some 3970 of them.
+    #expect(places(hashes) > 3800)
+  }
+
+  @Test func hashesOfNamesChosenForMultiplicativeHashing_differ() {
+    func unkeyed(_ name: String) -> UInt64 {
+      let mixed = name.utf8.reduce(Self.factor) { ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3 }
+      return mixed ^ (mixed >> 32)
+    }
+    let colliding = (0..<400_000).lazy.map { "name\($0)" }.filter { unkeyed($0) & 0x3ff == 0 }
+    let hashes = colliding.map { name in name.withCString { NodeIndex.hash(parent: 1, $0) & 0x3ff } }
+    #expect(
+      hashes.count > 200 && Set(hashes).count > 150, "\(hashes.count) names in \(Set(hashes).count) places")
+  }
+}
