@@ -58,7 +58,7 @@ import Testing
     }
     try view.mount()
     #expect(view.listing() == ["notes"])
-    #expect(eventually { view.realListing() == ["notes.txt"] })
+    #expect(eventually(within: .work) { view.realListing() == ["notes.txt"] })
   }
 
   @Test func renamesLeaveOneOfTheirTwoNames() throws {
