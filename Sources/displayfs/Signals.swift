@@ -59,6 +59,7 @@ struct Signals: Sendable {
     if server.stop() { return }
     logger.notice("told to stop once more: \(mountPoint) is detached, and what was under way is given up")
     do throws(Failure) { try Unmount.perform(mountPoint, .lazy) } catch { logger.notice("\(error)") }
+    LogWriter.flush()
     _exit(ExitStatus.success.rawValue)
   }
 }
