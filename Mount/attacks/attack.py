@@ -282,7 +282,7 @@ def main():
             print(f"    EXCEEDED: {line}")
         sys.stdout.flush()
         faults += exceeded
-    print(f"\n{len(faults)} faults" if faults else "\nno right was exceeded, and nobody was kept waiting")
+    print(f"\n{len(faults)} faults" if faults else "\nno right was exceeded, and no wait was beyond the bar")
     return 1 if faults else 0
 
 

@@ -16,6 +16,8 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 // openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV: several components, none a
 // symlink and none a mount point: behind one may be this very mount, which must not wait for itself.
 int dfs_open_beneath(int dir, const char *path, int flags);
+// fstatat that never follows a symlink and requests nothing from a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
+int dfs_known_status(int dir, const char *name, struct stat *out);
 // What an open file or an O_PATH descriptor names, opened once more.
 int dfs_reopen(int fd, int flags);
 // A descriptor of the mount at a path that does not keep it busy where that is allowed (a detached clone of the mount; needs
