@@ -63,6 +63,7 @@ class Attack:
         if child:
             self.hostiles.append(child)
             return child
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self.become(user)
         try:
             function(*arguments)
@@ -269,6 +270,7 @@ def main():
     if options.check:
         return 0
     leave_other_mounts()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     chosen = [pattern for pattern in patterns.PATTERNS if options.pattern in (None, pattern.__name__)]
     seconds = SHORT_SECONDS if options.short else max(1, options.seconds / len(chosen))
     print(f"seed {options.seed}, {seconds:.0f} s for each of {len(chosen)} patterns, {os.cpu_count()} processors", flush=True)

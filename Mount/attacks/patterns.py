@@ -399,12 +399,12 @@ def signals(a):
     return lambda: None
 
 
-def make_freezer():
+def make_freezer(name_of_group):
     """A control group and how it is frozen: (its directory, the file, frozen, thawed); None where there is none."""
     for base, name, frozen, thawed in [("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED"),
                                        ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"),
                                        ("/sys/fs/cgroup", "cgroup.freeze", "1", "0")]:
-        group = f"{base}/displayfs-attack-{os.urandom(4).hex()}"
+        group = f"{base}/{name_of_group}"
         if ignoring(os.mkdir, group) is None and os.path.exists(f"{group}/{name}"):
             return group, name, frozen, thawed
         ignoring(os.rmdir, group)
@@ -416,7 +416,7 @@ def stops(a):
     directories = [f"{a.place}/view/hostile", f"{a.place}/view/common"]
     stopped = [a.hostile(work_at_random, directories, a.random_generator(), 0.001) for _ in range(6)]
     frozen = [a.hostile(work_at_random, directories, a.random_generator(), 0.001) for _ in range(6)]
-    tick, freezer, rnd = stop_and_continue(a, lambda: stopped, longest=2), make_freezer(), a.random_generator()
+    tick, freezer, rnd = stop_and_continue(a, lambda: stopped, longest=2), make_freezer(os.path.basename(os.path.dirname(a.place))), a.random_generator()
     if freezer is None:
         print("    there is no freezer of control groups here: clients are stopped by signals only", flush=True)
         return stop_and_continue(a, lambda: stopped + frozen, longest=2)
