@@ -78,7 +78,7 @@ class Canaries:
 
     def lost_mounts(self):
         for path, process in [("bind/mounts/below", "self"), ("view/mounts/container", self.keeper.pid)]:
-            with open(f"/proc/{process}/mountinfo") as mounts:
+            with open(f"/proc/{process}/mountinfo", errors="surrogateescape") as mounts:
                 if not any(line.split()[4] == f"{self.place}/{path}" for line in mounts):
                     yield f"root's mount at {path} was taken away"
 
