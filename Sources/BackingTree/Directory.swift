@@ -18,6 +18,16 @@ public struct Directory: Sendable {
     return out
   }
 
+  /// The status of an entry, but of a file system that is mounted there only what the kernel knows of it: nothing is requested
+  /// from it, which may have stopped. (`statx`, AT_STATX_DONT_SYNC)
+  ///
+  /// On a local file system all is known.
+  public func knownStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
+    var out = stat()
+    try systemCall { dfs_known_status(descriptor, name, &out) }
+    return out
+  }
+
   /// The status of the directory itself. (`fstat`)
   public func status() throws(Errno) -> stat { try fileStatus(descriptor) }
 

@@ -23,7 +23,10 @@ public struct FileSystemKind: Equatable, Sendable {
 
   /// Whether a write that succeeded is kept without anything being done when the file is closed, as on every local file
   /// system: close(2) reports errors of network file systems.
-  public var keepsWhatWasWritten: Bool { Self.local.contains(magic) }
+  public var keepsWhatWasWritten: Bool { isLocal }
+
+  /// One that the kernel serves by itself, from a disk or memory.
+  public var isLocal: Bool { Self.local.contains(magic) }
 
   /// linux/magic.h: ext2 to ext4, tmpfs, btrfs, XFS, F2FS, ZFS, overlayfs, FAT, exFAT, ISO 9660, UDF, HFS+, bcachefs, JFS,
   /// ReiserFS, NILFS2, NTFS3, ramfs.

@@ -47,6 +47,27 @@ public struct MountTable {
     }
   }
 
+  /// Whether a program or another machine serves the file system that is this device (`st_dev`), which may stop: a call into it
+  /// does not return then.
+  public static func isRemote(_ device: UInt64) -> Bool {
+    // As makedev(3) puts them together.
+    let major = device >> 8 & 0xfff | device >> 32 & ~0xfff
+    let minor = device & 0xff | device >> 12 & ~0xff & 0xffff_ffff
+    let number = Array("\(major):\(minor)".utf8)
+    return (text ?? []).split(separator: UInt8(ascii: "\n")).contains { line in
+      let fields = line.split(separator: UInt8(ascii: " "))
+      guard fields.count > 6, fields[2].elementsEqual(number), let dash = fields.firstIndex(of: [UInt8(ascii: "-")]),
+        dash + 1 < fields.count
+      else { return false }
+      let type = string(fields[dash + 1])
+      return type.hasPrefix("fuse") || remoteTypes.contains(type)
+    }
+  }
+
+  private static let remoteTypes: Set<String> = [
+    "nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "coda", "lustre", "ncpfs", "virtiofs", "vboxsf", "vmhgfs",
+  ]
+
   private static var text: [UInt8]? { Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") }
 
   private static var current: [Line] {

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -32,6 +33,28 @@ int dfs_open_beneath(int dir, const char *path, int flags) {
 
 int dfs_check_access(int dir, const char *name, int access) {
   return (int)syscall(SYS_faccessat2, dir, name, access, AT_EACCESS | AT_SYMLINK_NOFOLLOW);
+}
+
+int dfs_known_status(int dir, const char *name, struct stat *out) {
+  struct statx found;
+  int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+  if (statx(dir, name, flags, STATX_BASIC_STATS, &found) != 0) return -1;
+  *out = (struct stat){
+      .st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),
+      .st_ino = found.stx_ino,
+      .st_mode = found.stx_mode,
+      .st_nlink = found.stx_nlink,
+      .st_uid = found.stx_uid,
+      .st_gid = found.stx_gid,
+      .st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor),
+      .st_size = (off_t)found.stx_size,
+      .st_blksize = found.stx_blksize,
+      .st_blocks = (blkcnt_t)found.stx_blocks,
+      .st_atim = {found.stx_atime.tv_sec, found.stx_atime.tv_nsec},
+      .st_mtim = {found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec},
+      .st_ctim = {found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec},
+  };
+  return 0;
 }
 
 static void write_path(char *path, size_t size, int fd) { snprintf(path, size, "/proc/self/fd/%d", fd); }

@@ -67,7 +67,7 @@ extension View {
     if let location {
       do throws(Errno) {
         let parent = if let parent { parent } else { try directory(location.parent) }
-        let status = try location.name.withPointer { (name) throws(Errno) in try parent.status(name) }
+        let status = try location.name.withPointer { (name) throws(Errno) in try parent.latestStatus(name) }
         if location.isOf(status) { return (status, true) }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {

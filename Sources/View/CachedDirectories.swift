@@ -149,12 +149,14 @@ final class CachedDirectories: Sendable {
   }
 
   private let watch: ChangeWatch?
+  private let remoteMounts: RemoteMounts
   private let limit: Int
   private let state = Guarded(State())
 
   /// - Parameter watch: hears of changes in the backing tree; without one nothing may be kept.
-  init(watch: ChangeWatch?) {
+  init(watch: ChangeWatch?, remoteMounts: RemoteMounts) {
     self.watch = watch
+    self.remoteMounts = remoteMounts
     // Half of the watches that a user may have, and no more than about 64 MiB of the kernel's memory.
     let most = 65_536
     limit = watch?.tellsWho ?? false ? most : min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, most)
@@ -176,7 +178,7 @@ final class CachedDirectories: Sendable {
       return (known, known == nil)
     }
     if let known { return CacheLease(known) }
-    guard mayAdd else { return nil }
+    guard mayAdd, !remoteMounts.contain(handle.identity.device) else { return nil }
     let new = CachedDirectory(node: id)
     let key: ChangeWatch.Key
     do throws(Errno) {

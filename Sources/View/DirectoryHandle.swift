@@ -28,6 +28,7 @@ public final class DirectoryHandle: Sendable {
   let identity: FileIdentity
   private let descriptor: Descriptor
   private let covered: Covered?
+  private let isLocal: Bool
 
   /// Shared by the one handle whose directory holds the mount point.
   final class Covered: Sendable {
@@ -41,8 +42,12 @@ public final class DirectoryHandle: Sendable {
     }
   }
 
-  init(adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?) {
+  /// - Parameter isLocal: whether the kernel serves the directory's file system by itself.
+  init(
+    adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?, isLocal: Bool = false
+  ) {
     self.descriptor = descriptor
+    self.isLocal = isLocal
     self.identity = identity
     self.covered = covered.flatMap { $0.directory.parent == identity ? $0 : nil }
   }
@@ -57,11 +62,21 @@ public final class DirectoryHandle: Sendable {
     return covered.directory.name.equals(name)
   }
 
-  /// (`fstatat`)
+  /// The status of an entry, but where another file system is mounted not always its latest: a directory is looked at for all
+  /// clients, and none of them waits for a file system that has stopped. (`statx`)
   func status(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     if let covered, isCovered(name) { return try fileStatus(covered.directory.descriptor.rawValue) }
-    return try directory.status(name)
+    return isLocal ? try directory.knownStatus(name) : try directory.status(name)
   }
+
+  /// The latest status of an entry, also of a file system that is mounted there. (`fstatat`)
+  func latestStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
+    let known = try status(name)
+    return isLocal && isMounted(known) && !isCovered(name) ? try directory.status(name) : known
+  }
+
+  /// Whether an entry of that status is another file system, mounted there.
+  func isMounted(_ status: stat) -> Bool { UInt64(status.st_dev) != identity.device }
 
   /// (`openat`, O_PATH)
   func locate(_ name: UnsafePointer<CChar>) throws(Errno) -> Descriptor {

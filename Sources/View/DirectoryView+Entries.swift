@@ -58,12 +58,16 @@ extension DirectoryView {
   func upsert(
     _ name: Name, _ type: FileType, inode: UInt64, times known: FileTimes? = nil, _ isOwn: Bool = false
   ) {
-    // The mount point must not be entered, not even to see how it would be shown.
-    let isCovered = handle.holdsMountPoint && CName(name).withPointer { handle.isCovered($0) }
+    // The mount point must not be entered, not even to see how it would be shown. Nor may another file system, which may have
+    // stopped: `openBeneath` never does, but attributes are read by a path.
+    let isCovered =
+      handle.holdsMountPoint && CName(name).withPointer { handle.isCovered($0) }
+      || inspector.metadata.isThere
+        && CName(name).withPointer { (try? handle.status($0)).map(handle.isMounted) ?? false }
     // Its time first: what changes after that is seen the next time.
     let times =
       comparesTimes && type == .directory && !isCovered
-      ? known ?? CName(name).withPointer { try? FileTimes(handle.directory.status($0)) } : nil
+      ? known ?? CName(name).withPointer { try? FileTimes(handle.status($0)) } : nil
     if let file = name.accompanied { state.accompanied.insert(file) }
     var sources: [[UInt8]] = []
     let child =

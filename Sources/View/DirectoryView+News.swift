@@ -55,7 +55,7 @@ extension DirectoryView {
         continue
       }
       let name = state.projection.realName(at: slot)
-      if (CName(name).withPointer { try? FileTimes(handle.directory.status($0)) }) != times {
+      if (CName(name).withPointer { try? FileTimes(handle.status($0)) }) != times {
         look(at: name)
       }
     }
@@ -132,7 +132,10 @@ extension DirectoryView {
   }
 
   private func isByOthers(_ name: Name) -> Bool {
-    guard let status = CName(name).withPointer({ try? handle.status($0) }) else { return false }
+    // What happened to a directory that another file system is mounted on does not show.
+    guard let status = CName(name).withPointer({ try? handle.status($0) }), !handle.isMounted(status) else {
+      return false
+    }
     return !ownChanges.areOwn(status)
   }
 

@@ -12,6 +12,7 @@ public final class View: Sendable {
   public let nodes: NodeTable
   public let logger: Logger
   let rootHandle: DirectoryHandle
+  private let remoteMounts: RemoteMounts
   let handles: DirectoryHandleCache
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
@@ -61,7 +62,9 @@ public final class View: Sendable {
     let identity = FileIdentity(try fileStatus(source.rawValue))
     let coveredDirectory = DirectoryHandle.Covered(covered)
     self.covered = coveredDirectory
-    let handle = DirectoryHandle(adopting: source, identity: identity, covered: coveredDirectory)
+    let fileSystem = FileSystemKind(of: source.rawValue)
+    let handle = DirectoryHandle(
+      adopting: source, identity: identity, covered: coveredDirectory, isLocal: fileSystem.isLocal)
     self.logger = logger
     rootHandle = handle
     staging = Staging(in: handle)
@@ -71,7 +74,7 @@ public final class View: Sendable {
     let inspector = EntryInspector(options: options, root: handle.directory, complaints: complaints)
     inspectorInForce = Guarded(inspector)
     isPlainMirror = !options.profile.appliesRules
-    fileSystem = FileSystemKind(of: handle.directory.descriptor)
+    self.fileSystem = fileSystem
     isLabelled = ExtendedAttributes(of: handle.directory.descriptor).value(Self.label, limit: 4096) != nil
     self.coherence = coherence.decided(for: handle.directory, on: fileSystem)
     let handles = DirectoryHandleCache(limit: 256)
@@ -79,7 +82,9 @@ public final class View: Sendable {
     self.handles = handles
     self.directoryViews = directoryViews
     let watch = try? ChangeWatch(root: handle.directory)
-    let cached = CachedDirectories(watch: watch)
+    let remoteMounts = RemoteMounts(home: identity.device)
+    self.remoteMounts = remoteMounts
+    let cached = CachedDirectories(watch: watch, remoteMounts: remoteMounts)
     self.watch = watch
     openNodes = OpenNodes(watch: watch)
     self.cached = cached
@@ -187,7 +192,9 @@ public final class View: Sendable {
       guard location.isOf(try fileStatus(descriptor.rawValue)) else {
         throw .staleNFSFileHandle
       }
-      let opened = DirectoryHandle(adopting: descriptor, identity: location.identity, covered: covered)
+      let opened = DirectoryHandle(
+        adopting: descriptor, identity: location.identity, covered: covered,
+        isLocal: fileSystem.isLocal && location.identity.device == rootDevice)
       if DescriptorLimit.isKept(opened.directory.descriptor) { releaseDescriptors() }
       handles.insert(opened, for: id)
       handle = opened
@@ -223,8 +230,10 @@ public final class View: Sendable {
   }
 
   private func newView(of id: NodeID) throws(Errno) -> DirectoryView {
-    DirectoryView(
-      node: id, handle: try directory(id), inspector: inspector, site: try site(of: id), watch: watch,
+    let handle = try directory(id)
+    return DirectoryView(
+      node: id, handle: handle, inspector: inspector, site: try site(of: id),
+      watch: remoteMounts.contain(handle.identity.device) ? nil : watch,
       recheck: coherence.recheck, changes: changes, ownChanges: ownChanges, listings: listings,
       cached: cached, nodes: nodes)
   }

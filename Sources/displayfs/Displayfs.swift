@@ -43,6 +43,7 @@ enum Main {
   }
 
   static func end(with failure: Failure) -> Never {
+    LogWriter.flush()
     printError("displayfs: \(failure)")
     exit(failure.code.rawValue)
   }

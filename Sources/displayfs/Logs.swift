@@ -1,3 +1,4 @@
+import BackingTree
 import Glibc
 import Logging
 import Synchronization
@@ -17,6 +18,82 @@ enum LogLevel {
   }
 }
 
+/// Writes the log, on a thread of its own.
+///
+/// What takes the messages may have stopped: the journal, a terminal, the file system that a file is on. Writing blocks then, and
+/// neither a worker nor the thread that fetches signals may wait for it. So messages are queued, and those that find the queue full
+/// are dropped and counted.
+final class LogWriter: Sendable {
+  typealias Message = @Sendable () -> Void
+
+  private struct Queue {
+    var messages: [Message] = []
+    var dropped = 0
+    /// Reports how many messages were dropped, where they would have gone.
+    var report: (@Sendable (Int) -> Void)?
+    /// Whether messages are queued, or taken from the queue and not yet written.
+    var isBusy = false
+  }
+
+  private static let bound = 256
+  /// How long a process that ends waits for what is still queued.
+  private static let patience = Duration.milliseconds(500)
+  private static let hasStarted = Atomic(false)
+  private static let shared = LogWriter()
+
+  private let queue = Guarded(Queue())
+  private let wake = Semaphore()
+
+  /// Has a message written, soon or never.
+  ///
+  /// - Parameters:
+  ///   - message: writes it. May block.
+  ///   - report: writes how many messages before it were dropped.
+  static func add(_ message: @escaping Message, report: @escaping @Sendable (Int) -> Void) {
+    shared.add(message, report: report)
+  }
+
+  /// Waits until all is written, but not for a log that has stopped. To be called before the process ends.
+  static func flush() {
+    guard hasStarted.load(ordering: .acquiring) else { return }
+    let deadline = ContinuousClock.now + patience
+    while shared.queue.withLock({ $0.isBusy }), ContinuousClock.now < deadline { usleep(1000) }
+  }
+
+  private init() {
+    Self.hasStarted.store(true, ordering: .releasing)
+    atexit { LogWriter.flush() }
+    // Without a thread for it nothing is logged.
+    Thread { [self] in run() }?.detach()
+  }
+
+  private func add(_ message: @escaping Message, report: @escaping @Sendable (Int) -> Void) {
+    queue.withLock { queue in
+      if queue.messages.count < Self.bound {
+        queue.messages.append(message)
+      } else {
+        queue.dropped += 1
+        queue.report = report
+      }
+      queue.isBusy = true
+    }
+    wake.post()
+  }
+
+  private func run() {
+    while true {
+      wake.wait()
+      let taken = queue.withLock { queue in
+        defer { queue = Queue(isBusy: !queue.messages.isEmpty) }
+        return queue
+      }
+      for message in taken.messages { message() }
+      if taken.dropped > 0 { taken.report?(taken.dropped) }
+      queue.withLock { $0.isBusy = !$0.messages.isEmpty }
+    }
+  }
+}
+
 /// In the foreground: one line each on standard error.
 struct StandardErrorLog: LogHandler {
   var metadata: Logger.Metadata = [:]
@@ -33,9 +110,17 @@ struct StandardErrorLog: LogHandler {
   }
 
   func log(event: LogEvent) {
-    printError(
-      Self.isJournal
-        ? "<\(event.level.priority)>\(event.message)" : "displayfs: \(event.level): \(event.message)")
+    let text = "\(event.message)"
+    let level = event.level
+    LogWriter.add {
+      Self.write(level, text)
+    } report: {
+      Self.write(.warning, droppedMessages($0))
+    }
+  }
+
+  private static func write(_ level: Logger.Level, _ text: String) {
+    printError(isJournal ? "<\(level.priority)>\(text)" : "displayfs: \(level): \(text)")
   }
 
   /// Whether standard error leads to the journal, which reads a priority at the beginning of a line
@@ -69,8 +154,22 @@ struct SystemLog: LogHandler {
   }
 
   func log(event: LogEvent) {
-    withVaList([]) { vsyslog(event.level.priority, "\(event.message)".replacingPercent, $0) }
+    let text = "\(event.message)"
+    let level = event.level
+    LogWriter.add {
+      Self.write(level, text)
+    } report: {
+      Self.write(.warning, droppedMessages($0))
+    }
   }
+
+  private static func write(_ level: Logger.Level, _ text: String) {
+    withVaList([]) { vsyslog(level.priority, text.replacingPercent, $0) }
+  }
+}
+
+private func droppedMessages(_ count: Int) -> String {
+  "\(count) messages were dropped here: they came faster than the log took them"
 }
 
 extension Logger.Level {

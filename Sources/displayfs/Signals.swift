@@ -74,6 +74,7 @@ struct Signals: Sendable {
   private func giveUp(_ reason: String) {
     logger.notice("\(reason): \(mountPoint) is detached, and requests under way are abandoned")
     do throws(Failure) { try Unmount.perform(mountPoint, .lazy) } catch { logger.notice("\(error)") }
+    LogWriter.flush()
     _exit(ExitStatus.success.rawValue)
   }
 }

@@ -52,6 +52,9 @@ private final class TwinRun {
     random = SplitMix(seed)
   }
 
+  /// Before the view is unmounted, which what is open in it keeps busy.
+  deinit { held = [] }
+
   func step() throws {
     let operation = Operation.allCases.randomElement(using: &random)!
     let name = Self.names.randomElement(using: &random)!

@@ -161,7 +161,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
   @Test(.asRoot) func whatIsMountedBelowStays() throws {
     let view = try view()
     let below = view.at("Folder")
-    guard mount("none", below, "tmpfs", 0, nil) == 0 else { return }
+    try #require(mount("none", below, "tmpfs", 0, nil) == 0)
     defer { umount2(below, CInt(MNT_DETACH)) }
     try put("mine", at: "\(below)/mine")
     #expect(isThere(view.at("report")) && isThere(view.at("report.txt")))

@@ -66,7 +66,7 @@ import Testing
     let (daemon, stopped) = (try #require(view.daemon), try #require(lower.daemon))
     kill(stopped, SIGSTOP)
     let waiting = (1...4).map { Shell.start("exec stat '\(view.at("lower/unknown \($0)"))'") }
-    #expect(eventually { threadsWaiting(in: daemon) == 4 })
+    #expect(eventually(within: .work) { threadsWaiting(in: daemon) == 4 })
     kill(stopped, SIGCONT)
     for process in waiting { Shell.wait(for: process) }
   }

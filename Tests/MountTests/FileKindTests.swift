@@ -114,10 +114,10 @@ import Testing
     #expect(status(view.at("notes"))?.st_mtim.tv_sec == status(view.real("notes.txt"))?.st_mtim.tv_sec)
   }
 
-  @Test func extendedAttributesAreKept() throws {
+  @Test(.extendedAttributes) func extendedAttributesAreKept() throws {
     let view = try view()
     let path = view.at("notes")
-    guard setAttribute("user.probe", to: [1], of: view.real("notes.txt")) == nil else { return }
+    try #require(setAttribute("user.probe", to: [1], of: view.real("notes.txt")) == nil)
     let value = (0..<1000).map { UInt8(truncatingIfNeeded: $0) }
     #expect(setAttribute("user.tag", to: value, of: path) == nil)
     #expect(attributeBytes("user.tag", of: view.real("notes.txt")) == value)

@@ -266,7 +266,7 @@ import Testing
     let daemon = Shell.start(
       "exec '\(Displayfs.path)' mount -f -o language=en,desktop-names=on '\(view.source)' '\(view.mountPoint)' 2>'\(log)'"
     )
-    #expect(eventually { Displayfs.isMounted(view.mountPoint) })
+    #expect(eventually(within: .work) { Displayfs.isMounted(view.mountPoint) })
     #expect(view.listing().count == 55)
     #expect(Displayfs.run(["set", view.mountPoint, "language=de"]).status == 0)
     #expect(view.listing().count == 55)

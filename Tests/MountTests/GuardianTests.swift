@@ -14,8 +14,7 @@ import Testing
     private let tracer: Tracer
     private let waiting: pid_t
 
-    /// Nil where the thread does not get stuck.
-    init?() throws {
+    init() throws {
       let lower = try MountedView { root in try put("x", at: "\(root)/slow") }
       let upper = try MountedView { root in
         makeDirectory("\(root)/lower")
@@ -28,7 +27,7 @@ import Testing
       waiting = Shell.start("exec stat '\(upper.at("lower/unknown"))'")
       (self.lower, view) = (lower, upper)
       let daemon = daemon
-      if !eventually({ threadsWaiting(in: daemon) > 0 }) { return nil }
+      try waitUntil { threadsWaiting(in: daemon) > 0 }
     }
 
     deinit {
@@ -38,23 +37,23 @@ import Testing
   }
 
   @Test(.asRoot, .tracing) func whoHoldsTheConnectionOfADeadDaemonHoldsNobodyUp() throws {
-    guard let stuck = try StuckView() else { return }
+    let stuck = try StuckView()
     #expect(kill(stuck.daemon, SIGKILL) == 0)
     let asking = Shell.start("exec stat '\(stuck.view.at("other"))'")
     var outcome: CInt = 0
-    #expect(eventually { waitpid(asking, &outcome, WNOHANG) == asking })
+    #expect(eventually(within: .work) { waitpid(asking, &outcome, WNOHANG) == asking })
     #expect(outcome != 0)
   }
 
   /// As a service manager or a container does that kills all of a group.
   @Test(.asRoot, .tracing) func aDaemonThatIsKilledWithItsGuardianIsGivenUpByForce() throws {
-    guard let stuck = try StuckView() else { return }
+    let stuck = try StuckView()
     try waitUntil { !children(of: stuck.daemon).isEmpty }
     for process in children(of: stuck.daemon) + [stuck.daemon] { kill(process, SIGKILL) }
     let asking = Shell.start("exec stat '\(stuck.view.at("other"))'")
     #expect(Displayfs.run(["unmount", "--force", stuck.view.mountPoint]).status == 0)
     var outcome: CInt = 0
-    #expect(eventually { waitpid(asking, &outcome, WNOHANG) == asking })
+    #expect(eventually(within: .work) { waitpid(asking, &outcome, WNOHANG) == asking })
     #expect(!Displayfs.isMounted(stuck.view.mountPoint))
     try stuck.view.mount()
     #expect(text(stuck.view.at("other")) == "x")
@@ -63,7 +62,7 @@ import Testing
   @Test func mountingAgainRepairsAMountWhoseDaemonDied() throws {
     let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
     #expect(kill(try #require(view.daemon), SIGKILL) == 0)
-    #expect(eventually { !isThere(view.at("other")) && errno == ENOTCONN })
+    #expect(eventually(within: .work) { !isThere(view.at("other")) && errno == ENOTCONN })
     try view.mount()
     #expect(text(view.at("notes")) == "x")
     #expect(
@@ -74,9 +73,9 @@ import Testing
   @Test func theGuardianEndsWithTheMount() throws {
     let view = try MountedView()
     let daemon = try #require(view.daemon)
-    #expect(eventually { !children(of: daemon).isEmpty })
+    #expect(eventually(within: .work) { !children(of: daemon).isEmpty })
     let guardian = try #require(children(of: daemon).first)
     view.unmount()
-    #expect(eventually { !isThere("/proc/\(daemon)") && !isThere("/proc/\(guardian)") })
+    #expect(eventually(within: .work) { !isThere("/proc/\(daemon)") && !isThere("/proc/\(guardian)") })
   }
 }

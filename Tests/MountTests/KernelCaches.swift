@@ -1,14 +1,16 @@
 import Glibc
 import Testing
 
-/// Whether the kernel keeps the names of a view, where a file may have two: from Linux 6.16 on.
-let kernelKeepsNames: Bool = {
+/// The first two numbers of the kernel's release.
+let kernelRelease: [Int] = {
   var system = utsname()
   uname(&system)
   let release = withUnsafeBytes(of: &system.release) { String(decoding: $0, as: UTF8.self) }
-  let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
-  return !numbers.lexicographicallyPrecedes([6, 16])
+  return release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
 }()
+
+/// Whether the kernel keeps the names of a view, where a file may have two: from Linux 6.16 on.
+let kernelKeepsNames = !kernelRelease.lexicographicallyPrecedes([6, 16])
 
 extension MountedView {
   /// How many requests have come of some kinds; of looking up and of attributes, if none are named.

@@ -31,12 +31,12 @@ import Testing
           left(view)
           try view.mount(options)
           #expect(
-            eventually { !view.realListing().contains { $0.description.hasPrefix(".displayfs-") } },
+            eventually(within: .work) { !view.realListing().contains { $0.description.hasPrefix(".displayfs-") } },
             "killed at \(call) \(number): \(view.realListing())")
           end(view)
         } else {
           tracer.stop()
-          #expect(eventually { !view.realListing().contains { $0.description.hasPrefix(".displayfs-") } })
+          #expect(eventually(within: .work) { !view.realListing().contains { $0.description.hasPrefix(".displayfs-") } })
           end(view)
           break
         }

@@ -99,7 +99,7 @@ import Testing
     try put("2\n", at: "/proc/sys/vm/drop_caches")
     try waitUntil { try known() < count / 10 }
     var left = 0
-    _ = try eventually {
+    _ = try eventually(within: .work) {
       left = try resident()
       return left - atFirst < (full - atFirst) / 2
     }

@@ -123,11 +123,16 @@ import Testing
     }
   }
 
-  @Test(arguments: ["bash", "zsh", "fish"]) func completionsAreScriptsOfTheirShell(shell: String) throws {
+  static let shells = ["bash", "zsh", "fish"]
+
+  @Test(arguments: shells) func completionsNameTheCommands(shell: String) {
     let script = Displayfs.run(["completions", shell])
     #expect(script.status == 0)
     #expect(script.text.contains("realpath"))
-    guard Shell.run(["which", shell]).status == 0 else { return }
+  }
+
+  @Test(arguments: shells.filter { Shell.run(["which", $0]).status == 0 })
+  func completionsAreScriptsOfTheirShell(shell: String) throws {
     let directory = try TemporaryDirectory()
     let parsed = Shell.run(
       "'\(Displayfs.path)' completions \(shell) >script; \(shell) -n script", in: directory.root)
@@ -224,11 +229,13 @@ import Testing
     }
   }
 
-  @Test func colouringIsForTerminalsAndRespectsNO_COLOR() throws {
+  @Test func colouringIsForTerminalsOnly() throws {
+    #expect(!list(try tree(), []).contains("\u{1B}"))
+  }
+
+  /// script(1) gives its program a terminal.
+  @Test(.needing("script")) func colouringRespectsNO_COLOR() throws {
     let directory = try tree()
-    #expect(!list(directory, []).contains("\u{1B}"))
-    // script(1) gives its program a terminal.
-    guard Shell.run(["which", "script"]).status == 0 else { return }
     func onTerminal(_ variables: [String: String]) -> Outcome {
       Shell.run(
         [

@@ -124,7 +124,7 @@ import Testing
       #expect(status(view.real("Copy.photoslibrary"))?.isDirectory == true)
       file.write("and more", at: stream.count)
     }
-    #expect(eventually { status(view.real(name))?.isRegular == true })
+    #expect(eventually(within: .work) { status(view.real(name))?.isRegular == true })
     #expect(contents(view.at(name)) == stream + Array("and more".utf8))
     #expect(view.realListing() == ["Album.photoslibrary", FileName(name)])
     // Written once more as it should be, it is a package again.
@@ -136,7 +136,7 @@ import Testing
     let view = try view()
     #expect(view.shell("{ cat Album; echo more; } >Copy").status == 0)
     let expected = try #require(contents(view.at("Album"))) + Array("more\n".utf8)
-    #expect(eventually { contents(view.real("Copy")) == expected })
+    #expect(eventually(within: .work) { contents(view.real("Copy")) == expected })
     #expect(view.realListing() == ["Album.photoslibrary", "Copy"])
   }
 
@@ -147,7 +147,7 @@ import Testing
       try put("new", at: view.at("Copy.photoslibrary/new"))
       file.write("and more", at: stream.count)
     }
-    #expect(eventually { contents(view.real("Copy")) == stream + Array("and more".utf8) })
+    #expect(eventually(within: .work) { contents(view.real("Copy")) == stream + Array("and more".utf8) })
     #expect(text(view.real("Copy.photoslibrary/new")) == "new")
   }
 
@@ -169,7 +169,7 @@ import Testing
     let tracer = try Tracer(of: try #require(view.daemon), at: "syncfs", "delay_enter=2000000")
     defer { tracer.stop() }
     let copying = Shell.start("cp '\(outside)' '\(view.at("Copy"))'")
-    #expect(eventually { isThere(view.real(".displayfs-staging")) })
+    #expect(eventually(within: .work) { isThere(view.real(".displayfs-staging")) })
     try put("another file", at: view.real("other"))
     #expect(rename(view.real("other"), view.real("Copy")) == 0)
     Shell.wait(for: copying)

@@ -51,7 +51,7 @@ extension MountedView {
   /// What an import that failed must not leave.
   var leftovers: Set<FileName> {
     func found() -> Set<FileName> { Shell.run("find '\(source)' -name '.displayfs-staging*'").names }
-    _ = eventually { found().isEmpty }
+    _ = eventually(within: .work) { found().isEmpty }
     return found()
   }
 }

@@ -80,7 +80,7 @@ import Testing
     kill(stopped, SIGSTOP)
     let waiting = (1...4).map { Shell.start("exec taskset -c 0 stat '\(view.at("lower/unknown \($0)"))'") }
     let daemon = try #require(view.daemon)
-    #expect(eventually { threadsWaiting(in: daemon) >= 2 })
+    #expect(eventually(within: .work) { threadsWaiting(in: daemon) >= 2 })
     usleep(200_000)
     for name in ["notes.txt", "other", "third"] {
       #expect(Shell.run("timeout 20 taskset -c 0 stat '\(view.at(name))'").status != 124)
@@ -138,7 +138,7 @@ import Testing
     let daemon = try #require(view.daemon)
     #expect(isThere(view.at("notes")))
     kill(daemon, signal)
-    #expect(eventually { kill(daemon, 0) != 0 && failure { access(view.at("notes"), F_OK) } != nil })
+    #expect(eventually(within: .work) { kill(daemon, 0) != 0 && failure { access(view.at("notes"), F_OK) } != nil })
     view.unmount()
     try view.mount()
     #expect(text(view.at("notes")) == "0123456789")

@@ -66,7 +66,7 @@ import Testing
       #expect(outcome.errorText == "", "round \(round), seed \(seed)")
       #expect(!Displayfs.isMounted(view.mountPoint))
       try view.mount()
-      #expect(eventually { !isThere(view.real(".displayfs-staging")) })
+      #expect(eventually(within: .work) { !isThere(view.real(".displayfs-staging")) })
       #expect(
         view.listing("worker0").difference(from: Displayfs.run(["ls", view.real("worker0")]).names) == nil)
     }
@@ -85,13 +85,20 @@ private enum Worker {
     EXTENSIONS = ["", "", ".txt", ".txt", ".jpg", ".png", ".c", ".rtfd", ".rtfd"]
     TAG = re.compile(rb"<[0-9.]+>")
     # What may become of a name while three others work on it.
-    USUAL = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY, errno.EACCES, errno.EPERM}
+    USUAL = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY}
+    # Nothing is refused to root.
+    if os.geteuid() != 0: USUAL |= {errno.EACCES, errno.EPERM}
     # The last where requests come by io_uring.
     GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO, errno.ECANCELED}
 
+    renames, retries = 0, 0
+
     def rename(old, new, flags=0):
-        # The kernel refuses to look up a directory that another program is just moving, and asks to be asked again.
-        for _ in range(10):
+        # The kernel refuses to look up a directory that another program is just moving: ESTALE, until it has been moved.
+        global renames, retries
+        renames += 1
+        for attempt in range(3):
+            retries += attempt > 0
             if libc.renameat2(-100, os.fsencode(old), -100, os.fsencode(new), flags) == 0: return
             if ctypes.get_errno() != errno.ESTALE: break
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), old, None, new)
@@ -176,7 +183,11 @@ private enum Worker {
             rename(path, some_path(), NOREPLACE)
         elif step == 7:
             path = f"{own}/l{fresh()}"
-            os.link(some_path(), path, follow_symlinks=False)
+            try: os.link(some_path(), path, follow_symlinks=False)
+            except PermissionError as error:
+                # A directory has no links, nor has a package.
+                if error.errno != errno.EPERM: raise
+                return
             # A file that its maker has not yet written holds nothing.
             for tag in written(path): note("+", tag)
             rename(path, some_path(), NOREPLACE)
@@ -241,5 +252,7 @@ private enum Worker {
             if mode == "lose" and error.errno in GONE: break
             if mode == "lose": note("=")
             if error.errno not in USUAL: print("unusual:", repr(error), error.filename, error.filename2, "in line", error.__traceback__.tb_next.tb_lineno)
+    # None in thousands, as a rule.
+    if retries > 1 + renames // 100: print(retries, "of", renames, "renames had to be tried again")
     """# + "\n"
 }

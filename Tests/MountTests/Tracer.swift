@@ -14,7 +14,7 @@ final class Tracer {
   init(of daemon: pid_t, at call: String, _ action: String) throws {
     program = Shell.start(
       "exec strace -f -qq -o /dev/null -e trace=\(call) -e inject=\(call):\(action) -p \(daemon)")
-    guard eventually({ Self.isTraced(daemon) }) else {
+    guard eventually(within: .work, { Self.isTraced(daemon) }) else {
       stop()
       throw AttachFailure()
     }
@@ -49,7 +49,7 @@ final class Tracer {
       Shell.wait(for: victim)
     }
     // `timeout` is what was started; what it runs is its only child.
-    guard eventually({ !children(of: victim).isEmpty }), let sleeping = children(of: victim).first else { return false }
+    guard eventually(within: .work, { !children(of: victim).isEmpty }), let sleeping = children(of: victim).first else { return false }
     let probe = Shell.run(
       "timeout -k 1 1 strace -qq -o /dev/null -p \(sleeping); test $? -eq 124 && kill -KILL \(sleeping)")
     return probe.status == 0

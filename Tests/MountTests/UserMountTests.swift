@@ -115,7 +115,7 @@ struct UserMountTests {
     let daemon = try #require(view.daemon)
     #expect(children(of: daemon).isEmpty)
     kill(daemon, SIGTERM)
-    #expect(eventually { !isThere("/proc/\(daemon)") })
+    #expect(eventually(within: .work) { !isThere("/proc/\(daemon)") })
   }
 
   /// Whatever the number of threads that the user may have: the mount works, or the command says why not.

@@ -516,7 +516,7 @@ import Testing
     let mounted = Displayfs.run(["mount", lower.mountPoint, upper])
     #expect(mounted.status == 0, "\(mounted.errorText)")
     #expect(Shell.run("cp Letter Copy", in: upper).status == 0)
-    #expect(eventually { lower.realListing() == ["Letter.rtfd", "Copy.rtfd"] })
+    #expect(eventually(within: .work) { lower.realListing() == ["Letter.rtfd", "Copy.rtfd"] })
     #expect(eventually { names(upper) == ["Letter", "Copy"] })
     #expect(lower.listing() == ["Letter", "Copy"])
     #expect(text(lower.at("Copy.rtfd/TXT.rtf")) == "x")

@@ -21,9 +21,9 @@ import Testing
 
     deinit { close(descriptor) }
 
-    /// Whether all of `expected` are told before half a minute has passed.
-    func isTold(_ expected: String..., within time: Duration = .seconds(30)) -> Bool {
-      let deadline = ContinuousClock.now + time
+    /// Whether all of `expected` are reported in time.
+    func isTold(_ expected: String..., within bound: Duration = .atOnce) -> Bool {
+      let deadline = ContinuousClock.now + bound
       while !Set(told).isSuperset(of: expected), ContinuousClock.now < deadline { listen() }
       return Set(told).isSuperset(of: expected)
     }

@@ -19,6 +19,8 @@ int dfs_open_beneath(int dir, const char *path, int flags);
 // faccessat2 by the credentials of the calling thread, without following a symlink. Not glibc's faccessat, which goes by the real
 // user of the process where the kernel (before Linux 5.8) or a filter of system calls does not know faccessat2: here that is ENOSYS.
 int dfs_check_access(int dir, const char *name, int access);
+// fstatat that never follows a symlink and requests nothing from a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
+int dfs_known_status(int dir, const char *name, struct stat *out);
 // What an open file or an O_PATH descriptor names, opened once more.
 int dfs_reopen(int fd, int flags);
 // A descriptor of the mount at a path that does not keep it busy where that is allowed (a detached clone of the mount; needs

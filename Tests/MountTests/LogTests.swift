@@ -1,0 +1,76 @@
+import Glibc
+import Testing
+
+/// What the daemon logs, and that nothing waits for the log.
+@Suite(.mounting) struct LogTests {
+  /// The system log of a mount namespace of its own is a socket that is not read, whose queue is soon full.
+  @Test(.asRoot) func fullSystemLog_holdsUpNeitherRequestsNorSignals() throws {
+    let place = try TemporaryDirectory()
+    for name in ["dev", "view", "source"] { makeDirectory(place.path(name)) }
+    try put(String(repeating: "x", count: 100_000), at: place.path("source/Album.rtfd/part"))
+    let devices = """
+      mount -t tmpfs none '\(place.path("dev"))' && cd '\(place.path("dev"))'
+      for device in null zero urandom fuse; do touch $device && mount --bind /dev/$device $device; done
+      mount --rbind . /dev && exec python3 '\(place.path("program.py"))'
+      """
+    try put(Self.program, at: place.path("program.py"))
+    let outcome = Shell.run(
+      ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-ec", devices],
+      with: ["PLACE": place.root, "DISPLAYFS": Displayfs.path])
+    #expect(outcome.text == "done", "\(outcome.text) \(outcome.complaint)")
+  }
+
+  private static let program = #"""
+    import os, signal, socket, subprocess, sys, time
+
+    place, program = os.environ["PLACE"], os.environ["DISPLAYFS"]
+    source, view = f"{place}/source", f"{place}/view"
+    log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    log.bind("/dev/log")
+    subprocess.run([program, "mount", "-o", "language=en", source, view], check=True)
+    # The guardian has one thread.
+    processes = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    daemon = max(processes, key=lambda process: len(os.listdir(f"/proc/{process}/task")))
+
+    # Statistics, many lines each time.
+    def fill():
+        for _ in range(100):
+            os.kill(daemon, signal.SIGUSR1)
+            time.sleep(0.002)
+
+    def within(seconds, what, body):
+        child = os.fork()
+        if child == 0:
+            body()
+            os._exit(0)
+        end = time.monotonic() + seconds
+        while not os.waitpid(child, os.WNOHANG)[0]:
+            if time.monotonic() > end:
+                print(what, "has not ended after", seconds, "seconds")
+                sys.exit(1)
+            time.sleep(0.01)
+
+    def read_changed_package():
+        file = os.open(f"{view}/Album", os.O_RDONLY)
+        os.pread(file, 512, 0)
+        with open(f"{source}/Album.rtfd/part", "w") as part: part.write("changed")
+        # A worker logs that the package changed.
+        try: os.pread(file, 65536, 4096)
+        except OSError: return
+        print("what changed was read")
+
+    fill()
+    within(5, "a read that logs", read_changed_package)
+    # Statistics are messages that were not lost: the signals were fetched.
+    fill()
+    log.settimeout(5)
+    while b"were dropped here" not in log.recv(65536): pass
+    fill()
+    os.kill(daemon, signal.SIGTERM)
+    def end():
+        # This is the first process of its namespace, and does not wait for those that it inherits.
+        while open(f"/proc/{daemon}/stat").read().rsplit(") ")[1][0] != "Z": time.sleep(0.01)
+    within(5, "the daemon", end)
+    print("done")
+    """#
+}
