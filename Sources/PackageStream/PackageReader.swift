@@ -14,7 +14,7 @@ public final class PackageReader: Sendable {
   private let checksums = DataChecksums()
 
   /// Backing files kept open between reads.
-  private static let keptOpen = 4
+  public static let keptOpen = 4
 
   private final class OpenFile: Sendable {
     let member: Int

@@ -11,6 +11,9 @@ public enum Opened {
 }
 
 extension View {
+  /// Whether a node is a package that is shown as a file.
+  public func isPackageFile(_ id: NodeID) -> Bool { nodes.isPackageFile(id) }
+
   /// Opens a node that is no directory.
   public func open(node id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> Opened {
     guard nodes.isPackageFile(id), let location = nodes.location(of: id) else {
