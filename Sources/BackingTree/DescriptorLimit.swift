@@ -7,8 +7,14 @@ import Synchronization
 /// Names are looked up, listed, renamed and removed with descriptors that are open for a moment. Were programs to hold the last
 /// ones, nothing could be looked up, not even what has to be closed or removed to get some back.
 public enum DescriptorLimit {
-  /// As many as ten threads need at once.
-  private static let kept = 64
+  /// Threads that serve requests, at most. A thread that waits for a hung file system costs a descriptor or some, and its stack.
+  public static let workers = min(256, max(16, count / 16))
+
+  /// For clients that list directories and can be given no other descriptors.
+  static let keptForListing = 2 * workers
+
+  /// As many as the workers need at once, and those.
+  private static let kept = 4 * workers + keptForListing
 
   /// As many as the kernel allows this process. (`setrlimit`, RLIMIT_NOFILE) Called before anything else of this type.
   public static func raise() {

@@ -64,12 +64,14 @@ void dfs_help_comes(void) {
   atomic_store(&is_called, false);
 }
 
+void dfs_help_ends(void) { atomic_fetch_sub(&helpers, 1); }
+
 ssize_t dfs_help(int fd, void *buffer, size_t size) {
   if (something_waits(fd)) {
     ssize_t count = read(fd, buffer, size);
     if (count >= 0 || errno != EAGAIN) return count;
   }
-  atomic_fetch_sub(&helpers, 1);
+  dfs_help_ends();
   errno = EAGAIN;
   return -1;
 }

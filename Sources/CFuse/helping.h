@@ -11,5 +11,7 @@ bool dfs_help_received(int fd, pid_t caller);
 void dfs_help_answered(void);
 // Somebody has come, and has not got the turn.
 void dfs_help_comes(void);
+// It helps no longer.
+void dfs_help_ends(void);
 // What waits, for somebody who helps; -1 with EAGAIN when nothing does any more: then they are helping no longer. As read(2).
 ssize_t dfs_help(int fd, void *buffer, size_t size);

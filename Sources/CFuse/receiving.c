@@ -9,8 +9,10 @@
 // once.
 #define _GNU_SOURCE
 #include "receiving.h"
+#include "admission.h"
 #include "beside.h"
 #include "helping.h"
+#include "ring.h"
 #include "yielding.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +57,7 @@ static __thread bool yields, helps;
 static pthread_t watcher;
 static int has_watcher;
 static atomic_bool has_ended;
+static struct dfs_pool *pool;
 
 // Only touched by whoever has the turn.
 static int may_look, credit, since_try, is_nonblocking;
@@ -86,8 +89,10 @@ static void *watch(void *unused) {
         idle = 0;
       } else {
         dfs_yield_end();
+        uint64_t served = seen;
         if (seen & 1 && atomic_compare_exchange_strong(&turn, &seen, seen + 1)) {
           free_turn();
+          dfs_admission_lost_loop(pool, served);
           idle = 0;
         }
       }
@@ -100,8 +105,10 @@ static void *watch(void *unused) {
   return unused;
 }
 
-void dfs_receive_begin(void) {
+void dfs_receive_begin(unsigned threads) {
   dfs_help_begin();
+  // One is left to receive.
+  pool = dfs_pool_new(threads - 1, true);
   atomic_store(&is_free, true);
   atomic_store(&has_ended, false);
   atomic_store(&is_watched, 0);
@@ -199,12 +206,37 @@ static void note_received(int fd, const struct fuse_in_header *header) {
   if (dfs_help_received(fd, (pid_t)header->pid)) sem_post(&calls);
 }
 
-// For a thread that has not got the turn: waits until it has, or until it has helped by receiving a request.
+static void reply_error(int fd, uint64_t unique, int error) {
+  struct fuse_out_header reply = {.len = sizeof reply, .error = -error, .unique = unique};
+  if (write(fd, &reply, sizeof reply) < 0) {
+    // The connection is gone, and the client does not wait any more.
+  }
+}
+
+static bool is_request(ssize_t count) { return count >= (ssize_t)sizeof(struct fuse_in_header); }
+
+// Whether the calling thread is to serve what it has received, and how.
+static enum dfs_admission admit(int fd, const void *buffer, ssize_t count, uint64_t turn) {
+  const struct fuse_in_header *header = buffer;
+  if (header->opcode == FUSE_INTERRUPT) {
+    uint64_t unique = ((const struct fuse_interrupt_in *)(header + 1))->unique;
+    if (dfs_admission_interrupt(pool, unique)) reply_error(fd, unique, EINTR);
+    dfs_ring_interrupt(unique);
+  }
+  enum dfs_admission admission = dfs_admit(pool, buffer, (size_t)count, turn);
+  if (admission == DFS_REFUSED) reply_error(fd, header->unique, ENOMEM);
+  return admission;
+}
+
+// For a thread that is not the loop owner: waits until it is, or until it has helped by receiving a request.
 static ssize_t wait_or_help(int fd, void *buffer, size_t size) {
   for (;;) {
     if (helps) {
       ssize_t count = dfs_help(fd, buffer, size);
-      if (count >= (ssize_t)sizeof(struct fuse_in_header)) note_received(fd, buffer);
+      if (is_request(count)) {
+        if (admit(fd, buffer, count, 0) > DFS_SERVE_APART) continue;
+        note_received(fd, buffer);
+      }
       if (count >= 0 || errno != EAGAIN) return count;
       helps = false;
     }
@@ -215,35 +247,81 @@ static ssize_t wait_or_help(int fd, void *buffer, size_t size) {
   }
 }
 
+static void release_loop(void) {
+  int error = errno;
+  mine = 0;
+  dfs_yield(false);
+  free_turn();
+  errno = error;
+}
+
+// For the loop owner: receives until there is a request that it is to serve.
+static ssize_t receive_admitted(int fd, void *buffer, size_t size) {
+  for (;;) {
+    ssize_t count = receive(fd, buffer, size);
+    const struct fuse_in_header *header = buffer;
+    if (is_request(count) && may_look) place = dfs_runs_beside((pid_t)header->pid, slept, dear > 0);
+    if (!is_request(count)) {
+      release_loop();
+      return count;
+    }
+    bool keeps_loop = has_watcher && !takes_long(header->opcode);
+    uint64_t served = atomic_load_explicit(&turn, memory_order_relaxed) + 1;
+    enum dfs_admission admission = admit(fd, buffer, count, keeps_loop ? served : 0);
+    if (admission > DFS_SERVE_APART) continue;
+    if (!keeps_loop || admission == DFS_SERVE_APART) {
+      release_loop();
+      return count;
+    }
+    note_received(fd, header);
+    // Before anybody can take the turn.
+    bool is_to_yield = place == DFS_TAKING_TURNS;
+    mine = served;
+    atomic_store(&turn, mine);
+    // In this order: the watcher, before it sleeps, says so and then looks at the turn.
+    if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
+    // Now there is somebody to end it.
+    yields = dfs_yield(is_to_yield);
+    return count;
+  }
+}
+
+// libfuse ends workers when many have nothing to do, as after a time when many waited.
+static pthread_key_t leaving;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void leave(void *unused) {
+  (void)unused;
+  uint64_t expected = mine;
+  if (mine && atomic_compare_exchange_strong(&turn, &expected, mine + 1)) free_turn();
+  if (helps) dfs_help_ends();
+  dfs_yield(false);
+  dfs_admission_leave();
+}
+
+static void make_key(void) { pthread_key_create(&leaving, leave); }
+
 ssize_t dfs_receive(int fd, void *buffer, size_t size) {
+  static __thread bool is_known;
+  if (!is_known) {
+    pthread_once(&once, make_key);
+    is_known = pthread_setspecific(leaving, &is_known) == 0;
+  }
   dfs_help_answered();
   uint64_t expected = mine;
   // It is still this thread's turn, unless it was given away or taken meanwhile.
-  if (!mine || !atomic_compare_exchange_strong(&turn, &expected, mine + 1)) {
+  bool has_turn = mine && atomic_compare_exchange_strong(&turn, &expected, mine + 1);
+  size_t buffered = dfs_admission_next(pool, buffer);
+  if (buffered) {
+    if (has_turn) release_loop();
+    mine = 0;
+    return (ssize_t)buffered;
+  }
+  if (!has_turn) {
     mine = 0;
     dfs_yield(false);
     ssize_t count = wait_or_help(fd, buffer, size);
     if (count != HAS_TURN) return count;
   }
-  ssize_t count = receive(fd, buffer, size);
-  const struct fuse_in_header *header = buffer;
-  if (count >= (ssize_t)sizeof *header && may_look) place = dfs_runs_beside((pid_t)header->pid, slept, dear > 0);
-  if (count < (ssize_t)sizeof *header || !has_watcher || takes_long(header->opcode)) {
-    mine = 0;
-    int error = errno;
-    dfs_yield(false);
-    free_turn();
-    errno = error;
-    return count;
-  }
-  note_received(fd, header);
-  // Before anybody can take the turn.
-  bool is_to_yield = place == DFS_TAKING_TURNS;
-  mine = atomic_load_explicit(&turn, memory_order_relaxed) + 1;
-  atomic_store(&turn, mine);
-  // In this order: the watcher, before it sleeps, says so and then looks at the turn.
-  if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
-  // Now there is somebody to end it.
-  yields = dfs_yield(is_to_yield);
-  return count;
+  return receive_admitted(fd, buffer, size);
 }

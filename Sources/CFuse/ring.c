@@ -4,6 +4,7 @@
 // takes a place has another thread made before none is free, so that nobody waits for what takes long.
 #define _GNU_SOURCE
 #include "ring.h"
+#include "admission.h"
 #include "init.h"
 #include "submission.h"
 #include "syscalls.h"
@@ -15,6 +16,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -41,8 +43,8 @@ struct command {
 };
 
 enum {
-  // As many as libfuse has threads.
-  MOST_PLACES = 10,
+  // Of a queue. They are made when they are needed; each takes a descriptor.
+  MOST_PLACES = 1024,
   // Those that nobody needs yet. A request that finds none waits until another one has been answered on its processor, as only then
   // the kernel looks for it, even if there is a new place meanwhile.
   FREE_PLACES = 2,
@@ -77,6 +79,7 @@ static uint16_t queues;
 // Of each queue: the threads there are, and those of them that are not busy.
 static struct {
   atomic_int places, free;
+  struct dfs_pool *pool;
 } counts[MOST_QUEUES];
 // All threads, and those that have registered their place. Whoever changes one of them tells.
 static atomic_int threads, registered;
@@ -161,9 +164,8 @@ static struct fuse_buf request(struct place *place) {
   return (struct fuse_buf){.size = size, .mem = start};
 }
 
-// To a request that does not want an answer, as to forget what a listing has told in vain: it wants the place back.
-static void answer_nothing(void) {
-  struct fuse_out_header header = {.len = sizeof header, .error = -EIO, .unique = own->asked};
+static void answer_error(int error) {
+  struct fuse_out_header header = {.len = sizeof header, .error = -error, .unique = own->asked};
   dfs_ring_answer(&(struct iovec){&header, sizeof header}, 1);
 }
 
@@ -172,9 +174,23 @@ static void add_place(uint16_t queue);
 static void answer(struct place *place) {
   if (atomic_fetch_sub(&counts[place->queue].free, 1) <= FREE_PLACES) add_place(place->queue);
   struct fuse_buf buffer = request(place);
+  struct dfs_pool *pool = counts[place->queue].pool;
+  if (dfs_admit(pool, buffer.mem, buffer.size, 0) > DFS_SERVE_APART) {
+    // A request keeps its place until it is answered: the user has half of those that there may be in this queue.
+    answer_error(EAGAIN);
+    return;
+  }
   dfs_session_received(buffer.mem, buffer.size);
   fuse_session_process_buf(session, &buffer);
-  if (place->asked) answer_nothing();
+  // A request that wants no answer, as to forget what a listing has told in vain: it wants the place back.
+  if (place->asked) answer_error(EIO);
+  dfs_admission_next(pool, NULL);
+}
+
+void dfs_ring_interrupt(uint64_t unique) {
+  for (uint16_t queue = 0; atomic_load(&is_used) && queue < queues; queue++) {
+    dfs_admission_interrupt(counts[queue].pool, unique);
+  }
 }
 
 static bool begin(struct place *place) {
@@ -234,10 +250,26 @@ static bool has_places(void) {
   return true;
 }
 
+// The processors that there can ever be (`num_possible_cpus`): the kernel has a queue for each, and keeps every request back until
+// each has a place. 0 where that cannot be told: without /sys, sysconf(_SC_NPROCESSORS_CONF) counts those that are online, and
+// cpumask_t of sched_getaffinity(2) has none that the process may not use.
+static long possible_processors(void) {
+  FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
+  if (!file) return 0;
+  long count = 0, first, last;
+  int fields;
+  // "0-3,8"
+  while ((fields = fscanf(file, "%ld-%ld", &first, &last)) > 0) {
+    count += fields == 2 ? last - first + 1 : 1;
+    if (fgetc(file) != ',') break;
+  }
+  fclose(file);
+  return count;
+}
+
 bool dfs_ring_want(int first_kept_descriptor) {
   first_kept = first_kept_descriptor;
-  // Those that there can ever be, which the kernel has queues for.
-  long processors = sysconf(_SC_NPROCESSORS_CONF);
+  long processors = possible_processors();
   if (!dfs_init_offers(INIT_OVER_IO_URING) || processors < 1 || processors > MOST_QUEUES) return false;
   is_wanted = dfs_submission_open(&refused);
   if (is_wanted) dfs_init_want(INIT_OVER_IO_URING);
@@ -255,6 +287,7 @@ void dfs_ring_begin(struct fuse_session *begun, int its_device) {
   atomic_store(&has_ended, false);
   sem_init(&told, 0, 0);
   for (uint16_t queue = 0; has_begun && queue < queues; queue++) {
+    if (!counts[queue].pool) counts[queue].pool = dfs_pool_new(MOST_PLACES - FREE_PLACES, false);
     for (int i = 0; i < FREE_PLACES; i++) add_place(queue);
   }
   while (atomic_load(&registered) < atomic_load(&threads)) {

@@ -121,8 +121,10 @@ int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clo
   if (!config) return -ENOMEM;
   fuse_loop_cfg_set_max_threads(config, max_threads);
   fuse_loop_cfg_set_clone_fd(config, clone_fd);
-  fuse_loop_cfg_set_idle_threads(config, max_threads);
-  dfs_receive_begin();
+  // What more there are while many requests wait end when they have nothing to do any more.
+  enum { IDLE_THREADS = 10 };
+  fuse_loop_cfg_set_idle_threads(config, max_threads < IDLE_THREADS ? max_threads : IDLE_THREADS);
+  dfs_receive_begin(max_threads);
   int result = fuse_session_loop_mt(session, config);
   dfs_receive_end();
   dfs_ring_end();

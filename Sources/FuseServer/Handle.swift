@@ -1,11 +1,30 @@
+import BackingTree
 import CFuse
+import Glibc
 import View
 
-/// What the kernel keeps for us as the number of an open file or directory: a reference that is owned until release.
+/// A file handle of the protocol: a reference that is owned until RELEASE, with the user that opened it.
 enum Handle {
+  private typealias Pointer = UnsafeMutablePointer<dfs_open>
+
   /// Files and packages are told apart by the class of what the number refers to.
-  static func own(_ object: AnyObject) -> UInt64 {
-    UInt64(UInt(bitPattern: Unmanaged.passRetained(object).toOpaque()))
+  ///
+  /// - Parameters:
+  ///   - descriptors: counted for the caller's user.
+  ///   - isListed: whether among those that are kept for listing.
+  static func own(
+    _ object: AnyObject, of caller: Caller, descriptors: Int = 1, isListed: Bool = false
+  ) -> UInt64 {
+    let open = Pointer.allocate(capacity: 1)
+    open.initialize(
+      to: dfs_open(
+        object: Unmanaged.passRetained(object).toOpaque(), client: caller.user,
+        descriptors: UInt16(descriptors), is_listed: isListed))
+    return UInt64(UInt(bitPattern: open))
+  }
+
+  private static func open(_ info: UnsafeMutablePointer<fuse_file_info>?) -> Pointer? {
+    info.flatMap { Pointer(bitPattern: UInt($0.pointee.fh)) }
   }
 
   /// What the number refers to, if that is of a class, which has no subclasses: `as?` would first ask of which protocols the
@@ -13,10 +32,8 @@ enum Handle {
   static func object<Class: AnyObject>(
     _ info: UnsafeMutablePointer<fuse_file_info>?, as class: Class.Type
   ) -> Class? {
-    guard let number = info?.pointee.fh, let pointer = UnsafeRawPointer(bitPattern: UInt(number)) else {
-      return nil
-    }
-    let object = Unmanaged<AnyObject>.fromOpaque(pointer).takeUnretainedValue()
+    guard let open = open(info) else { return nil }
+    let object = Unmanaged<AnyObject>.fromOpaque(open.pointee.object).takeUnretainedValue()
     return type(of: object) == `class` ? unsafeDowncast(object, to: `class`) : nil
   }
 
@@ -25,10 +42,11 @@ enum Handle {
   }
 
   static func disown(_ info: UnsafeMutablePointer<fuse_file_info>?) {
-    guard let number = info?.pointee.fh, let pointer = UnsafeRawPointer(bitPattern: UInt(number)) else {
-      return
-    }
-    Unmanaged<AnyObject>.fromOpaque(pointer).release()
+    guard let open = open(info) else { return }
+    Unmanaged<AnyObject>.fromOpaque(open.pointee.object).release()
+    (open.pointee.is_listed ? ClientDescriptors.listed : .opened)
+      .giveBack(Int(open.pointee.descriptors), of: open.pointee.client)
+    open.deallocate()
   }
 
   /// The kernel has released what it had open.

@@ -9,11 +9,21 @@ extension Operations {
     table.opendir = { raw, id, info in
       let request = Request(raw: raw!)
       do throws(Errno) {
-        let directory = try request.view.openDirectory(id, caller: request.caller)
-        info!.pointee.fh = Handle.own(directory)
-        if let holds = directory.keptListingHolds {
-          info!.pointee.cache_readdir = 1
-          info!.pointee.keep_cache = holds ? 1 : 0
+        let caller = request.caller
+        func open(isListed: Bool) throws(Errno) {
+          try request.counting(in: isListed ? .listed : .opened) { () throws(Errno) in
+            if !isListed { try request.view.refuseTheLastDescriptors() }
+            let directory = try request.view.openDirectory(id, caller: caller)
+            info!.pointee.fh = Handle.own(directory, of: caller, isListed: isListed)
+            if let holds = directory.keptListingHolds {
+              info!.pointee.cache_readdir = 1
+              info!.pointee.keep_cache = holds ? 1 : 0
+            }
+          }
+        }
+        do throws(Errno) { try open(isListed: false) } catch {
+          guard error == .tooManyOpenFilesInSystem else { throw error }
+          try open(isListed: true)
         }
         if fuse_reply_open(raw, info) == -ENOENT { Handle.disown(info) }
       } catch { request.fail(error) }

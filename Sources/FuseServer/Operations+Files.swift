@@ -12,7 +12,8 @@ extension Operations {
         // Whatever else is open of the file stays as it is.
         let backing = request.server.passthrough.joined(id)
         info!.pointee.direct_io = backing == 0 ? 1 : 0
-        info!.pointee.fh = Handle.own(ReplayedOpen(id, isPassedThrough: backing != 0))
+        info!.pointee.fh = Handle.own(
+          ReplayedOpen(id, isPassedThrough: backing != 0), of: request.caller, descriptors: 0)
         // The kernel closes the backing file, too.
         if backing != 0 { request.view.noteTold(id) }
         if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
@@ -20,19 +21,22 @@ extension Operations {
       }
       do throws(Errno) {
         var backing: CInt = 0
-        switch try request.view.open(
-          node: id, flags: info!.pointee.flags, caller: request.caller,
-          isInterrupted: { request.isInterrupted })
-        {
-        case .file(let file):
-          info!.pointee.fh = Handle.own(file)
-          info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
-          backing = request.server.passthrough.opened(file, info!, for: request)
-        case .package(let package):
-          info!.pointee.fh = Handle.own(package)
-          // Its bytes belong to this open alone: another one may find the package changed.
-          info!.pointee.direct_io = 1
-          info!.pointee.noflush = 1
+        let caller = request.caller
+        let descriptors = request.view.isPackageFile(id) ? OpenPackage.mostDescriptors : 1
+        try request.counting(descriptors) { () throws(Errno) in
+          switch try request.view.open(
+            node: id, flags: info!.pointee.flags, caller: caller, isInterrupted: { request.isInterrupted })
+          {
+          case .file(let file):
+            info!.pointee.fh = Handle.own(file, of: caller, descriptors: descriptors)
+            info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
+            backing = request.server.passthrough.opened(file, info!, for: request)
+          case .package(let package):
+            info!.pointee.fh = Handle.own(package, of: caller, descriptors: descriptors)
+            // Its bytes belong to this open alone: another one may find the package changed.
+            info!.pointee.direct_io = 1
+            info!.pointee.noflush = 1
+          }
         }
         if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
       } catch { request.fail(error) }
@@ -42,20 +46,23 @@ extension Operations {
       do throws(Errno) {
         let view = request.view
         let flags = info!.pointee.flags
-        let created =
-          flags & dfs_O_TMPFILE == dfs_O_TMPFILE
-          ? try request.view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: request.caller)
-          : try request.view.create(
-            parent, name!, mode: mode, flags: flags, caller: request.caller,
-            isInterrupted: { request.isInterrupted })
-        info!.pointee.fh = Handle.own(created.file)
-        info!.pointee.noflush = created.file.isHeardOfWhenClosed ? 0 : 1
-        let backing = request.server.passthrough.opened(created.file, info!, for: request)
-        if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
-          request.view.forget(created.entry.id, count: 1)
-          Handle.close(info, for: request)
+        let caller = request.caller
+        try request.counting { () throws(Errno) in
+          let created =
+            flags & dfs_O_TMPFILE == dfs_O_TMPFILE
+            ? try view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: caller)
+            : try view.create(
+              parent, name!, mode: mode, flags: flags, caller: caller,
+              isInterrupted: { request.isInterrupted })
+          info!.pointee.fh = Handle.own(created.file, of: caller)
+          info!.pointee.noflush = created.file.isHeardOfWhenClosed ? 0 : 1
+          let backing = request.server.passthrough.opened(created.file, info!, for: request)
+          if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
+            view.forget(created.entry.id, count: 1)
+            Handle.close(info, for: request)
+          }
+          view.settle(created.entry, parent, name!)
         }
-        view.settle(created.entry, parent, name!)
       } catch { request.fail(error) }
     }
     table.release = { raw, _, info in

@@ -26,7 +26,24 @@ struct Request {
   var isInterrupted: Bool { fuse_req_interrupted(raw) != 0 || server.isEnding }
 
   func succeed() { fuse_reply_err(raw, 0) }
-  func fail(_ error: Errno) { fuse_reply_err(raw, error.rawValue) }
+  /// EMFILE of the daemon becomes ENFILE: the client has not used up a limit of its own.
+  func fail(_ error: Errno) {
+    let isDaemons = error == .tooManyOpenFiles
+    fuse_reply_err(raw, (isDaemons ? Errno.tooManyOpenFilesInSystem : error).rawValue)
+  }
+
+  /// Runs `body`, which opens something that the client keeps open, with so many descriptors counted for the client's user.
+  /// They are given back when the handle is released, or at once when `body` fails.
+  func counting(
+    _ count: Int = 1, in descriptors: ClientDescriptors = .opened, _ body: () throws(Errno) -> Void
+  ) throws(Errno) {
+    let user = caller.user
+    try descriptors.take(count, for: user)
+    do throws(Errno) { try body() } catch {
+      descriptors.giveBack(count, of: user)
+      throw error
+    }
+  }
 
   /// Answers with what a name in a directory stands for.
   func reply(_ found: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {

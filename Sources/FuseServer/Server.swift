@@ -72,6 +72,9 @@ public final class Server: @unchecked Sendable {
     var cArguments: [UnsafeMutablePointer<CChar>?] = arguments.map { $0.withCName { strdup($0) } } + [nil]
     defer { for argument in cArguments { free(argument) } }
     let userdata = Unmanaged.passUnretained(self).toOpaque()
+    if ["allow_other", "allow_root"].contains(where: { options.contains(Array($0.utf8)) }) {
+      ClientDescriptors.share()
+    }
     session = cArguments.withUnsafeMutableBufferPointer {
       dfs_session_new(
         CInt(arguments.count), $0.baseAddress!, operations, MemoryLayout<fuse_lowlevel_ops>.size, userdata)
@@ -104,7 +107,7 @@ public final class Server: @unchecked Sendable {
       return !$0.isStopping
     }
     let result =
-      !canAnnounce ? -EAGAIN : isWanted ? dfs_session_loop(session, UInt32(Self.threads), 0) : 0
+      !canAnnounce ? -EAGAIN : isWanted ? dfs_session_loop(session, UInt32(DescriptorLimit.workers), 0) : 0
     loop.withLock { $0.session = nil }
     onStopping()
     notifying.stop()
@@ -155,8 +158,6 @@ public final class Server: @unchecked Sendable {
   /// What `displayfs status` prints.
   public var statistics: String { String(decoding: Statistics.report(of: self), as: UTF8.self) }
 
-  private static let threads = 10
-
   /// Reads the options anew.
   public func reload() {
     guard let liveOptions else { return }
@@ -192,8 +193,10 @@ public final class Server: @unchecked Sendable {
     passthrough.negotiate(
       &connection, isWanted: wantsPassthrough, isStacked: view.fileSystem.isOverlay,
       isForRootAlone: isForRootAlone)
-    connection.max_background = 64
-    connection.congestion_threshold = 48
+    // As many as the protocol has room for. The kernel holds back every background request (RELEASE, readahead, direct I/O) while
+    // so many are in flight, of whatever user. How many are served at once the request loop decides, for each user.
+    connection.max_background = UInt32(UInt16.max)
+    connection.congestion_threshold = UInt32(UInt16.max)
   }
 
   /// Asks the mount from a thread of its own: the kernel lets that wait until the session is complete, so the answer

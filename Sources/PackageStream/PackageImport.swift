@@ -6,8 +6,9 @@ import SystemPackage
 ///
 /// Nothing is believed that is not checked: only what `PackageLayout` itself makes is taken, byte for byte, apart from
 /// the files' data. A member of the wrong place, a name that is absolute or has `..`, a symlink that leads out of the
-/// package, a link to what did not come before and a device are refused, and so is every damage: headers carry checksums,
-/// and those of the files' data, which are compared when the data is read.
+/// package, a link to what did not come before and a device are refused, and so is every damage of
+/// a header, a stream that is cut off, and one that goes on after its end. A changed byte of a file's data is noticed only in a
+/// stream of an earlier version, which carries checksums of the data: otherwise as little as in any file that is copied.
 public struct PackageImport: Sendable {
   /// What is more than this is refused.
   public struct Limits: Sendable {
@@ -71,7 +72,7 @@ public struct PackageImport: Sendable {
     self.limits = limits
   }
 
-  /// Reads the data too, and compares its checksums.
+  /// Reads the data too, and compares the checksums that it has.
   public func checkData() throws(PackageImportError) {
     var scanner = try StreamScanner(descriptor, limits: limits)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 4096)

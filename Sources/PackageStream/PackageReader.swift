@@ -11,10 +11,9 @@ public final class PackageReader: Sendable {
 
   private let package: Descriptor
   private let recent = Guarded<[OpenFile]>([])
-  private let checksums = DataChecksums()
 
   /// Backing files kept open between reads.
-  private static let keptOpen = 4
+  public static let keptOpen = 4
 
   private final class OpenFile: Sendable {
     let member: Int
@@ -36,8 +35,7 @@ public final class PackageReader: Sendable {
 
   /// Reads at an offset until `buffer` is full or the stream ends.
   ///
-  /// Finds its place in O(log n) and reads no more of the backing files than it returns, with one exception: a header
-  /// that follows a file's data tells its checksum, so that file is read unless that has been done in order before.
+  /// Finds its place in O(log n) and reads no more of the backing files than it returns.
   ///
   /// - Returns: the number of bytes read; fewer than asked for only at the end of the stream.
   /// - Throws: EINVAL for a negative offset; EIO when a part it needs has changed since the layout was made, or is gone;
@@ -58,15 +56,14 @@ public final class PackageReader: Sendable {
       while !rest.isEmpty && index < layout.entries.count {
         let entry = layout.entries[index]
         if position < entry.offset + Int64(entry.headLength) {
-          take(copy(try head(index), from: position - entry.offset, to: rest))
+          take(copy(layout.head(index), from: position - entry.offset, to: rest))
         }
         let data = entry.offset + Int64(entry.headLength)
         let length = layout.dataLength(index)
         if position < data + length && !rest.isEmpty {
           let count = Int(min(Int64(rest.count), data + length - position))
-          let part = UnsafeMutableRawBufferPointer(rebasing: rest[..<count])
-          try read(index, at: position - data, into: part)
-          checksums.read(index, at: position - data, UnsafeRawBufferPointer(part), of: length)
+          try read(
+            index, at: position - data, into: UnsafeMutableRawBufferPointer(rebasing: rest[..<count]))
           take(count)
         }
         take(zero(rest, count: data + length + padding(length) - position))
@@ -119,30 +116,6 @@ public final class PackageReader: Sendable {
   }
 
   // MARK: - Data
-
-  private func head(_ index: Int) throws(Errno) -> [UInt8] {
-    layout.head(index, precedingSum: layout.followsData(index) ? try checksum(index - 1) : nil)
-  }
-
-  /// The checksum of a member's stored data, read for it unless it is known.
-  private func checksum(_ index: Int) throws(Errno) -> UInt32 {
-    if let known = checksums.known(index) { return known }
-    let length = layout.dataLength(index)
-    let buffer = UnsafeMutableRawBufferPointer.allocate(
-      byteCount: Int(min(length, 1 << 20)), alignment: 4096)
-    defer { buffer.deallocate() }
-    var sum = DataChecksum()
-    var position: Int64 = 0
-    while position < length {
-      let part = UnsafeMutableRawBufferPointer(
-        rebasing: buffer[..<Int(min(Int64(buffer.count), length - position))])
-      try read(index, at: position, into: part)
-      sum.add(UnsafeRawBufferPointer(part))
-      position += Int64(part.count)
-    }
-    checksums.know(sum.value, of: index)
-    return sum.value
-  }
 
   /// Fills `buffer` with stored data of a member, from the byte at `position` of it on.
   private func read(_ index: Int, at position: Int64, into buffer: UnsafeMutableRawBufferPointer)

@@ -28,25 +28,26 @@ public struct PackageStamp: Hashable, Sendable {
   public init(of package: Directory, omitting omitted: Set<[UInt8]> = []) throws(Errno) {
     self.init()
     add(try package.status())
-    var directories: [[UInt8]] = [[]]
-    while let path = directories.popLast() {
-      guard path.count <= PaxMember.longestPath else { throw Errno.overflow }
-      let opened: Descriptor
-      do {
-        opened = try package.openDeepDirectory(path)
-      } catch {
-        throw error.afterLooking
-      }
-      let directory = Directory(descriptor: opened.rawValue)
-      try forEachEntry(of: opened.rawValue) { (entry) throws(Errno) in
-        if path.isEmpty, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
+    var place = try TreeCursor(package)
+    // Directories that are still to be looked at, and how deep they are.
+    var pending: [(name: [UInt8], depth: Int)] = []
+    while true {
+      guard place.path.count <= PaxMember.longestPath else { throw Errno.overflow }
+      let directory = place.directory
+      let depth = place.depth + 1
+      try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
+        try Interruption.check()
+        if depth == 1, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
         let status: stat
         do throws(Errno) { status = try directory.status(entry.cName) } catch { throw error.afterLooking }
         add(status)
-        if FileType(mode: status.st_mode) == .directory {
-          directories.append(path.isEmpty ? Array(entry.name) : path + [0x2f] + entry.name)
-        }
+        if FileType(mode: status.st_mode) == .directory { pending.append((Array(entry.name), depth)) }
       }
+      guard let next = pending.popLast() else { return }
+      try place.leave(to: next.depth - 1)
+      do throws(Errno) {
+        try next.name.withCName { (name) throws(Errno) in try place.enter(name) }
+      } catch { throw error.afterLooking }
     }
   }
 

@@ -10,8 +10,7 @@ struct PackageUnpacking: ~Copyable {
   /// The package's directory open for reading, whatever its mode becomes.
   private let opened: Descriptor
   /// The directory that the last member was made in.
-  private var parent: Descriptor
-  private var parentPath: [UInt8] = []
+  private var place: TreeCursor
   private let buffer: UnsafeMutableRawBufferPointer
   /// Of the last file's data, and its path.
   private var sum = DataChecksum()
@@ -24,7 +23,7 @@ struct PackageUnpacking: ~Copyable {
     into package: Directory, from stream: CInt, owners: PackageImport.Ownership
   ) throws(PackageImportError) {
     let opened = try doing("Opening the directory") { () throws(Errno) in try package.openForReading() }
-    let parent = try doing("Opening the directory") { () throws(Errno) in try package.openForReading() }
+    let place = try doing("Opening the directory") { () throws(Errno) in try TreeCursor(package) }
     let raw = opened.rawValue
     try doing("Preparing the directory") { () throws(Errno) in
       try forEachEntry(of: raw) { (_) throws(Errno) in throw Errno.directoryNotEmpty }
@@ -39,7 +38,7 @@ struct PackageUnpacking: ~Copyable {
     self.stream = stream
     self.owners = owners
     self.opened = opened
-    self.parent = parent
+    self.place = place
     buffer = .allocate(byteCount: 256 << 10, alignment: 4096)
   }
 
@@ -53,7 +52,7 @@ struct PackageUnpacking: ~Copyable {
     }
     if member.path.isEmpty { return }
     let name = try enterParent(of: member.path)
-    let directory = Directory(descriptor: parent.rawValue)
+    let directory = place.directory
     switch member.kind {
     case .directory:
       try on(member, "Making") { (name) throws(Errno) in
@@ -79,11 +78,9 @@ struct PackageUnpacking: ~Copyable {
   }
 
   /// Gives a directory what the stream says about it, after all of its entries have been made.
-  func finish(_ member: PaxMember) throws(PackageImportError) {
-    let directory = try doing("Opening \(readable(member.path))") { () throws(Errno) in
-      try package.openDeepDirectory(member.path)
-    }
-    try restore(member, directory.rawValue)
+  mutating func finish(_ member: PaxMember) throws(PackageImportError) {
+    try doing("Opening \(readable(member.path))") { () throws(Errno) in try place.move(to: member.path) }
+    try restore(member, place.directory.descriptor)
   }
 
   /// Waits until everything is on the disk.
@@ -94,15 +91,10 @@ struct PackageUnpacking: ~Copyable {
 
   // MARK: - Making
 
-  /// Opens the directory a path is in, unless the last one was in the same, and gives the path's last component.
+  /// Goes to the directory a path is in, and gives the path's last component.
   private mutating func enterParent(of path: [UInt8]) throws(PackageImportError) -> [UInt8] {
     let (directory, name) = split(path)
-    if !directory.elementsEqual(parentPath) {
-      parent = try doing("Opening \(readable(directory))") { () throws(Errno) in
-        try package.openDeepDirectory(directory)
-      }
-      parentPath = directory
-    }
+    try doing("Opening \(readable(directory))") { () throws(Errno) in try place.move(to: directory) }
     return name
   }
 
@@ -153,7 +145,8 @@ struct PackageUnpacking: ~Copyable {
       let part = UnsafeMutableRawBufferPointer(
         rebasing: buffer[..<Int(min(Int64(buffer.count), length - done))])
       let count = try doing("Reading the stream") { () throws(Errno) in
-        try readFully(stream, into: part, at: start + done)
+        try Interruption.check()
+        return try readFully(stream, into: part, at: start + done)
       }
       guard count == part.count else { throw .damaged("The stream ends within \(readable(member.path)).") }
       sum.add(UnsafeRawBufferPointer(part))

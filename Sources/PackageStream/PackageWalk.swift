@@ -3,7 +3,7 @@ import Glibc
 import SystemPackage
 
 /// The pass over a package's metadata from which a layout is made.
-struct PackageWalk {
+struct PackageWalk: ~Copyable {
   private(set) var entries: ContiguousArray<PackageLayout.Entry> = []
   private(set) var names: ContiguousArray<UInt8> = []
   private(set) var extras: ContiguousArray<PackageLayout.Extra> = []
@@ -12,6 +12,7 @@ struct PackageWalk {
   private(set) var isComplete = true
 
   private let package: Directory
+  private var place: TreeCursor
   /// The entries of the package's own directory that are none of its parts.
   private let omitted: Set<[UInt8]>
   /// The first member of each file that has several names, by identity.
@@ -24,35 +25,49 @@ struct PackageWalk {
     let hasMoreNames: Bool
   }
 
-  init(package: Directory, omitting omitted: Set<[UInt8]>) {
+  init(package: Directory, omitting omitted: Set<[UInt8]>) throws(Errno) {
     self.package = package
+    place = try TreeCursor(package)
     self.omitted = omitted
   }
 
-  /// Depth first with a stack of its own: neither the call stack nor the number of descriptors grows with the depth.
+  /// Depth first with a stack of its own: neither the call stack nor the number of descriptors grows with the depth, and
+  /// each directory takes the same time however deep it is.
   mutating func run() throws(Errno) {
     let top = try look("", in: package, name: 0..<0, parent: -1)
     var stack: [Pending] = []
-    try list([], top.entry, index: -1, onto: &stack)
+    // The members of the directories that `place` has come through.
+    var chain: [Int32] = []
+    try list(top.entry, index: -1, onto: &stack)
     while let pending = stack.popLast() {
       let index = try append(pending)
-      if FileType(mode: pending.entry.mode) == .directory {
-        try list(PackageLayout.path(index, entries, names), pending.entry, index: Int32(index), onto: &stack)
+      guard FileType(mode: pending.entry.mode) == .directory else { continue }
+      while let last = chain.last, last != pending.entry.parent {
+        chain.removeLast()
+        try place.leave()
       }
+      let name = pending.entry.nameStart..<(pending.entry.nameStart + Int(pending.entry.nameLength))
+      do throws(Errno) {
+        try names[name].withCName { (name) throws(Errno) in try place.enter(name) }
+      } catch { throw error.afterLooking }
+      chain.append(Int32(index))
+      try list(pending.entry, index: Int32(index), onto: &stack)
     }
     _ = try append(top)
   }
 
-  /// Puts the entries of a directory on the stack, the first by bytes on top.
+  /// Puts the entries of the directory at `place` on the stack, the first by bytes on top.
   private mutating func list(
-    _ path: [UInt8], _ entry: PackageLayout.Entry, index: Int32, onto stack: inout [Pending]
+    _ entry: PackageLayout.Entry, index: Int32, onto stack: inout [Pending]
   ) throws(Errno) {
     // Longer than a member may have: better refused here than after a walk of something endless.
-    guard path.count <= PaxMember.longestPath else { throw Errno.overflow }
-    let opened = try open(path, entry)
+    guard place.path.count <= PaxMember.longestPath else { throw Errno.overflow }
+    guard entry.identity == place.identity else { throw Errno.ioError }
+    let directory = place.directory
+    let isTop = place.depth == 0
     var ranges: [Range<Int>] = []
-    try forEachEntry(of: opened.rawValue) { (entry) throws(Errno) in
-      if path.isEmpty, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
+    try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
+      if isTop, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
       let start = names.count
       names.append(contentsOf: entry.name)
       ranges.append(start..<names.count)
@@ -60,8 +75,8 @@ struct PackageWalk {
     names.withUnsafeBufferPointer { names in
       ranges.sort { names[$1].lexicographicallyPrecedes(names[$0]) }
     }
-    let directory = Directory(descriptor: opened.rawValue)
     for range in ranges {
+      try Interruption.check()
       do {
         let found = try names[range].withCName { (name) throws(Errno) in
           try look(name, in: directory, name: range, parent: index)
@@ -146,17 +161,5 @@ struct PackageWalk {
     }
     guard entry.matches(try fileStatus(file.descriptor.rawValue)) else { throw Errno.ioError }
     return SparseMap(ranges: ranges, size: size)
-  }
-
-  /// Opens a directory to read it, if it is still the one that was looked at.
-  private func open(_ path: [UInt8], _ entry: PackageLayout.Entry) throws(Errno) -> Descriptor {
-    let opened: Descriptor
-    do {
-      opened = try package.openDeepDirectory(path)
-    } catch {
-      throw error.afterLooking
-    }
-    guard entry.identity == FileIdentity(try fileStatus(opened.rawValue)) else { throw Errno.ioError }
-    return opened
   }
 }

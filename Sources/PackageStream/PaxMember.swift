@@ -31,10 +31,8 @@ struct PaxMember: Equatable {
   /// Extended attributes sorted by name.
   var attributes: [Attribute] = []
   var sparse: SparseMap?
-  /// The CRC-32 of the data that the member before this one has in the stream; nil when it has none.
-  ///
-  /// It comes after the data, so that where everything is in the stream follows from metadata alone, and as a comment,
-  /// the one record that every program passes over in silence.
+  /// The CRC-32 of the data that the member before this one has in the stream. Streams that earlier versions made carry it,
+  /// as a comment; no stream is made with it any more.
   var precedingSum: UInt32?
 
   /// Bytes of data that follow the head, before they are filled up to a block.
@@ -81,9 +79,24 @@ extension PaxMember {
   }
 
   /// `head().count` without making it, or nil when the path or the extended header is longer than every program reads.
-  func headLength() -> Int64? {
-    let records = records().count
-    guard path.count <= Self.longestPath, records <= Self.longestRecords else { return nil }
+  func headLength() -> Int64? { headLength(path: path.count, target: nil) }
+
+  /// The same for a path, and the target of a hard link, that are so long, of which the member holds shorter ones that are
+  /// encoded in the same way.
+  func headLength(path length: Int, target targetLength: Int?) -> Int64? {
+    var records = records().count
+    if length > path.count {
+      let name = name.count
+      let keyword = sparse == nil ? "path" : "GNU.sparse.name"
+      records += PaxRecords.length(keyword.utf8.count, name + length - path.count)
+      records -= PaxRecords.length(keyword.utf8.count, name)
+    }
+    if let targetLength, targetLength > target.count {
+      let name = linkName.count
+      records += PaxRecords.length("linkpath".utf8.count, name + targetLength - target.count)
+      records -= PaxRecords.length("linkpath".utf8.count, name)
+    }
+    guard length <= Self.longestPath, records <= Self.longestRecords else { return nil }
     return headLength(records: records)
   }
 

@@ -3,15 +3,20 @@ struct PaxRecords {
   private(set) var bytes: [UInt8] = []
 
   mutating func add(_ keyword: some Collection<UInt8>, _ value: some Collection<UInt8>) {
-    let rest = keyword.count + value.count + 3
-    var digits = 1
-    while String(rest + digits).utf8.count != digits { digits += 1 }
-    bytes.append(contentsOf: String(rest + digits).utf8)
+    bytes.append(contentsOf: String(Self.length(keyword.count, value.count)).utf8)
     bytes.append(0x20)
     bytes.append(contentsOf: keyword)
     bytes.append(0x3d)
     bytes.append(contentsOf: value)
     bytes.append(0x0a)
+  }
+
+  /// Bytes of a record whose keyword and value have so many.
+  static func length(_ keyword: Int, _ value: Int) -> Int {
+    let rest = keyword + value + 3
+    var digits = 1
+    while String(rest + digits).utf8.count != digits { digits += 1 }
+    return rest + digits
   }
 
   mutating func add(_ keyword: StaticString, _ value: [UInt8]) { add(Self.bytes(keyword), value) }

@@ -23,8 +23,10 @@ struct StreamScanner {
   private var place: StreamPlace
   private var offset = Int64(GlobalHeader.length)
   private var isDone = false
-  /// Whether the last member had data, whose checksum the next one tells.
+  /// Whether the last member had data.
   private var hadData = false
+  /// Whether the member after data carries the data's checksum, which an earlier version wrote: after all data or after none.
+  private var carriesSums: Bool?
   private var window: [UInt8] = []
   private var windowStart: Int64 = 0
 
@@ -46,8 +48,11 @@ struct StreamScanner {
   /// The next member; nil after the last, when the stream also ends as it should.
   mutating func next() throws(PackageImportError) -> Found? {
     if isDone { return nil }
+    try doing("Checking the stream") { () throws(Errno) in try Interruption.check() }
     let found = try member(at: offset)
-    guard (found.member.precedingSum != nil) == hadData else { throw damaged(offset) }
+    let carriesSum = found.member.precedingSum != nil
+    if hadData, carriesSums == nil { carriesSums = carriesSum }
+    guard carriesSum == (hadData && carriesSums == true) else { throw damaged(offset) }
     hadData = found.member.dataLength > 0
     memberCount += 1
     guard memberCount <= limits.members else {

@@ -12,6 +12,9 @@ public enum Opened {
 }
 
 extension View {
+  /// Whether a node is a package that is shown as a file.
+  public func isPackageFile(_ id: NodeID) -> Bool { nodes.isPackageFile(id) }
+
   /// Opens a node that is no directory. Waits while a lease on a file is being given up, unless the client asks for
   /// O_NONBLOCK.
   ///

@@ -11,6 +11,9 @@ import SystemPackage
 /// Programs that only want to know what kind of file it is read the beginning. Where that is remembered the package is
 /// not looked at until more of it is read.
 public final class OpenPackage: Sendable {
+  /// The package twice, and the files that its reader keeps open.
+  public static let mostDescriptors = 2 + PackageReader.keptOpen
+
   public let node: NodeID
   private let name: Name
   private let logger: Logger

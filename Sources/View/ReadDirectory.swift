@@ -46,9 +46,12 @@ extension View {
       let handle = try directory(id)
       // As the daemon: the kernel has checked that the caller may read it, and `.` would need permission to search.
       let readable = try handle.directory.openForReading()
+      DescriptorLimit.given(readable.rawValue)
       return OpenDirectory(node: id, content: .mirror(DirectoryStream(adopting: readable)))
     }
     let view = try directoryView(id)
+    // It stays open as long as the client has the directory open.
+    DescriptorLimit.given(view.handle.directory.descriptor)
     try view.lookInside()
     let visitor = try visitor(of: view, caller: caller)
     let keptListingHolds: Bool? = visitor == nil ? try view.beginKeptListing() : nil

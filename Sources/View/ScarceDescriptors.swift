@@ -4,14 +4,14 @@ import SystemPackage
 /// What happens when the descriptors run out: what is open for speed is closed first, and the last ones are for looking
 /// up, listing, renaming and removing.
 extension View {
-  /// Called before a file is opened for a program.
+  /// Called before anything is opened for a client that it keeps open.
   ///
-  /// - Throws: EMFILE when none is left for programs.
-  func refuseTheLastDescriptors() throws(Errno) {
+  /// - Throws: ENFILE when none is left for clients.
+  public func refuseTheLastDescriptors() throws(Errno) {
     let root = rootHandle.directory.descriptor
     guard DescriptorLimit.isReached(copying: root) else { return }
     releaseDescriptors()
-    if DescriptorLimit.isReached(copying: root) { throw .tooManyOpenFiles }
+    if DescriptorLimit.isReached(copying: root) { throw .tooManyOpenFilesInSystem }
   }
 
   /// Makes room for what failed. - Returns: whether to try again.

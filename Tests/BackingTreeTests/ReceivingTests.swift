@@ -28,7 +28,7 @@ extension AnsweringTests {
       let left = Atomic(300)
       let now = Atomic(0)
       let most = Atomic(0)
-      dfs_receive_begin()
+      dfs_receive_begin(8)
       defer { dfs_receive_end() }
       let threads = (0..<8).map { _ in
         Thread {

@@ -23,9 +23,10 @@ import Testing
         return header(b'./PaxHeaders/%08x' % zlib.crc32(records), b'x', len(records), mode=b'0000644') + records.ljust(512, b'\\0')
     original = open(sys.argv[1], 'rb').read()
     evil = {
-        'harmless': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0') + told(b'abc'),
+        'harmless': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0'),
+        'with checksum': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0') + told(b'abc'),
         'damaged': header(b'./x', b'0', 3) + b'abd'.ljust(512, b'\\0') + told(b'abc'),
-        'without sum': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0'),
+        'some without checksum': header(b'./x', b'0', 3) + b'abc'.ljust(512, b'\\0') + header(b'./y', b'0', 3) + b'abc'.ljust(512, b'\\0') + told(b'abc'),
         'absolute': header(b'/tmp/displayfs-escaped', b'0'),
         'parent': header(b'./../escaped', b'0'),
         'parent2': header(b'./a/', b'5') + header(b'./a/../../escaped', b'0'),
@@ -49,15 +50,16 @@ import Testing
   }
 
   /// The forger's headers are right: with a harmless member its stream is taken.
-  @Test func aForgedStreamThatIsHarmlessIsTaken() throws {
+  @Test(arguments: ["harmless", "with checksum"])
+  func aForgedStreamThatIsHarmlessIsTaken(_ kind: String) throws {
     let view = try view()
-    #expect(Self.write("harmless", from: view.at("Album"), to: view.at("Forged")).status == 0)
+    #expect(Self.write(kind, from: view.at("Album"), to: view.at("Forged")).status == 0)
     #expect(text(view.real("Forged.photoslibrary/x")) == "abc")
   }
 
   @Test(arguments: [
     "absolute", "parent", "parent2", "symlink", "absolute-symlink", "through", "hardlink", "device", "twice",
-    "huge", "damaged", "without sum",
+    "huge", "damaged", "some without checksum",
   ]) func aHostileStreamStaysAFile(_ kind: String) throws {
     let view = try view()
     #expect(Self.write(kind, from: view.at("Album"), to: view.at("Evil")).status == 0)
@@ -87,15 +89,11 @@ import Testing
     #expect(view.leftovers.isEmpty)
   }
 
-  @Test func aFlippedBitIsNoticed() throws {
+  @Test func aFlippedBitInAHeaderIsNoticed() throws {
     let view = try view()
     let all = try #require(contents(view.at("Album")))
     for (number, offset) in [
       20, 520, 1030, 1024 + 100, 1024 + 156, all.count - 1024 - 512 + 3, all.count - 10,
-      // In the data of files: a long one, and one of a few bytes.
-      try #require(all.firstRange(of: Array("picture 7".utf8))).lowerBound + 3,
-      try #require(all.firstRange(of: (0..<64).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) })).lowerBound
-        + 40_000,
     ].enumerated() {
       var bytes = all
       bytes[offset] ^= 4

@@ -78,15 +78,34 @@ import Testing
     for name in ["lower", "notes"] { #expect(isThere(view.at(name))) }
     let stopped = try #require(lower.daemon)
     kill(stopped, SIGSTOP)
-    let waiting = (1...4).map { Shell.start("exec taskset -c 0 stat '\(view.at("lower/unknown \($0)"))'") }
+    let waiting = (1...40).map { Shell.start("exec taskset -c 0 stat '\(view.at("lower/unknown \($0)"))'") }
     let daemon = try #require(view.daemon)
-    #expect(eventually(within: .work) { threadsWaiting(in: daemon) >= 2 })
-    usleep(200_000)
+    // More than there were places in a queue once.
+    try waitUntil { threadsWaiting(in: daemon) >= 40 }
     for name in ["notes.txt", "other", "third"] {
       #expect(Shell.run("timeout 20 taskset -c 0 stat '\(view.at(name))'").status != 124)
     }
     kill(stopped, SIGCONT)
     for process in waiting { Shell.wait(for: process) }
+  }
+
+  /// Without /sys, glibc counts the processors that /proc/stat has, which may be fewer than the kernel has queues: the kernel
+  /// would keep every request back.
+  @Test func mountWithoutSys_whereFewerProcessorsAreSeen_answersByTheDevice() throws {
+    let view = try view()
+    view.unmount()
+    let outcome = try Ring.whileOffered {
+      Shell.run(
+        """
+        grep -v '^cpu[1-9]' /proc/stat >'\(view.source).stat'
+        exec unshare -m sh -c '
+          mount -t tmpfs none /sys && mount --bind "$1.stat" /proc/stat && "$0" mount "$1" "$2" || exit
+          timeout -k 1 20 stat "$2/notes" && "$0" status "$2" | grep "requests come"; umount -l "$2"' \
+          '\(Displayfs.path)' '\(view.source)' '\(view.mountPoint)'
+        """)
+    }
+    #expect(outcome.text.hasSuffix("requests come: by /dev/fuse"), "\(outcome.complaint)")
+    unlink("\(view.source).stat")
   }
 
   @Test func everyProcessorHasItsTurn() throws {

@@ -12,12 +12,13 @@ import Testing
     let temporary = try TemporaryTree(in: getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp")
     let around = try states(below: temporary.directory).keys.count
     let stream = try temporary.directory.open("stream", O_CREAT | O_RDWR, mode: 0o600)
-    let originals = [Self.mutable, Self.mutable.reversed().filter { $0.kind != .hardLink }].map {
-      PackageImportTests.stream($0)
+    let originals = [Self.mutable, Self.mutable.reversed().filter { $0.kind != .hardLink }].flatMap {
+      [PackageImportTests.stream($0), PackageImportTests.stream($0, carriesSums: true)]
     }
     var taken = 0
     try fuzz("streams", rounds: fuzzRounds(1000)) { generator in
-      var bytes = originals[Int.random(in: 0..<16, using: &generator) == 0 ? 1 : 0]
+      let isReversed = Int.random(in: 0..<16, using: &generator) == 0
+      var bytes = originals[(isReversed ? 2 : 0) + Int.random(in: 0..<2, using: &generator)]
       Self.mutate(&bytes, &generator)
       try setSize(stream.rawValue, Int64(bytes.count))
       try bytes.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: 0) }

@@ -84,6 +84,20 @@ import Testing
     }
   }
 
+  /// As nothing in the stream depends on data that is not read, a part can be read while one before it has changed.
+  @Test func headAfterAFile_isReadWithoutThatFile() throws {
+    let temporary = try TemporaryTree()
+    try temporary.directory.write("a", "some data")
+    try temporary.directory.write("b", "other data")
+    let reader = try reader(temporary.directory)
+    let all = try reader.allBytes()
+    let fresh = try PackageStreamTests.reader(temporary.directory)
+    try #require(shell("rm '\(temporary.path)/a'") == 0)
+    let rest = fresh.layout.entries[1].offset..<fresh.layout.size
+    #expect(try fresh.bytes(rest) == Array(all[Int(rest.lowerBound)...]))
+    #expect(throws: Errno.ioError) { try fresh.allBytes() }
+  }
+
   @Test func aSparseFileTakesTheRoomOfItsData() throws {
     let temporary = try TemporaryTree()
     let file = try temporary.directory.open("disk image", O_CREAT | O_RDWR, mode: 0o644)
@@ -140,6 +154,57 @@ import Testing
     #expect(reader.layout.path(300) == path + Array("/bottom".utf8))
     let data = reader.layout.entries[300].offset + Int64(reader.layout.entries[300].headLength)
     #expect(try reader.bytes(data..<(data + 7)) == Array("reached".utf8))
+  }
+
+  /// Directories in one another, with names of one letter.
+  private func makeNested(_ depth: Int, in directory: Directory) throws {
+    var place = try TreeCursor(directory)
+    for _ in 0..<depth {
+      try place.directory.makeDirectory("d", mode: 0o755)
+      try place.enter("d")
+    }
+  }
+
+  /// Four times as deep takes four times as long, not sixteen times.
+  @Test func walkOfADeepPackage_takesATimeInProportionToItsDepth() throws {
+    let clock = ContinuousClock()
+    var least: [Duration] = []
+    for depth in [1500, 6000] {
+      let temporary = try TemporaryTree()
+      let package = try temporary.subdirectory("package")
+      let directory = Directory(descriptor: package.rawValue)
+      try makeNested(depth, in: directory)
+      least.append(
+        try (0..<4).map { _ in
+          try clock.measure {
+            let layout = try PackageLayout(of: directory, type: bundleType)
+            let stamp = try PackageStamp(of: directory)
+            #expect(layout.memberCount == depth + 1 && layout.stamp == stamp)
+          }
+        }.min()!)
+      try #require(shell("rm -r '\(temporary.path)/package'") == 0)
+    }
+    print("packages of 1500 and 6000 nested directories are walked in \(least[0]) and \(least[1])")
+    #expect(least[1] < least[0] * 8)
+  }
+
+  @Test func streamOfADeepPackage_isRestoredAsItWas() throws {
+    let temporary = try TemporaryTree()
+    let package = try temporary.subdirectory("package")
+    let directory = Directory(descriptor: package.rawValue)
+    try makeNested(700, in: directory)
+    let deepest = try directory.openDeepDirectory(
+      Array(repeatElement([0x64], count: 700).joined(separator: [0x2f])))
+    try Directory(descriptor: deepest.rawValue).write("file", "at the bottom")
+    let reader = try reader(directory)
+    let stream = try temporary.directory.open("stream", O_CREAT | O_RDWR, mode: 0o600)
+    let bytes = try reader.allBytes()
+    #expect(Int64(bytes.count) == reader.layout.size)
+    try bytes.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: 0) }
+    let restored = try temporary.subdirectory("restored")
+    try PackageImport(checking: stream.rawValue).unpack(into: Directory(descriptor: restored.rawValue))
+    #expect(try PackageStreamTests.reader(Directory(descriptor: restored.rawValue)).allBytes() == bytes)
+    try #require(shell("rm -r '\(temporary.path)/package' '\(temporary.path)/restored'") == 0)
   }
 
   @Test func severalThreadsReadAtOnce() async throws {

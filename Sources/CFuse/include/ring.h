@@ -15,6 +15,9 @@ void dfs_ring_end(void);
 // Whether requests come so.
 bool dfs_ring_is_used(void);
 
+// The kernel's INTERRUPT of a request, which comes by the device.
+void dfs_ring_interrupt(uint64_t unique);
+
 // Called by the session.
 // Whether this answers what the calling thread was asked by io_uring.
 bool dfs_ring_asked(const struct iovec *pieces);

@@ -1,0 +1,103 @@
+import CFuse
+import Glibc
+import SystemPackage
+
+/// A walk's place in a tree of directories: a directory at or below the top, open for reading.
+///
+/// A step down opens one name and a step up opens `..`, so a walk costs as many steps as there are directories, however deep
+/// they are. The directory and its parent are always open, and never more than `mostOpen` descriptors. (`openat2`, `openat`)
+///
+/// No step follows a symlink or enters a mount point, behind which may be the very mount that the walk is done for. What `..`
+/// leads to must be the directory that the walk came from: a directory that is renamed meanwhile cannot lead it elsewhere.
+public struct TreeCursor: ~Copyable {
+  private struct Level {
+    let identity: FileIdentity
+    /// Where this level's path ends in `path`.
+    let pathEnd: Int
+    /// -1 while it is closed.
+    var descriptor: CInt
+  }
+
+  private static let mostOpen = 4
+  private static let readDirectory = O_RDONLY | dfs_O_DIRECTORY
+
+  private var levels: [Level]
+  /// Relative to the top, components separated by single slashes; empty at the top.
+  public private(set) var path: [UInt8] = []
+
+  public init(_ top: Directory) throws(Errno) {
+    let opened = try top.openForReading()
+    let identity = FileIdentity(try fileStatus(opened.rawValue))
+    levels = [Level(identity: identity, pathEnd: 0, descriptor: opened.release())]
+  }
+
+  deinit { for level in levels where level.descriptor >= 0 { close(level.descriptor) } }
+
+  /// How many directories below the top.
+  public var depth: Int { levels.count - 1 }
+  public var identity: FileIdentity { levels[levels.count - 1].identity }
+  public var directory: Directory { Directory(descriptor: levels[levels.count - 1].descriptor) }
+
+  /// Steps down to an entry of the directory.
+  ///
+  /// - Throws: ENOTDIR or ELOOP when it is no directory; EXDEV when it is a mount point; EINTR when the client is gone for
+  ///   which the walk is done.
+  public mutating func enter(_ name: UnsafePointer<CChar>) throws(Errno) {
+    try Interruption.check()
+    let opened = try directory.openBeneath(name, Self.readDirectory)
+    let identity = FileIdentity(try fileStatus(opened.rawValue))
+    let bytes = UnsafeBufferPointer(
+      start: UnsafeRawPointer(name).assumingMemoryBound(to: UInt8.self), count: strlen(name))
+    if depth > 0 { path.append(0x2f) }
+    path.append(contentsOf: bytes)
+    levels.append(Level(identity: identity, pathEnd: path.count, descriptor: opened.release()))
+    if levels.count > Self.mostOpen { closeLevel(levels.count - 1 - Self.mostOpen) }
+  }
+
+  /// Steps up to the directory's parent.
+  ///
+  /// - Throws: EIO when a directory above has been moved; then the cursor must not be used any more.
+  public mutating func leave() throws(Errno) {
+    precondition(depth > 0)
+    closeLevel(levels.count - 1)
+    levels.removeLast()
+    path.removeLast(path.count - levels[levels.count - 1].pathEnd)
+    // Now, and not when it is needed: an unpacking walk takes the right to search away from the directory before it leaves.
+    if depth > 0, levels[levels.count - 2].descriptor < 0 { try reopenParent() }
+  }
+
+  /// Steps up until the directory is so many below the top.
+  public mutating func leave(to depth: Int) throws(Errno) {
+    while self.depth > depth { try leave() }
+  }
+
+  /// Steps up and down to a path below the top.
+  public mutating func move(to target: [UInt8]) throws(Errno) {
+    while !isAt(orBelow: target) { try leave() }
+    var rest = target[path.count...]
+    while !rest.isEmpty {
+      if rest.first == 0x2f { rest.removeFirst() }
+      let name = rest.prefix { $0 != 0x2f }
+      rest = rest[name.endIndex...]
+      try name.withCName { (name) throws(Errno) in try enter(name) }
+    }
+  }
+
+  /// Whether a path is that of the directory or of something in or below it.
+  private func isAt(orBelow target: [UInt8]) -> Bool {
+    depth == 0 || target.starts(with: path) && (target.count == path.count || target[path.count] == 0x2f)
+  }
+
+  private mutating func reopenParent() throws(Errno) {
+    let parent = try directory.open("..", Self.readDirectory)
+    guard FileIdentity(try fileStatus(parent.rawValue)) == levels[levels.count - 2].identity else {
+      throw .ioError
+    }
+    levels[levels.count - 2].descriptor = parent.release()
+  }
+
+  private mutating func closeLevel(_ index: Int) {
+    if levels[index].descriptor >= 0 { close(levels[index].descriptor) }
+    levels[index].descriptor = -1
+  }
+}

@@ -1,0 +1,69 @@
+import Glibc
+import SystemPackage
+import Testing
+
+@testable import BackingTree
+
+@Suite struct TreeCursorTests {
+  /// A directory with what `script` makes in it.
+  private func withTree(_ script: String, _ body: (Directory, String) throws -> Void) throws {
+    var template = Array("/tmp/displayfs-cursor-XXXXXX".utf8CString)
+    let path = try #require(mkdtemp(&template).map { String(cString: $0) })
+    defer { #expect(run("rm -r '\(path)'") == 0) }
+    try #require(run("cd '\(path)' && \(script)") == 0)
+    let opened = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    defer { close(opened) }
+    try body(Directory(descriptor: opened), path)
+  }
+
+  private func run(_ script: String) -> CInt {
+    var child: pid_t = 0
+    let arguments: [UnsafeMutablePointer<CChar>?] = [strdup("/bin/sh"), strdup("-c"), strdup(script), nil]
+    defer { for argument in arguments { free(argument) } }
+    guard posix_spawn(&child, "/bin/sh", nil, nil, arguments, environ) == 0 else { return -1 }
+    var status: CInt = 0
+    waitpid(child, &status, 0)
+    return status
+  }
+
+  @Test func cursor_goingUp_isWhereItCameFrom() throws {
+    try withTree("mkdir -p 1/2/3/4/5/6/7/8 1/2/x") { top, _ in
+      var place = try TreeCursor(top)
+      var identities = [place.identity]
+      for name in 1...8 {
+        try place.enter("\(name)")
+        identities.append(place.identity)
+      }
+      #expect(place.path == Array("1/2/3/4/5/6/7/8".utf8) && place.depth == 8)
+      while place.depth > 0 {
+        try place.leave()
+        #expect(place.identity == identities[place.depth])
+        #expect(FileIdentity(try place.directory.status()) == place.identity)
+      }
+      try place.move(to: Array("1/2/3/4/5/6".utf8))
+      #expect(place.identity == identities[6])
+      try place.move(to: Array("1/2/x".utf8))
+      #expect(place.path == Array("1/2/x".utf8) && place.depth == 3)
+    }
+  }
+
+  @Test func cursor_enteringASymlinkOrAFile_isRefused() throws {
+    try withTree("mkdir d && ln -s d link && : >file") { top, _ in
+      var place = try TreeCursor(top)
+      for name in ["link", "file", "..", "absent"] {
+        #expect(throws: Errno.self) { try place.enter(name) }
+        #expect(place.depth == 0)
+      }
+    }
+  }
+
+  /// The cursor has closed the directories far above it, and must not take others for them.
+  @Test func cursor_whoseDirectoryWasMoved_doesNotGoUpElsewhere() throws {
+    try withTree("mkdir -p a/b/c/d/e/f/g elsewhere/deep") { top, path in
+      var place = try TreeCursor(top)
+      for name in ["a", "b", "c", "d", "e", "f", "g"] { try place.enter(name) }
+      try #require(rename("\(path)/a/b/c", "\(path)/elsewhere/deep/c") == 0)
+      #expect(throws: Errno.ioError) { while place.depth > 0 { try place.leave() } }
+    }
+  }
+}
