@@ -193,12 +193,29 @@ class Attack:
             time.sleep(0.01)
 
     def end_daemon(self):
-        """One SIGTERM ends it, also under attack."""
+        """One SIGTERM unmounts the view and ends the daemon, also under attack. A thread that waits uninterruptibly for a lock which
+        the hostile user holds (FUSE_NOTIFY_INVAL_ENTRY) keeps the process in the table, though it serves nothing any more."""
         self.daemon.send_signal(signal.SIGTERM)
         try:
             self.daemon.wait(END_BOUND)
         except subprocess.TimeoutExpired:
-            yield f"the daemon has not ended {END_BOUND} s after SIGTERM"
+            if self.is_mounted():
+                yield f"the view is still mounted {END_BOUND} s after SIGTERM"
+            if not self.waits_for_lock():
+                yield f"the daemon has not ended {END_BOUND} s after SIGTERM"
+
+    def is_mounted(self):
+        with open("/proc/self/mounts") as mounts:
+            return any(line.split()[1:3] == [f"{self.place}/view", "fuse.displayfs"] for line in mounts)
+
+    def waits_for_lock(self):
+        """Whether a thread of the daemon waits for a directory's lock in the kernel."""
+        tasks = f"/proc/{self.daemon.pid}/task"
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/wchan") as place:
+                if "inval_entry" in place.read():
+                    return True
+        return False
 
     def release(self):
         """Ends everything, in an order in which nothing waits for what has been ended."""

@@ -7,7 +7,7 @@ import SystemPackage
 /// On a mount that several users share, no user gets more than a multiple of what is left, so that another always gets some.
 public final class ClientDescriptors: Sendable {
   /// Files, directories and packages: all but the last descriptors, which `DescriptorLimit` keeps. A user gets two thirds.
-  public static let opened = ClientDescriptors(limit: Int(DescriptorLimit.firstKept), multiple: 2)
+  public static let opened = ClientDescriptors(limit: DescriptorLimit.forClients, multiple: 2)
   /// Directories while there are no others: so that a user who has used those up can list, and remove. A user gets a half.
   public static let listed = ClientDescriptors(limit: DescriptorLimit.keptForListing, multiple: 1)
 

@@ -51,5 +51,12 @@ public enum DescriptorLimit {
   /// The lowest of those that are kept. Where there are few, programs get half of them.
   public static let firstKept = CInt(clamping: max(count - kept, count / 2))
 
+  /// The session, the log, the watch, SOURCE and the like: what the daemon has open for itself for as long as it runs.
+  private static let own = 16
+
+  /// How many clients may have, besides those kept for listing: with these and the daemon's own they stay below the ones that
+  /// are kept, so that a user who has a share left gets it.
+  static let forClients = max(Int(firstKept) - own - keptForListing, Int(firstKept) / 2)
+
   private static var nofile: __rlimit_resource_t { __rlimit_resource_t(RLIMIT_NOFILE.rawValue) }
 }

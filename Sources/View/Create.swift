@@ -167,14 +167,7 @@ extension View {
     if location?.facet == .packageFile { throw .notPermitted }
     try refuseIfMoved(parent, caller)
     let typed = Name(copying: name)
-    // A file without a name (O_TMPFILE) gets its first one.
-    let located = try locate(id, byNameOf: caller)
-    // The kernel may have believed in one name and asked for the other since; this has it ask for the one that is meant.
-    if nodes.aliases(of: id).areSeveral, caller.process != 0 {
-      if !linkSources.isAskedAgain(nil, by: caller.process) { throw .staleNFSFileHandle }
-    } else {
-      linkSources.goesOn(caller.process)
-    }
+    let located = try locateLinked(id, caller)
     let isRegular = FileType(mode: try fileStatus(located.rawValue).st_mode) == .regular
     let facet = isRegular ? ApparentType.file : .special
     let source =
@@ -220,7 +213,35 @@ extension View {
     }
   }
 
+  /// The source of a link, looked up by the name that is meant: where the kernel may know the node by both of its names, or
+  /// that has lost the name, it is sent to walk the path once more.
+  private func locateLinked(_ id: NodeID, _ caller: Caller) throws(Errno) -> Descriptor {
+    let isRetry = linkSources.takeRetry(by: caller.process)
+    if !isRetry, caller.process != 0, nodes.aliases(of: id).areSeveral {
+      linkSources.noteRefusal(nil, by: caller.process)
+      throw .staleNFSFileHandle
+    }
+    // A file without a name (O_TMPFILE) gets its first one.
+    do throws(Errno) { return try locate(id, byNameOf: caller) } catch {
+      guard error == .staleNFSFileHandle else { throw error }
+      // The kernel walks a path twice at most, and another client has taken the name away since.
+      if isRetry { throw .noSuchFileOrDirectory }
+      linkSources.noteRefusal(nil, by: caller.process)
+      throw error
+    }
+  }
+
   private func make(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
+    _ act: (Directory) throws(Errno) -> Void
+  ) throws(Errno) -> Entry {
+    do throws(Errno) { return try makeOnce(parent, name, type, caller: caller, mode: mode, act) } catch {
+      guard releaseDescriptors(after: error) else { throw error }
+      return try makeOnce(parent, name, type, caller: caller, mode: mode, act)
+    }
+  }
+
+  private func makeOnce(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
     _ act: (Directory) throws(Errno) -> Void
   ) throws(Errno) -> Entry {

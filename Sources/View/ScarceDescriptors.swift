@@ -1,4 +1,5 @@
 import BackingTree
+import Glibc
 import SystemPackage
 
 /// What happens when the descriptors run out: what is open for speed is closed first, and the last ones are for looking
@@ -16,6 +17,8 @@ extension View {
 
   /// Makes room for what failed. - Returns: whether to try again.
   func releaseDescriptors(after error: Errno) -> Bool {
+    // A removed file occupies its place on the disk until it is closed.
+    if error == .noSpace || error == Errno(rawValue: EDQUOT) { return unlinkedNodes.closeAll() }
     guard error == .tooManyOpenFiles || error == .tooManyOpenFilesInSystem else { return false }
     releaseDescriptors()
     return true
@@ -24,7 +27,7 @@ extension View {
   /// Closes the directories that are open for speed.
   func releaseDescriptors() {
     handles.removeAll()
-    unlinkedNodes.closeAll()
+    _ = unlinkedNodes.closeAll()
     forgetDisplayNames(of: directoryViews.removeAll())
   }
 }

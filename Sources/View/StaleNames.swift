@@ -144,18 +144,29 @@ final class StaleNames: Sendable {
   ///
   /// - Parameter node: nil where it may be another one that the names lead to when they are looked up again.
   func isAskedAgain(_ node: NodeID?, by thread: pid_t) -> Bool {
-    // One in another process-id namespace cannot be told from others.
-    guard thread != 0 else { return false }
+    if takeRetry(of: node, by: thread) { return true }
+    noteRefusal(node, by: thread)
+    return false
+  }
+
+  /// The same, without that it is to be told.
+  func takeRetry(of node: NodeID? = nil, by thread: pid_t) -> Bool {
+    // A thread in another process-id namespace cannot be told from others.
+    guard thread != 0, areAny.load(ordering: .acquiring) else { return false }
     return told.withLock { told in
-      let now = ContinuousClock.now
-      if let last = told.removeValue(forKey: thread), last.node == node, now - last.when < atOnce {
-        return true
-      }
-      // Who gives up asks for nothing any more.
+      guard let last = told.removeValue(forKey: thread) else { return false }
+      return last.node == node && ContinuousClock.now - last.when < atOnce
+    }
+  }
+
+  /// A thread is told that a node is stale.
+  func noteRefusal(_ node: NodeID?, by thread: pid_t) {
+    guard thread != 0 else { return }
+    told.withLock { told in
+      // A client that gives up asks for nothing any more.
       if told.count >= 64 { told = [:] }
-      told[thread] = (node, now)
+      told[thread] = (node, .now)
       areAny.store(true, ordering: .releasing)
-      return false
     }
   }
 

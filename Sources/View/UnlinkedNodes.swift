@@ -38,12 +38,12 @@ final class UnlinkedNodes: Sendable {
 
   func remove(_ id: NodeID) { remains.withLock { _ = $0.remove(id) } }
 
-  /// Descriptors have run out: the status of before has to do.
-  func closeAll() {
+  /// Descriptors have run out, or the disk is full: the status of before has to do. - Returns: whether any was closed.
+  func closeAll() -> Bool {
     remains.withLock { remains in
-      for (id, left) in remains.all where left.file != nil {
-        remains.insert(Remains(before: left.before, file: nil), for: id)
-      }
+      let held = remains.all.filter { $0.value.file != nil }
+      for (id, left) in held { remains.insert(Remains(before: left.before, file: nil), for: id) }
+      return !held.isEmpty
     }
   }
 

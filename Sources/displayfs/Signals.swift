@@ -7,7 +7,7 @@ import SystemPackage
 /// What signals ask of a mount. They are blocked in every thread and fetched by one, so that a handler may do more than
 /// handlers may.
 ///
-/// INT and TERM unmount. Where requests do not end within ten seconds, or at a second signal, the mount is detached and the
+/// INT and TERM unmount. Where requests do not end within four seconds, or at a second signal, the mount is detached and the
 /// process ends at once: a service manager sends one signal, and kills what is left after its own timeout. HUP has the
 /// configuration read anew, USR1 the statistics logged, USR2 changes how much is logged.
 struct Signals: Sendable {
@@ -56,9 +56,9 @@ struct Signals: Sendable {
     }?.detach()
   }
 
-  /// How long requests may take that were under way, in seconds: longer than an fsync(2) of a slow disk, well below the 90
-  /// seconds after which systemd kills.
-  private static let patience: UInt32 = 10
+  /// How long requests may take that were under way, in seconds. What they write is written all the same; their clients get
+  /// an error.
+  private static let patience: UInt32 = 4
 
   private func stop() {
     if server.stop() {

@@ -184,7 +184,8 @@ private enum Worker {
         elif step == 7:
             path = f"{own}/l{fresh()}"
             try: os.link(some_path(), path, follow_symlinks=False)
-            except PermissionError as error:
+            except OSError as error:
+                if os.path.lexists(path): print("linked and refused:", repr(error), path)
                 # A directory has no links, nor has a package.
                 if error.errno != errno.EPERM: raise
                 return
@@ -216,8 +217,13 @@ private enum Worker {
     def remove(path):
         real = f"{os.path.dirname(path)}/{os.fsdecode(os.getxattr(path, 'user.displayfs.realname'))}"
         for tag in written(real): note("-", tag)
-        if os.path.isdir(path): shutil.rmtree(path)
-        else: os.unlink(path)
+        try:
+            if os.path.isdir(path): shutil.rmtree(path)
+            else: os.unlink(path)
+        except OSError as error:
+            # No other worker knows the name.
+            print("not removed:", repr(error), path)
+            raise
 
     def lose():
         names = os.listdir(own)
