@@ -21,7 +21,8 @@ import View
 ///
 /// Lock order: the state's lock is taken last, and no message is sent and no reply given while it is held.
 final class KernelNotifier: KernelCache, @unchecked Sendable {
-  /// A thread for each directory whose lock somebody holds, up to this many.
+  private static let minimumThreads = 2
+  /// A thread for each directory whose lock a client holds, up to this many.
   private static let maximumThreads = 64
   /// More stale names of one directory than this are dropped, and all of its names invalidated when its lock can be had.
   private static let maximumNames = 16_384
@@ -142,7 +143,8 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
       state.ready.append(directory)
       return (true, state.ready.count > state.idleThreads && threads.count < Self.maximumThreads)
     }
-    if lacksThread { threads.start { [self] in serve() } }
+    // Not by this thread: it may be a worker with the policy SCHED_IDLE, and so would the new one be until it first runs.
+    if lacksThread { clock.post() }
     if isReady { work.post() }
   }
 
@@ -184,7 +186,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   // MARK: Threads
 
   func start() {
-    threads.start { [self] in serve() }
+    for _ in 0..<Self.minimumThreads { threads.start { [self] in serve() } }
     threads.start { [self] in keepTime() }
   }
 
@@ -293,6 +295,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     while true {
       let (due, repeats, wait, hasEnded) = state.withLock { takeDue(&$0) }
       if hasEnded { return }
+      startMissingThreads()
       for deferred in due { deferred.reply() }
       for stale in repeats {
         change(stale.directory) { lane in
@@ -302,6 +305,14 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
         }
       }
       if let wait { clock.wait(milliseconds: wait) } else { clock.wait() }
+    }
+  }
+
+  private func startMissingThreads() {
+    let missing = state.withLock { $0.ready.count - $0.idleThreads }
+    guard missing > 0 else { return }
+    for _ in 0..<max(0, min(missing, Self.maximumThreads - threads.count)) {
+      threads.start { [self] in serve() }
     }
   }
 

@@ -13,7 +13,7 @@ import Testing
   }
 
   @Test(
-    arguments: kernelKeepsNames ? ["", "hidden=show", "extensions=show", "profile=none"] : ["profile=none"],
+    arguments: ["", "hidden=show", "extensions=show", "profile=none"],
     ["letter", "letter.txt", "stdio.h", "Letter.rtfd", ".config"])
   func whatIsNotThereIsAskedForOnce(options: String, name: String) throws {
     let view = try view(options)

@@ -25,8 +25,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
   }
 
   @Test(
-    arguments: kernelKeepsNames
-      ? [("", ""), ("", ".txt"), ("profile=none", ".txt")] : [("profile=none", ".txt")])
+    arguments: [("", ""), ("", ".txt"), ("profile=none", ".txt")])
   func whatWasAskedIsNotAskedAgain(options: String, ending: String) throws {
     let view = try view(options)
     look(view, ending)

@@ -9,9 +9,6 @@ let kernelRelease: [Int] = {
   return release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
 }()
 
-/// Whether the kernel keeps the names of a view, where a file may have two: from Linux 6.16 on.
-let kernelKeepsNames = !kernelRelease.lexicographicallyPrecedes([6, 16])
-
 extension MountedView {
   /// How many requests have come of some kinds; of looking up and of attributes, if none are named.
   func asked(_ operations: String...) throws -> Int {

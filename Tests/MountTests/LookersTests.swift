@@ -23,7 +23,7 @@ import Testing
     #expect(outcome.status == 0, "\(outcome.complaint)")
   }
 
-  @Test(arguments: kernelKeepsNames ? ["", "profile=none"] : ["profile=none"])
+  @Test(arguments: ["", "profile=none"])
   func whoLooksAtWhatItListsNeedNotAsk(options: String) throws {
     let view = try view(options)
     let before = try view.asked()

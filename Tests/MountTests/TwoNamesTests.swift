@@ -24,7 +24,7 @@ import Testing
     case file, directory, rivals, removal
   }
 
-  @Test(.enabled(if: kernelKeepsNames), arguments: Use.allCases)
+  @Test(arguments: Use.allCases)
   func nothingElseIsAskedForAgain(use: Use) throws {
     let view = try view()
     look(view)
@@ -42,8 +42,6 @@ import Testing
       #expect(unlink(view.at("Folder/trip.jpg")) == 0)
     case .removal:
       #expect(isThere(view.at("report")) && isThere(view.at("report.txt")))
-      // Until the kernel has forgotten the other name, all are taken back.
-      usleep(300_000)
       #expect(unlink(view.at("report.txt")) == 0)
       #expect(!isThere(view.at("report")))
     }
@@ -52,7 +50,7 @@ import Testing
     #expect(try view.asked() - before < Self.count / 2)
   }
 
-  @Test(.enabled(if: kernelKeepsNames)) func theNameThatWasUsedLastIsKept() throws {
+  @Test func theNameThatWasUsedLastIsKept() throws {
     let view = try view()
     for ending in ["", ".txt", "", ".txt"] {
       look(view, ending)
@@ -82,9 +80,8 @@ import Testing
     let view = try view()
     #expect(text(view.at("report\(known)")) == "text")
     #expect(link(view.real("report.txt"), view.real("Folder/copy.txt")) == 0)
-    #expect(eventually { names(view.at("Folder")).contains("copy") && isThere(view.at("Folder/copy\(used)")) })
-    // Until the kernel has been told to forget what it need not know.
-    usleep(300_000)
+    #expect(
+      eventually { names(view.at("Folder")).contains("copy") && isThere(view.at("Folder/copy\(used)")) })
     let copy = isLinkRenamed ? "other" : "copy"
     if isLinkRenamed { #expect(rename(view.at("Folder/copy\(used)"), view.at("Folder/other\(used)")) == 0) }
     #expect(unlink(view.at("report\(used)")) == 0)
