@@ -8,7 +8,7 @@ import SystemPackage
 public final class ClientDescriptors: Sendable {
   /// Files, directories and packages: all but the last descriptors, which `DescriptorLimit` keeps. A user gets two thirds.
   public static let opened = ClientDescriptors(limit: DescriptorLimit.forClients, multiple: 2)
-  /// Directories while there are no others: so that a user who has used those up can list, and remove. A user gets a half.
+  /// Directories while there are no others: so that a user without any of those left can list, and remove. A user gets a half.
   public static let listed = ClientDescriptors(limit: DescriptorLimit.keptForListing, multiple: 1)
 
   private struct State {

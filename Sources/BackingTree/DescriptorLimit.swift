@@ -55,7 +55,7 @@ public enum DescriptorLimit {
   private static let own = 16
 
   /// How many clients may have, besides those kept for listing: with these and the daemon's own they stay below the ones that
-  /// are kept, so that a user who has a share left gets it.
+  /// are kept, so that a user with a share left gets it.
   static let forClients = max(Int(firstKept) - own - keptForListing, Int(firstKept) / 2)
 
   private static var nofile: __rlimit_resource_t { __rlimit_resource_t(RLIMIT_NOFILE.rawValue) }

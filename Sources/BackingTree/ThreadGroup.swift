@@ -1,4 +1,4 @@
-/// Threads that end together, some of which may wait in the kernel for what nobody here can end: a lock that another process
+/// Threads that end together, some of which may wait in the kernel for what the daemon cannot end: a lock that another process
 /// holds, a file system that does not answer.
 package final class ThreadGroup: Sendable {
   private let running = Guarded(0)

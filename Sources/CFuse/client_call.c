@@ -84,9 +84,10 @@ enum dfs_reference dfs_reference_of(pid_t thread) {
   // The path may be empty.
   case SYS_fchownat: return arguments[3] == 0 ? DFS_BY_NAME : DFS_UNKNOWN;
 #ifdef SYS_newfstatat
-  case SYS_newfstatat: return arguments[3] & AT_EMPTY_PATH ? DFS_UNKNOWN : DFS_BY_NAME;
+  // As fstat(3) of the C library: the path is empty, or a wrong guess only reads attributes.
+  case SYS_newfstatat: return arguments[3] & AT_EMPTY_PATH ? DFS_BY_DESCRIPTOR : DFS_BY_NAME;
 #endif
-  case SYS_statx: return arguments[2] & AT_EMPTY_PATH ? DFS_UNKNOWN : DFS_BY_NAME;
+  case SYS_statx: return arguments[2] & AT_EMPTY_PATH ? DFS_BY_DESCRIPTOR : DFS_BY_NAME;
 #ifdef SYS_stat
   case SYS_stat:
   case SYS_lstat:

@@ -19,7 +19,7 @@ import View
 /// for a lane that waits for the client: where the client's system call may be one of these, the reply is deferred for
 /// milliseconds only.
 ///
-/// Lock order: the state's lock is taken last, and no message is sent and no reply given while it is held.
+/// Lock order: only `MovedNodes` is locked while the state is, and no message is sent and no reply given meanwhile.
 final class KernelNotifier: KernelCache, @unchecked Sendable {
   private static let minimumThreads = 2
   /// A thread for each directory whose lock a client holds, up to this many.
@@ -50,7 +50,6 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     /// Nodes that live on while the kernel may resolve a stale name to them.
     var moved: Set<NodeID> = []
     var areNamesLost = false
-    var isServed = false
     /// When a message of the lane began to wait for the lock; nil while none does.
     var waitsSince: UInt64?
     /// When replies began to depend on the lane; nil where none does.
@@ -59,8 +58,9 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   private struct Deferred {
-    let end: UInt64
-    let client: pid_t
+    let begin: UInt64
+    /// Whether the client may hold the lock that the lane waits for.
+    let mayHoldLock: Bool
     let reply: @Sendable () -> Void
   }
 
@@ -68,6 +68,8 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     var lanes: [NodeID: Lane] = [:]
     /// Lanes that no thread serves.
     var ready: [NodeID] = []
+    /// Lanes with deferred replies.
+    var deferring: Set<NodeID> = []
     var idleThreads = 0
     var repeats: [(when: UInt64, name: StaleName)] = []
     var hasEnded = false
@@ -168,17 +170,26 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   func defers(
     untilSettled directory: NodeID, for client: pid_t, _ reply: @escaping @Sendable () -> Void
   ) -> Bool {
-    guard awaited.load(ordering: .acquiring) > 0 else { return false }
-    let isDeferred = state.withLock { state -> Bool in
+    guard awaited.load(ordering: .acquiring) > 0, isUnsettled(directory) else { return false }
+    // Before the lock is taken: it reads a file.
+    let mayHoldLock = dfs_may_hold_directory_lock(client)
+    let (isDeferred, moved) = state.withLock { state -> (Bool, Set<NodeID>) in
       guard !state.hasEnded, let lane = state.lanes[directory], let since = lane.awaitedSince else {
-        return false
+        return (false, [])
       }
       let now = milliseconds()
-      guard now - since < Self.limit else { return false }
+      // A lane that waits longer than that is not waited for.
+      guard now - (lane.waitsSince ?? since) < Self.limit else {
+        state.lanes[directory]!.moved = []
+        return (false, lane.moved)
+      }
       state.lanes[directory]!.deferred.append(
-        Deferred(end: now + Self.patience, client: client, reply: reply))
-      return true
+        Deferred(begin: now, mayHoldLock: mayHoldLock, reply: reply))
+      state.deferring.insert(directory)
+      return (true, [])
     }
+    // The walk may meet a stale name.
+    for node in moved { view.noteStaleName(of: node) }
     if isDeferred { clock.post() }
     return isDeferred
   }
@@ -227,7 +238,12 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
         for node in nodes { _ = expireNow(node) }
       }
       for (name, staleness) in names { drop(name, in: directory, staleness) }
-      if areNamesLost { view.invalidateAllNames(of: directory) }
+      guard areNamesLost else { continue }
+      // Not by the lane, which has no room for them.
+      for stale in view.staleNames(inDirectory: directory) {
+        drop(stale.name, in: directory, Staleness(mayBeDirectory: stale.mayBeDirectory))
+      }
+      _ = expireNow(directory)
     }
   }
 
@@ -240,9 +256,11 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
       guard var lane = state.lanes[directory] else { return (nil, []) }
       if state.hasEnded || lane.names.isEmpty && lane.nodes.isEmpty && !lane.areNamesLost {
         state.lanes[directory] = nil
+        state.deferring.remove(directory)
         if lane.awaitedSince != nil { awaited.subtract(1, ordering: .releasing) }
         return (nil, lane.deferred)
       }
+      // A lane that others add to all the time makes progress: each batch has its own time.
       lane.waitsSince = milliseconds()
       defer { state.lanes[directory] = lane }
       defer {
@@ -294,9 +312,9 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   private func keepTime() {
     while true {
       let (due, repeats, wait, hasEnded) = state.withLock { takeDue(&$0) }
+      for deferred in due { deferred.reply() }
       if hasEnded { return }
       startMissingThreads()
-      for deferred in due { deferred.reply() }
       for stale in repeats {
         change(stale.directory) { lane in
           if lane.names[stale.name] == nil {
@@ -323,18 +341,21 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     var due: [Deferred] = []
     var next: UInt64?
     func wait(until time: UInt64) { next = min(next ?? time, time) }
-    for (directory, lane) in state.lanes where !lane.deferred.isEmpty {
+    for directory in state.deferring {
+      guard let lane = state.lanes[directory] else { continue }
       let isBlocked = lane.waitsSince.map { now - $0 >= Self.patience } ?? false
-      let isGivenUp = now - (lane.awaitedSince ?? now) >= Self.limit
       let (over, left) = Self.split(lane.deferred) {
-        isGivenUp || isBlocked && $0.end <= now && dfs_may_hold_directory_lock($0.client)
+        now - $0.begin >= Self.limit || isBlocked && $0.mayHoldLock && now - $0.begin >= Self.patience
       }
+      if over.isEmpty { continue }
       due += over
       state.lanes[directory]!.deferred = left
-      // From now on a walk may meet a stale name.
-      if !over.isEmpty { for node in lane.moved { view.noteStaleName(of: node) } }
-      if !left.isEmpty { wait(until: now + 1) }
+      if left.isEmpty { state.deferring.remove(directory) }
+      // From now on a walk may meet a stale name. Once for each node: a client that has looked it up since goes on.
+      for node in lane.moved { view.noteStaleName(of: node) }
+      state.lanes[directory]!.moved = []
     }
+    if !state.deferring.isEmpty { wait(until: now + 1) }
     let repeats = state.repeats.prefix { $0.when <= now }.map(\.name)
     state.repeats.removeFirst(repeats.count)
     if let first = state.repeats.first { wait(until: first.when) }

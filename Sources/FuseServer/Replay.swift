@@ -88,7 +88,9 @@ final class Replay: @unchecked Sendable {
   func waitUntilEnded(milliseconds: Int) { threads.waitUntilEnded(milliseconds: milliseconds) }
 
   private func run() {
-    guard let answers = answers.add(Thread.current, view) else { return }
+    let answers = self.answers.add(Thread.current, view)
+    // The kernel may give the number to a client's thread.
+    defer { self.answers.remove(Thread.current) }
     while true {
       queue.withLock { $0.idleThreads += 1 }
       wake.wait()
@@ -101,6 +103,7 @@ final class Replay: @unchecked Sendable {
         let replaying = ReplayingThread(
           view: view, notifier: notifier, answers: answers, root: Directory(descriptor: root.rawValue))
         guard replaying.isRecognized() else {
+          finish(first)
           view.logger.notice("programs that watch the mount are not notified of changes in the backing tree")
           return
         }
@@ -172,12 +175,16 @@ private struct ReplayingThread {
   let answers: ReplayAnswers
   let root: Directory
 
+  private static let greeting = Name(".displayfs-replay")
+
   /// Whether the daemon knows this thread's requests from those of others; if it did not, they would change files.
   func isRecognized() -> Bool {
     if answers.isRecognized { return true }
     answers.step = .greeting
     defer { answers.step = .nothing }
-    _ = root.has(".displayfs-replay")
+    // A client may have looked for it, and the kernel cache that it is absent.
+    notifier.expireNow(Self.greeting, in: NodeTable.root)
+    _ = Self.greeting.bytes.withCName { root.has($0) }
     return answers.isRecognized
   }
 

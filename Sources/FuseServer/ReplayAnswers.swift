@@ -108,11 +108,13 @@ final class ReplayThreads: Sendable {
   private let answers = Guarded<[pid_t: ReplayAnswers]>([:])
 
   /// - Returns: what answers the requests of a thread.
-  func add(_ thread: pid_t, _ view: View) -> ReplayAnswers? {
+  func add(_ thread: pid_t, _ view: View) -> ReplayAnswers {
     let new = ReplayAnswers(view: view)
     answers.withLock { $0[thread] = new }
     return new
   }
+
+  func remove(_ thread: pid_t) { answers.withLock { $0[thread] = nil } }
 
   /// What answers a request of that thread, if it is one that replays a change.
   subscript(_ thread: pid_t) -> ReplayAnswers? { answers.withLock { $0[thread] } }

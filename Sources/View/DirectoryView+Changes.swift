@@ -102,6 +102,13 @@ extension DirectoryView {
     return StaleName(name, in: node, mayBeDirectory: isDirectory)
   }
 
+  /// The display name of an entry as of the last look, for code that has no directory view locked.
+  func lastShownName(_ real: Name) -> Name? {
+    lock.lock()
+    defer { lock.unlock() }
+    return shownName(real)
+  }
+
   /// The display name of an entry as of the last look; nil also where another thread, or the calling one, works with the
   /// directory.
   func shownNameUnlessLocked(_ real: Name) -> Name? {

@@ -27,11 +27,15 @@ extension View {
   /// locked.
   func invalidateNames(of location: NodeTable.Location) { invalidate(staleNames(of: location)) }
 
-  /// The names by which the kernel may know an entry. Called with no directory view locked.
+  /// The names by which the kernel may know an entry: the display name of the last look, and that of now. Called with no
+  /// directory view locked.
   func staleNames(of location: NodeTable.Location) -> [StaleName] {
-    let node = nodes.node(of: location.identity, facet: location.facet)
-    return names(location.name.name, shownName(location.name.name, in: location.parent)).map {
-      StaleName($0, in: location.parent, mayBeDirectory: location.type == .directory, node: node)
+    let real = location.name.name
+    var all: Set<Name> = [real]
+    if let last = directoryViews.view(of: location.parent)?.lastShownName(real) { all.insert(last) }
+    if let shown = shownName(real, in: location.parent) { all.insert(shown) }
+    return all.map {
+      StaleName($0, in: location.parent, mayBeDirectory: location.type == .directory)
     }
   }
 
@@ -62,8 +66,8 @@ extension View {
     invalidate(staleNames(in: Set(directories.map(\.node))))
   }
 
-  /// The same of one directory.
-  public func invalidateAllNames(of id: NodeID) { cached.directory(id).map { invalidateAllNames(in: [$0]) } }
+  /// The names under which the kernel may know anything in a directory.
+  public func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id]) }
 
   /// The kernel may for a while resolve a stale name to a node that lives on under another name.
   public func noteStaleName(of node: NodeID) { movedNodes.noteMove(of: node, isNameStale: true) }
@@ -204,9 +208,8 @@ extension View {
   /// The names under which the kernel may know anything in some directories, as of the last look at each.
   private func staleNames(in directories: Set<NodeID>) -> [StaleName] {
     guard !directories.isEmpty else { return [] }
-    var result = nodes.located(in: directories).map { node, location, _ in
-      StaleName(
-        location.name.name, in: location.parent, mayBeDirectory: location.type == .directory, node: node)
+    var result = nodes.located(in: directories).map { _, location, _ in
+      StaleName(location.name.name, in: location.parent, mayBeDirectory: location.type == .directory)
     }
     for id in directories {
       result += directoryViews.view(of: id)?.displayNames(waits: false) ?? []

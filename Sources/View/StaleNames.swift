@@ -1,4 +1,5 @@
 import BackingTree
+import DisplayNames
 import Glibc
 import Synchronization
 import SystemPackage
@@ -70,10 +71,22 @@ extension View {
   /// - Throws: ESTALE when the client may have come by a name that the kernel should have dropped; the kernel walks the path
   ///   again.
   public func refuseStaleName(of id: NodeID, _ caller: Caller) throws(Errno) {
-    guard movedNodes.mayHaveComeByOldName(id, caller.process, isRead: true), !mayMeanOpenFile(id, caller),
-      !staleNames.isAskedAgain(id, by: caller.process)
+    guard movedNodes.mayHaveComeByOldName(id, caller.process, isRead: true) || hasCeasedToBePackage(id),
+      !mayMeanOpenFile(id, caller), !staleNames.isAskedAgain(id, by: caller.process)
     else { return }
     throw .staleNFSFileHandle
+  }
+
+  /// Whether a node is the file of a package that is shown as a directory by now, as it was renamed. The kernel moves the
+  /// dentry of the file with the name.
+  private func hasCeasedToBePackage(_ id: NodeID) -> Bool {
+    guard nodes.isPackageFile(id), let location = nodes.location(of: id),
+      let view = currentView(of: location.parent)
+    else { return false }
+    let kind = try? view.withCurrent { (projection) -> EntryKind? in
+      projection.slot(realName: location.name.name.bytes.span).flatMap { projection.summary(at: $0)?.kind }
+    }
+    return kind == .some(.directory)
   }
 
   /// Nothing leads to a node any more. One that is open is still reached where it is asked for again.
@@ -163,9 +176,11 @@ final class StaleNames: Sendable {
   func noteRefusal(_ node: NodeID?, by thread: pid_t) {
     guard thread != 0 else { return }
     told.withLock { told in
-      // A client that gives up asks for nothing any more.
-      if told.count >= 64 { told = [:] }
-      told[thread] = (node, .now)
+      let now = ContinuousClock.now
+      // A client that gives up sends nothing any more.
+      if told.count >= 64 { told = told.filter { now - $0.value.when < atOnce } }
+      if told.count >= 4096 { told = [:] }
+      told[thread] = (node, now)
       areAny.store(true, ordering: .releasing)
     }
   }

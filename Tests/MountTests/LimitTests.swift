@@ -30,7 +30,7 @@ import Testing
       }
     }
     #expect(refusal == .tooManyOpenFilesInSystem)
-    #expect(files.count > 120, "\(files.count)")
+    #expect(files.count > 100, "\(files.count)")
     // What could not be opened was not made either.
     #expect(!isThere(view.real("file\(files.count)")))
     for number in 0..<40 { #expect(view.listing("many\(number)/deep") == ["file"]) }

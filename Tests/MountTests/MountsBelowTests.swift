@@ -4,7 +4,8 @@ import Testing
 /// What is mounted on a directory of a view, or below it, and what works there, survives every change of other entries.
 @Suite(.mounting, .asRoot) struct MountsBelowTests {
   enum Change: CaseIterable {
-    case packageRenamed, aliasRemoved, siblingMade, languageSet, directoryHidden, directoryAttributes
+    case packageRenamed, aliasRemoved, siblingMade, fileHidden, languageSet, directoryHidden,
+      directoryAttributes
   }
 
   private func view() throws -> MountedView {
@@ -30,6 +31,11 @@ import Testing
       #expect(isThere(view.at("report")))
       try put("other", at: view.at("report.pdf"))
       #expect(!isThere(view.at("report")))
+    case .fileHidden:
+      // As smbd does. (`DOSATTRIB`: the letter of the attribute "hidden")
+      #expect(isThere(view.at("report")))
+      #expect(setAttribute("user.DOSATTRIB", to: Array("0x22\0".utf8), of: view.at("report")) == nil)
+      try waitUntil { !view.listing().contains("report") }
     case .languageSet: #expect(Displayfs.run(["set", view.mountPoint, "language=de"]).status == 0)
     case .directoryHidden:
       try put("Folder\n", at: view.real(".hidden"))
