@@ -84,6 +84,12 @@ pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments) {
   _exit(write(file, "1", 1) == 1 ? 0 : 1);
 }
 
+void dfs_guardian_abort(pid_t guardian) {
+  if (guardian <= 0) return;
+  kill(guardian, SIGUSR1);
+  while (waitpid(guardian, NULL, 0) < 0 && errno == EINTR) {}
+}
+
 void dfs_guardian_end(pid_t guardian) {
   if (guardian <= 0) return;
   kill(guardian, SIGKILL);

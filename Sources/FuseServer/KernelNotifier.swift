@@ -215,6 +215,9 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     for deferred in left { deferred.reply() }
   }
 
+  /// Called when the mount is gone.
+  func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
+
   private func serve() {
     while true {
       state.withLock { $0.idleThreads += 1 }

@@ -29,9 +29,12 @@ final class NotifierThreads: Sendable {
     notifier.stop()
   }
 
-  /// Called when the mount is gone. A thread that still waits ends with the process.
-  func waitUntilEnded() {
-    replay?.waitUntilEnded(milliseconds: 500)
-    following.waitUntilEnded(milliseconds: 500)
+  /// Called when the mount is gone. - Returns: false when a thread still waits for a lock, or for the backing file system.
+  func waitUntilEnded() -> Bool {
+    let haveEnded = [
+      notifier.waitUntilEnded(milliseconds: 200), replay?.waitUntilEnded(milliseconds: 200) ?? true,
+      following.waitUntilEnded(milliseconds: 200),
+    ]
+    return haveEnded.allSatisfy { $0 }
   }
 }

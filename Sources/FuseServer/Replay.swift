@@ -85,7 +85,7 @@ final class Replay: @unchecked Sendable {
   }
 
   /// Waits for the threads. Called when the session has ended, which ends what they wait for in it.
-  func waitUntilEnded(milliseconds: Int) { threads.waitUntilEnded(milliseconds: milliseconds) }
+  func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
 
   private func run() {
     let answers = self.answers.add(Thread.current, view)

@@ -87,7 +87,7 @@ public final class Server: @unchecked Sendable {
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
-    let guardian = mountPoint.withPlatformString {
+    var guardian = mountPoint.withPlatformString {
       dfs_guardian_start($0, CommandLine.argc, CommandLine.unsafeArgv)
     }
     defer { dfs_guardian_end(guardian) }
@@ -112,7 +112,12 @@ public final class Server: @unchecked Sendable {
     onStopping()
     notifying.stop()
     fuse_session_unmount(session)
-    notifying.waitUntilEnded()
+    if !notifying.waitUntilEnded() {
+      // A message waits for a lock that a client holds which waits for a reply, and keeps the connection open.
+      dfs_guardian_abort(guardian)
+      guardian = -1
+      _ = notifying.waitUntilEnded()
+    }
     memoryReturn.end()
     returning?.join()
     view.settleImports()

@@ -8,3 +8,5 @@
 pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments);
 // The mount has come to its end: the guardian is not needed any more.
 void dfs_guardian_end(pid_t guardian);
+// Has it abort the connection now, and end: whatever waits for a reply, or for the lock of one that does, goes on with an error.
+void dfs_guardian_abort(pid_t guardian);
