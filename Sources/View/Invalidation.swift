@@ -199,7 +199,7 @@ extension View {
       expireAttributes(of: id, kernel)
       kernel.invalidate(absent.map { StaleName($0, in: id, mayBeDirectory: true) })
     }
-    for (node, location, _) in nodes.located(in: directories) {
+    for (node, location) in nodes.located(in: directories) {
       kernel.expireAttributes(of: node, in: location.parent)
     }
     if areThere { kernel.invalidate(staleNames(in: directories)) }
@@ -208,7 +208,7 @@ extension View {
   /// The names under which the kernel may know anything in some directories, as of the last look at each.
   private func staleNames(in directories: Set<NodeID>) -> [StaleName] {
     guard !directories.isEmpty else { return [] }
-    var result = nodes.located(in: directories).map { _, location, _ in
+    var result = nodes.located(in: directories).map { _, location in
       StaleName(location.name.name, in: location.parent, mayBeDirectory: location.type == .directory)
     }
     for id in directories {

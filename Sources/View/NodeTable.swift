@@ -277,13 +277,13 @@ public final class NodeTable: Sendable {
   }
 
   /// The nodes whose latest places are in some directories.
-  func located(in directories: Set<NodeID>) -> [(id: NodeID, location: Location, aliases: AliasKinds)] {
+  func located(in directories: Set<NodeID>) -> [(id: NodeID, location: Location)] {
     let ids = locked { state in
       state.nodes.indices.filter {
         state.nodes[$0].name != nil && directories.contains(NodeID(state.nodes[$0].parent))
       }
     }
-    return ids.compactMap { id in location(of: NodeID(id)).map { (NodeID(id), $0, aliases(of: NodeID(id))) } }
+    return ids.compactMap { id in location(of: NodeID(id)).map { (NodeID(id), $0) } }
   }
 
   /// A rename: the node that was at one place is now at another. Its other names stay.

@@ -95,7 +95,7 @@ final class LogWriter: Sendable {
 }
 
 /// In the foreground: one line each on standard error.
-struct StandardErrorLog: LogHandler {
+struct StandardErrorLog: QueuedLog {
   var metadata: Logger.Metadata = [:]
   var logLevel: Logger.Level {
     get { LogLevel.current }
@@ -109,17 +109,7 @@ struct StandardErrorLog: LogHandler {
     set { metadata[key] = newValue }
   }
 
-  func log(event: LogEvent) {
-    let text = "\(event.message)"
-    let level = event.level
-    LogWriter.add {
-      Self.write(level, text)
-    } report: {
-      Self.write(.warning, droppedMessages($0))
-    }
-  }
-
-  private static func write(_ level: Logger.Level, _ text: String) {
+  static func write(_ level: Logger.Level, _ text: String) {
     printError(isJournal ? "<\(level.priority)>\(text)" : "displayfs: \(level): \(text)")
   }
 
@@ -132,8 +122,25 @@ struct StandardErrorLog: LogHandler {
   }()
 }
 
+/// A log whose messages are queued, so that no worker waits for its destination.
+protocol QueuedLog: LogHandler {
+  static func write(_ level: Logger.Level, _ text: String)
+}
+
+extension QueuedLog {
+  func log(event: LogEvent) {
+    let text = "\(event.message)"
+    let level = event.level
+    LogWriter.add {
+      Self.write(level, text)
+    } report: {
+      Self.write(.warning, droppedMessages($0))
+    }
+  }
+}
+
 /// As a daemon: the system log, which the journal reads too. Where there is none, nothing is said.
-struct SystemLog: LogHandler {
+struct SystemLog: QueuedLog {
   var metadata: Logger.Metadata = [:]
   var logLevel: Logger.Level {
     get { LogLevel.current }
@@ -153,17 +160,7 @@ struct SystemLog: LogHandler {
     set { metadata[key] = newValue }
   }
 
-  func log(event: LogEvent) {
-    let text = "\(event.message)"
-    let level = event.level
-    LogWriter.add {
-      Self.write(level, text)
-    } report: {
-      Self.write(.warning, droppedMessages($0))
-    }
-  }
-
-  private static func write(_ level: Logger.Level, _ text: String) {
+  static func write(_ level: Logger.Level, _ text: String) {
     withVaList([]) { vsyslog(level.priority, text.replacingPercent, $0) }
   }
 }
