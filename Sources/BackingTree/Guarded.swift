@@ -20,4 +20,11 @@ public final class Guarded<State>: @unchecked Sendable {
     defer { lock.unlock() }
     return try body(&state)
   }
+
+  /// Takes values out of the state. They end once the lock is released: to close the last descriptor of a removed file takes
+  /// as long as its file system needs to free the blocks, and no other thread must wait for that.
+  @inlinable public func discard<Values>(_ body: (inout State) -> sending Values) {
+    let values = withLock(body)
+    withExtendedLifetime(values) {}
+  }
 }

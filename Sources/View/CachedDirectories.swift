@@ -199,7 +199,7 @@ final class CachedDirectories: Sendable {
     }
     let other = state.withLock { state -> CachedDirectory? in
       if let other = state.directories[id]?.directory { return other }
-      state.directories.insert((new, key), for: id)
+      _ = state.directories.insert((new, key), for: id)
       return nil
     }
     if other != nil { watch.stop(key) }

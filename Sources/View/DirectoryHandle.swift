@@ -44,7 +44,8 @@ public final class DirectoryHandle: Sendable {
 
   /// - Parameter isLocal: whether the kernel serves the directory's file system by itself.
   init(
-    adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?, isLocal: Bool = false
+    adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?,
+    isLocal: Bool = false
   ) {
     self.descriptor = descriptor
     self.isLocal = isLocal
@@ -102,13 +103,14 @@ final class DirectoryHandleCache: Sendable {
   func handle(of id: NodeID) -> DirectoryHandle? { handles.withLock { $0.use(id) } }
 
   func insert(_ handle: DirectoryHandle, for id: NodeID) {
-    handles.withLock { handles in
-      handles.insert(handle, for: id)
-      if handles.count > limit { _ = handles.removeOldest(limit / 4) }
+    handles.discard { handles -> (DirectoryHandle?, [DirectoryHandle]) in
+      let replaced = handles.insert(handle, for: id)
+      let surplus = handles.count > limit ? handles.removeOldest(limit / 4).map(\.value) : []
+      return (replaced, surplus)
     }
   }
 
-  func removeAll() { handles.withLock { $0 = RecentlyUsed() } }
+  func removeAll() { handles.discard { $0.removeAll() } }
 
-  func remove(_ id: NodeID) { handles.withLock { _ = $0.remove(id) } }
+  func remove(_ id: NodeID) { handles.discard { $0.remove(id) } }
 }

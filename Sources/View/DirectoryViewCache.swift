@@ -16,10 +16,8 @@ final class DirectoryViewCache: Sendable {
     _ view: DirectoryView, for id: NodeID, unless holds: (DirectoryView) -> Bool
   ) -> (kept: DirectoryView, dropped: [DirectoryView]) {
     if let other = self.view(of: id), holds(other) { return (other, []) }
-    return views.withLock { views in
-      views.insert(view, for: id)
-      return (view, views.count > limit ? views.removeOldest(limit / 4).map(\.value) : [])
-    }
+    views.discard { $0.insert(view, for: id) }
+    return (view, views.withLock { $0.count > limit ? $0.removeOldest(limit / 4).map(\.value) : [] })
   }
 
   /// Lets go of a quarter of the views, with their watches. - Returns: those.
@@ -33,8 +31,8 @@ final class DirectoryViewCache: Sendable {
     views.withLock { $0.all.map { (id: $0.id, view: $0.value) } }
   }
 
-  func remove(_ id: NodeID) { views.withLock { _ = $0.remove(id) } }
+  func remove(_ id: NodeID) { views.discard { $0.remove(id) } }
 
   /// - Returns: what there was.
-  func removeAll() -> [DirectoryView] { views.withLock { $0.removeOldest($0.count).map(\.value) } }
+  func removeAll() -> [DirectoryView] { views.withLock { $0.removeAll() } }
 }

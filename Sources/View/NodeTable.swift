@@ -101,18 +101,23 @@ public final class NodeTable: Sendable {
     /// The same by where they are.
     var places = NodeIndex()
     var generation: UInt64 = 1
-    /// Called when a node's number is about to be free for another file.
-    var onRelease: (NodeID) -> Void
+    /// Slots of forgotten nodes whose number is not free yet.
+    var released: [UInt32] = []
+    /// How many of them were taken from there, and are not free yet either.
+    var beingReleased = 0
     /// Further places of files with several links, for when the place in the node goes away.
     var otherPlaces: [UInt32: [(parent: UInt32, name: CName, isKept: Bool)]] = [:]
   }
 
   private let lock = RecursionFreeLock()
   @exclusivity(unchecked) nonisolated(unsafe) private var state: State
+  private let onRelease: @Sendable (NodeID) -> Void
 
-  /// - Parameter onRelease: called when a node is forgotten, before its number may be used again; it must not call back.
+  /// - Parameter onRelease: called when a node is forgotten, before its number may be used again, and with the table unlocked:
+  ///   what else is kept of the node ends then, and to close a descriptor may take long.
   public init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
-    var initial = State(onRelease: onRelease)
+    self.onRelease = onRelease
+    var initial = State()
     let none = Node(
       identity: FileIdentity(device: 0, inode: 0), lookups: 0, generation: 0, parent: 0,
       type: .directory, name: nil, facet: .plain, given: [], children: 0)
@@ -128,12 +133,31 @@ public final class NodeTable: Sendable {
 
   private func locked<R>(_ body: (inout State) -> R) -> R {
     lock.lock()
-    defer { lock.unlock() }
-    return body(&state)
+    let result = body(&state)
+    let isAnyReleased = !state.released.isEmpty
+    lock.unlock()
+    if isAnyReleased { release() }
+    return result
+  }
+
+  /// Lets the numbers of forgotten nodes be used again.
+  private func release() {
+    lock.lock()
+    let released = state.released
+    state.released = []
+    state.beingReleased += released.count
+    lock.unlock()
+    for slot in released { onRelease(NodeID(slot)) }
+    lock.lock()
+    state.free += released
+    state.beingReleased -= released.count
+    lock.unlock()
   }
 
   /// How many nodes the kernel knows.
-  public var count: Int { locked { $0.nodes.count - 1 - $0.free.count } }
+  public var count: Int {
+    locked { $0.nodes.count - 1 - $0.free.count - $0.released.count - $0.beingReleased }
+  }
 
   /// The node of a file found under `name` in `parent`, one more time known to the kernel.
   ///
@@ -513,20 +537,20 @@ extension NodeTable.State {
       nodes[Int(slot)].name != nil
     {
       let node = nodes[Int(slot)]
-      onRelease(NodeID(slot))
       if node.isIndexed { index.remove(slot, hash: NodeIndex.hash(node.identity, node.facet)) }
       places.remove(slot, hash: placeHash(slot))
       free(node.name)
       nodes[Int(slot)].name = nil
       nodes[Int(slot)].identity = FileIdentity(device: 0, inode: 0)
       dropOtherPlaces(slot)
-      free.append(slot)
+      released.append(slot)
       nodes[Int(node.parent)].children -= 1
       slot = node.parent
     }
   }
 
   mutating func shrink() {
+    guard released.isEmpty, beingReleased == 0 else { return }
     while let last = nodes.last, last.name == nil, nodes.count > 2 { nodes.removeLast() }
     nodes = nodes.withUnsafeBufferPointer { ContiguousArray($0) }
     let end = nodes.count

@@ -1,4 +1,7 @@
-/// Values by node, of which those used longest ago can be let go.
+/// Values by node, of which those used longest ago can be removed.
+///
+/// What is removed or replaced is returned. Where it may hold the last reference to a descriptor, it must end after the lock
+/// that protects these values is released: close(2) of a removed file frees its blocks, which takes as long as the disk needs.
 struct RecentlyUsed<Value> {
   private var entries: [NodeID: (value: Value, used: UInt64)] = [:]
   private var clock: UInt64 = 0
@@ -18,15 +21,20 @@ struct RecentlyUsed<Value> {
     return entries.values[index].value
   }
 
-  mutating func insert(_ value: Value, for id: NodeID) {
+  /// - Returns: the value that is replaced.
+  mutating func insert(_ value: Value, for id: NodeID) -> Value? {
     clock += 1
-    entries[id] = (value, clock)
+    return entries.updateValue((value, clock), forKey: id)?.value
   }
 
-  @discardableResult
   mutating func remove(_ id: NodeID) -> Value? { entries.removeValue(forKey: id)?.value }
 
-  /// Removes those used longest ago, and gives them. All are sorted for it: many at a time cost little each.
+  mutating func removeAll() -> [Value] {
+    defer { entries = [:] }
+    return entries.values.map(\.value)
+  }
+
+  /// Removes those used longest ago. All are sorted for it: many at a time cost little each.
   mutating func removeOldest(_ count: Int) -> [(id: NodeID, value: Value)] {
     let oldest = entries.sorted { $0.value.used < $1.value.used }.prefix(count)
     for (id, _) in oldest { entries[id] = nil }

@@ -25,26 +25,27 @@ final class UnlinkedNodes: Sendable {
   private let remains = Guarded(RecentlyUsed<Remains>())
 
   func insert(_ new: Remains, for id: NodeID) {
-    remains.withLock { remains in
-      remains.insert(new, for: id)
-      if remains.count > Self.limit { _ = remains.removeOldest(Self.limit / 4) }
+    remains.discard { remains -> (Remains?, [Remains]) in
+      let replaced = remains.insert(new, for: id)
+      return (replaced, remains.count > Self.limit ? remains.removeOldest(Self.limit / 4).map(\.value) : [])
     }
   }
 
   /// The same, but drops nothing for it.
   func insertIfRoom(_ new: Remains, for id: NodeID) {
-    remains.withLock { if $0.count < Self.limit { $0.insert(new, for: id) } }
+    remains.discard { $0.count < Self.limit ? $0.insert(new, for: id) : nil }
   }
 
-  func remove(_ id: NodeID) { remains.withLock { _ = $0.remove(id) } }
+  func remove(_ id: NodeID) { remains.discard { $0.remove(id) } }
 
   /// Descriptors have run out, or the disk is full: the status of before has to do. - Returns: whether any was closed.
   func closeAll() -> Bool {
-    remains.withLock { remains in
+    let held = remains.withLock { remains in
       let held = remains.all.filter { $0.value.file != nil }
-      for (id, left) in held { remains.insert(Remains(before: left.before, file: nil), for: id) }
-      return !held.isEmpty
+      for (id, left) in held { _ = remains.insert(Remains(before: left.before, file: nil), for: id) }
+      return held
     }
+    return !held.isEmpty
   }
 
   /// The status of a node now.

@@ -1,0 +1,40 @@
+import BackingTree
+import Testing
+
+@Suite struct GuardedTests {
+  private final class Value: Sendable {
+    let atEnd: @Sendable () -> Void
+    init(atEnd: @escaping @Sendable () -> Void) { self.atEnd = atEnd }
+    deinit { atEnd() }
+  }
+
+  /// Values whose end takes long, as a file's is that is closed, keep nobody waiting for the lock.
+  @Test func valuesThatAreDiscarded_endWithTheLockReleased() {
+    let values = Guarded<[Value]>([])
+    let probe = Guarded(0)
+    values.withLock {
+      $0 = [
+        Value {
+          // Would not return while the calling thread has the lock.
+          probe.withLock { $0 += values.withLock { $0.count } + 1 }
+        }
+      ]
+    }
+    values.discard { values in
+      defer { values = [] }
+      return values
+    }
+    #expect(probe.withLock { $0 } == 1)
+  }
+
+  @Test func lock_knowsWhetherTheCallingThreadHasIt() {
+    let lock = RecursionFreeLock()
+    #expect(!lock.isHeld)
+    lock.lock()
+    #expect(lock.isHeld)
+    let other = Guarded(true)
+    Thread { other.withLock { $0 = lock.isHeld } }?.join()
+    #expect(!other.withLock { $0 })
+    lock.unlock()
+  }
+}
