@@ -17,7 +17,7 @@ extension DirectoryView {
     var rewritten: Set<Name> = []
     var everything = false
     /// What everything is to be looked at with from now on.
-    var rules: (inspector: EntryInspector, site: Site)?
+    var rules: Rules?
     /// Whether there is anything that nobody has taken.
     var isNew = false
     /// Whether somebody was told that there is news.
@@ -70,7 +70,7 @@ extension DirectoryView {
   /// The same, with other rules, or at another place.
   func adopt(_ inspector: EntryInspector, _ site: Site) {
     news { pending in
-      pending.rules = (inspector, site)
+      pending.rules = Rules(inspector: inspector, site: site)
       pending.everything = true
     }
   }
@@ -155,7 +155,7 @@ extension DirectoryView {
       if state.isRead, changes.isFollowed {
         for slot in 0..<state.projection.slotLimit { keep(slot) }
       }
-      (inspector, site) = rules
+      self.rules = rules
     }
     var isOutdated = news.everything || !state.isRead
     if news.names.contains(".AppleDouble") {

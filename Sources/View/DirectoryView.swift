@@ -11,9 +11,24 @@ import SystemPackage
 public final class DirectoryView: Sendable {
   let node: NodeID
   let handle: DirectoryHandle
-  /// What the entries are looked at with. Read and replaced inside the lock alone.
-  nonisolated(unsafe) var inspector: EntryInspector
-  nonisolated(unsafe) var site: Site
+  /// What the entries are looked at with, and where the directory is. Read and replaced with the lock held.
+  struct Rules {
+    let inspector: EntryInspector
+    let site: Site
+  }
+  nonisolated(unsafe) private var protectedRules: Rules
+  var rules: Rules {
+    get {
+      assert(lock.isHeld)
+      return protectedRules
+    }
+    set {
+      assert(lock.isHeld)
+      protectedRules = newValue
+    }
+  }
+  var inspector: EntryInspector { rules.inspector }
+  var site: Site { rules.site }
   /// Nanoseconds after which the times are compared although there is a watch; nil is never.
   let recheck: UInt64?
   /// Whether a staging directory was seen among the entries when they were read: one that is in use, or a leftover.
@@ -58,7 +73,17 @@ public final class DirectoryView: Sendable {
   }
 
   let lock = RecursionFreeLock()
-  @exclusivity(unchecked) nonisolated(unsafe) var state = State()
+  @exclusivity(unchecked) nonisolated(unsafe) private var protectedState = State()
+  var state: State {
+    _read {
+      assert(lock.isHeld)
+      yield protectedState
+    }
+    _modify {
+      assert(lock.isHeld)
+      yield &protectedState
+    }
+  }
   let pending = Guarded(Pending())
   let watch: ChangeWatch?
   let changes: ViewChanges
@@ -76,8 +101,7 @@ public final class DirectoryView: Sendable {
   ) {
     self.node = node
     self.handle = handle
-    self.inspector = inspector
-    self.site = site
+    protectedRules = Rules(inspector: inspector, site: site)
     self.watch = watch
     self.recheck = recheck
     self.changes = changes
@@ -87,7 +111,7 @@ public final class DirectoryView: Sendable {
     self.nodes = nodes
     inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
-    if recheck == nil { state.ahead = EntriesAhead(of: handle.directory) }
+    if recheck == nil { protectedState.ahead = EntriesAhead(of: handle.directory) }
     // Whoever hears of the first change looks when all is set.
     lock.lock()
     defer { lock.unlock() }
@@ -103,8 +127,15 @@ public final class DirectoryView: Sendable {
 
   deinit {
     if let watchKey { watch?.stop(watchKey) }
-    for source in state.inside.values.joined() { watch?.stop(source.key) }
-    for key in [state.userDirectories, state.netatalk] { key.map { watch?.stop($0) } }
+    for source in protectedState.inside.values.joined() { watch?.stop(source.key) }
+    for key in [protectedState.userDirectories, protectedState.netatalk] { key.map { watch?.stop($0) } }
+  }
+
+  /// Where the directory is as of the last look, for code that does not have it locked.
+  var lastSite: Site {
+    lock.lock()
+    defer { lock.unlock() }
+    return site
   }
 
   /// Runs `body` with the projection as the directory is now.

@@ -8,7 +8,7 @@ import SystemPackage
 extension View {
   /// Who a listing of a directory is made for; nil when everybody gets the same.
   func visitor(of directory: DirectoryView, caller: Caller) throws(Errno) -> Caller? {
-    guard options.domains == .enforce, directory.site.place.contains(.home), caller.user != 0 else {
+    guard options.domains == .enforce, directory.lastSite.place.contains(.home), caller.user != 0 else {
       return nil
     }
     return try directory.handle.directory.status().st_uid == caller.user ? nil : caller

@@ -53,7 +53,7 @@ extension View {
   ) throws(Errno) {
     let name = file.name
     let view = try directoryView(parent)
-    guard let real = inspector.packageName(for: name, type: type, at: view.site) else {
+    guard let real = inspector.packageName(for: name, type: type, at: view.lastSite) else {
       logger.notice("\(name) holds a package of the type \(type), but under this name it stays a file")
       return
     }
