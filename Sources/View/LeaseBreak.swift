@@ -1,5 +1,4 @@
 import Glibc
-import Synchronization
 import SystemPackage
 
 /// Waiting until the holder of a lease on a backing file gives it up. (fcntl(2), F_SETLEASE)
@@ -10,22 +9,17 @@ import SystemPackage
 enum LeaseBreak {
   /// Microseconds between two tries.
   private static let pauses: ClosedRange<useconds_t> = 1000...20_000
-  /// Workers that may wait at once, of ten: a holder of leases must not occupy all of them.
-  private static let mostWaiting = 4
-  private static let waiting = Atomic<Int>(0)
 
   /// Runs `open` until it does not fail with EWOULDBLOCK.
   ///
   /// - Parameter flags: as the client opens.
-  /// - Throws: EINTR when the client has given the request up; EWOULDBLOCK when it opens with O_NONBLOCK, or too many wait.
+  /// - Throws: EINTR when the client has given the request up; EWOULDBLOCK when it opens with O_NONBLOCK.
   static func retry<R: ~Copyable>(
     _ flags: CInt, _ isInterrupted: () -> Bool, _ open: () throws(Errno) -> R
   ) throws(Errno) -> R {
     do throws(Errno) { return try open() } catch {
       guard error == .wouldBlock, flags & O_NONBLOCK == 0 else { throw error }
     }
-    defer { waiting.subtract(1, ordering: .relaxed) }
-    guard waiting.add(1, ordering: .relaxed).newValue <= mostWaiting else { throw .wouldBlock }
     var pause = pauses.lowerBound
     while !isInterrupted() {
       usleep(pause)
