@@ -194,26 +194,27 @@ class Attack:
 
     def end_daemon(self):
         """One SIGTERM unmounts the view and ends the daemon, also under attack. A thread that waits uninterruptibly for a lock which
-        the hostile user holds (FUSE_NOTIFY_INVAL_ENTRY) keeps the process in the table, though it serves nothing any more."""
+        the hostile user holds (FUSE_NOTIFY_INVAL_ENTRY), or for a request that the hostile user's stopped file system has begun to
+        serve, keeps the process in the table, though it serves nothing any more."""
         self.daemon.send_signal(signal.SIGTERM)
         try:
             self.daemon.wait(END_BOUND)
         except subprocess.TimeoutExpired:
             if self.is_mounted():
                 yield f"the view is still mounted {END_BOUND} s after SIGTERM"
-            if not self.waits_for_lock():
+            if not self.waits_in_kernel():
                 yield f"the daemon has not ended {END_BOUND} s after SIGTERM"
 
     def is_mounted(self):
         with open("/proc/self/mounts") as mounts:
             return any(line.split()[1:3] == [f"{self.place}/view", "fuse.displayfs"] for line in mounts)
 
-    def waits_for_lock(self):
-        """Whether a thread of the daemon waits for a directory's lock in the kernel."""
+    def waits_in_kernel(self):
+        """Whether a thread of the daemon waits uninterruptibly for a directory's lock, or for a file system that is stopped."""
         tasks = f"/proc/{self.daemon.pid}/task"
         for task in os.listdir(tasks):
             with open(f"{tasks}/{task}/wchan") as place:
-                if "inval_entry" in place.read():
+                if place.read() in ("fuse_reverse_inval_entry", "request_wait_answer"):
                     return True
         return False
 
