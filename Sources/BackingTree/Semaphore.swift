@@ -1,3 +1,4 @@
+import CFuse
 import Glibc
 
 /// What a thread waits for until another has work for it. (`sem_t`)
@@ -14,13 +15,14 @@ package final class Semaphore: @unchecked Sendable {
   package func post() { sem_post(raw) }
   package func wait() { while sem_wait(raw) != 0 {} }
 
-  /// Waits, but no longer than that.
-  package func wait(milliseconds: Int) {
+  /// Waits, but no longer than that, whatever becomes of the time of day. - Returns: false when the time has passed.
+  @discardableResult
+  package func wait(milliseconds: Int) -> Bool {
     var end = timespec()
-    clock_gettime(CLOCK_REALTIME, &end)
+    clock_gettime(CLOCK_MONOTONIC, &end)
     let nanoseconds = end.tv_nsec + milliseconds * 1_000_000
     end.tv_sec += nanoseconds / 1_000_000_000
     end.tv_nsec = nanoseconds % 1_000_000_000
-    while sem_timedwait(raw, &end) != 0, errno == EINTR {}
+    return dfs_semaphore_wait(raw, &end)
   }
 }

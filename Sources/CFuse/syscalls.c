@@ -160,3 +160,10 @@ int dfs_open_handle(int mount, const struct dfs_handle *handle) {
 }
 
 pid_t dfs_fork(void) { return fork(); }
+
+bool dfs_semaphore_wait(sem_t *semaphore, const struct timespec *end) {
+  while (sem_clockwait(semaphore, CLOCK_MONOTONIC, end) != 0) {
+    if (errno != EINTR) return false;
+  }
+  return true;
+}

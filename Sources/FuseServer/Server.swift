@@ -83,7 +83,9 @@ public final class Server: @unchecked Sendable {
       let given = String(decoding: Array(options.joined(separator: ",".utf8)), as: UTF8.self)
       throw MountError(description: "libfuse refused the options \(given)")
     }
-    defer { fuse_session_destroy(session) }
+    // A thread that still waits for a lock returns to the session.
+    var mayDestroy = true
+    defer { if mayDestroy { fuse_session_destroy(session) } }
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
@@ -116,7 +118,7 @@ public final class Server: @unchecked Sendable {
       // A message waits for a lock that a client holds which waits for a reply, and keeps the connection open.
       dfs_guardian_abort(guardian)
       guardian = -1
-      _ = notifying.waitUntilEnded()
+      mayDestroy = notifying.waitUntilEnded()
     }
     memoryReturn.end()
     returning?.join()

@@ -202,7 +202,9 @@ extension View {
     if location.name.equals(".hidden") {
       currentView(of: location.parent)?.noteEverything()
       // What the list hides from now on must not be reached by a cached name.
-      if options.hidden == .deny { cached.directory(location.parent).map { invalidateAllNames(in: [$0]) } }
+      if options.hidden == .deny {
+        cached.directory(location.parent).map { invalidateAllNames(in: [$0], waits: true) }
+      }
     }
     importPackage(file, caller: caller)
   }

@@ -62,12 +62,14 @@ extension View {
   }
 
   /// How everything in some directories, and below a moved one, is shown may have changed.
-  func invalidateAllNames(in directories: [CachedDirectory]) {
-    invalidate(staleNames(in: Set(directories.map(\.node))))
+  ///
+  /// - Parameter waits: see `staleNames`.
+  func invalidateAllNames(in directories: [CachedDirectory], waits: Bool) {
+    invalidate(staleNames(in: Set(directories.map(\.node)), waits: waits))
   }
 
-  /// The names under which the kernel may know anything in a directory.
-  public func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id]) }
+  /// The names under which the kernel may know anything in a directory. Called with no directory view locked.
+  public func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id], waits: true) }
 
   /// The kernel may for a while resolve a stale name to a node that lives on under another name.
   public func noteStaleName(of node: NodeID) { movedNodes.noteMove(of: node, isNameStale: true) }
@@ -202,17 +204,20 @@ extension View {
     for (node, location) in nodes.located(in: directories) {
       kernel.expireAttributes(of: node, in: location.parent)
     }
-    if areThere { kernel.invalidate(staleNames(in: directories)) }
+    if areThere { kernel.invalidate(staleNames(in: directories, waits: true)) }
   }
 
   /// The names under which the kernel may know anything in some directories, as of the last look at each.
-  private func staleNames(in directories: Set<NodeID>) -> [StaleName] {
+  ///
+  /// - Parameter waits: whether to wait for threads that work with one of the directories. A thread that itself has a directory
+  ///   view locked must not: display names of a locked view are left out, and invalidated when the view is looked at again.
+  private func staleNames(in directories: Set<NodeID>, waits: Bool) -> [StaleName] {
     guard !directories.isEmpty else { return [] }
     var result = nodes.located(in: directories).map { _, location in
       StaleName(location.name.name, in: location.parent, mayBeDirectory: location.type == .directory)
     }
     for id in directories {
-      result += directoryViews.view(of: id)?.displayNames(waits: false) ?? []
+      result += directoryViews.view(of: id)?.displayNames(waits: waits) ?? []
       result +=
         cached.directory(id)?.takeAbsent().map { StaleName($0, in: id, mayBeDirectory: true) } ?? []
     }

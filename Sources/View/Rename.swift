@@ -268,7 +268,7 @@ extension View {
     if isDirectoryMoved {
       let identities = [moved, replaced].compactMap { $0.map(FileIdentity.init) }
       if isShownOtherwise(from, in: views.0, than: to, in: views.1) {
-        invalidateAllNames(in: cachedDirectories(below: identities))
+        invalidateAllNames(in: cachedDirectories(below: identities), waits: false)
       }
       lookAgain { id in identities.contains { nodes.isBelow(id, $0) } }
     }

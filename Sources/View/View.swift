@@ -126,11 +126,11 @@ public final class View: Sendable {
     whenFound(by: inspector)
     // By the names of before.
     let directories = cached.all
-    invalidateAllNames(in: directories)
+    invalidateAllNames(in: directories, waits: true)
     inspectorInForce.withLock { $0 = inspector }
     lookAgain { _ in true }
     // A look-up meanwhile went by the old rules.
-    invalidateAllNames(in: directories)
+    invalidateAllNames(in: directories, waits: true)
   }
 
   /// Nobody inspects but for the view. A weak reference would send each count of references to it through a table beside it.

@@ -1,6 +1,8 @@
 // Linux calls that need _GNU_SOURCE, are variadic, or have no libc wrapper. A few lines each; errors in errno.
 #pragma once
 #include <malloc.h>
+#include <semaphore.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -10,6 +12,7 @@
 #include <sys/fanotify.h>
 #include <sys/inotify.h>
 #include <sys/xattr.h>
+#include <time.h>
 
 // openat that never follows a symlink in the last component and never leaks into children.
 int dfs_openat(int dir, const char *name, int flags, mode_t mode);
@@ -63,6 +66,10 @@ int dfs_handle_of(int directory, struct dfs_handle *handle);
 int dfs_open_handle(int mount, const struct dfs_handle *handle);
 
 // Constants that Swift does not see, as values.
+// Waits for a semaphore until a time of the monotonic clock. (`sem_clockwait`, which Swift does not see)
+// - Returns: false when that time has passed.
+bool dfs_semaphore_wait(sem_t *semaphore, const struct timespec *end);
+
 extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
 extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE;

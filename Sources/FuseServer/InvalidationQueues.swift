@@ -1,0 +1,212 @@
+import DisplayNames
+import View
+
+/// What the kernel is still to drop: the stale names of each directory, and the replies that are deferred until it has.
+///
+/// Only decides and remembers; ``KernelNotifier`` sends the messages and gives the replies. Times are milliseconds of the
+/// monotonic clock.
+struct InvalidationQueues {
+  typealias Reply = @Sendable () -> Void
+
+  /// Of all directories. Beyond it the names of the directory that gets another one are not remembered one by one: all of its
+  /// names are invalidated when its turn comes. About 10 MB.
+  static let maximumNames = 65_536
+  /// How long a reply is deferred while a message waits for a lock that the client may hold itself: longer than a look-up holds
+  /// it.
+  static let patience: Int64 = 5
+  /// How long replies are deferred at most. Where another user holds the lock, other clients wait that long once: longer than a
+  /// thread is late on a machine with thirty runnable threads for each processor, shorter than a person notices.
+  static let limit: Int64 = 80
+  /// When an expired name is expired again. The reply to a revalidation, which takes no lock, may reach the kernel after the
+  /// message and be believed.
+  static let untilRepeat: Int64 = 1000
+
+  struct Staleness: Equatable {
+    var mayBeDirectory: Bool
+    /// Whether the name was expired a while ago, and nothing has been done to it since.
+    var isRepeated = false
+  }
+
+  /// What a thread sends for one directory, waiting for the directory's lock.
+  struct Batch {
+    var names: [Name: Staleness] = [:]
+    /// Nodes whose attributes are to be expired once the kernel knows them: their look-up holds the lock.
+    var nodes: Set<NodeID> = []
+    /// Whether all names of the directory are to be invalidated.
+    var areNamesLost = false
+
+    var isEmpty: Bool { names.isEmpty && nodes.isEmpty && !areNamesLost }
+  }
+
+  private struct Queue {
+    var batch = Batch()
+    /// Nodes that live on while the kernel may resolve a stale name to them.
+    var moved: Set<NodeID> = []
+    /// When a message began to wait for the lock; nil while none does.
+    var waitsSince: Int64?
+    /// When replies began to depend on the queue; nil where none does.
+    var awaitedSince: Int64?
+    var deferred: [Deferred] = []
+  }
+
+  private struct Deferred {
+    let begin: Int64
+    /// Whether the client may hold the lock that the message waits for.
+    let mayHoldLock: Bool
+    let reply: Reply
+
+    func isDue(_ now: Int64, isBlocked: Bool) -> Bool {
+      let age = now - begin
+      return age >= InvalidationQueues.limit
+        || isBlocked && mayHoldLock && age >= InvalidationQueues.patience
+    }
+  }
+
+  private var queues: [NodeID: Queue] = [:]
+  /// Directories that no thread serves.
+  private var ready: [NodeID] = []
+  /// Directories with deferred replies.
+  private var deferring: Set<NodeID> = []
+  private var repeats: [(when: Int64, name: StaleName)] = []
+  private var names = 0
+  /// How many directories replies may depend on.
+  private(set) var awaited = 0
+
+  // MARK: Adding
+
+  mutating func add(_ stale: some Sequence<StaleName>, in directory: NodeID, isAwaited: Bool, now: Int64) {
+    change(directory) { queue, names in
+      if isAwaited, queue.awaitedSince == nil { queue.awaitedSince = now }
+      for stale in stale {
+        if let node = stale.node { queue.moved.insert(node) }
+        let old = queue.batch.names[stale.name]
+        if old == nil, names >= Self.maximumNames { queue.batch.areNamesLost = true }
+        if queue.batch.areNamesLost { continue }
+        if old == nil { names += 1 }
+        queue.batch.names[stale.name] = Staleness(
+          mayBeDirectory: stale.mayBeDirectory || old?.mayBeDirectory ?? false)
+      }
+      guard queue.batch.areNamesLost else { return }
+      names -= queue.batch.names.count
+      queue.batch.names = [:]
+    }
+  }
+
+  mutating func add(node: NodeID, in directory: NodeID) {
+    change(directory) { queue, _ in queue.batch.nodes.insert(node) }
+  }
+
+  private mutating func change(_ directory: NodeID, _ body: (inout Queue, inout Int) -> Void) {
+    let count = queues.count
+    let wasAwaited = isUnsettled(directory)
+    body(&queues[directory, default: Queue()], &names)
+    if !wasAwaited, isUnsettled(directory) { awaited += 1 }
+    if queues.count > count { ready.append(directory) }
+  }
+
+  // MARK: Serving
+
+  var readyCount: Int { ready.count }
+
+  /// A directory that no other thread serves from now on, until `takeBatch` returns nil for it.
+  mutating func takeReady() -> NodeID? { ready.isEmpty ? nil : ready.removeFirst() }
+
+  /// What is to be sent for a directory; nil when it is settled, and the replies may be given that were deferred.
+  mutating func takeBatch(of directory: NodeID, now: Int64) -> (batch: Batch?, replies: [Reply]) {
+    guard var queue = queues[directory] else { return (nil, []) }
+    if queue.batch.isEmpty {
+      queues[directory] = nil
+      deferring.remove(directory)
+      if queue.awaitedSince != nil { awaited -= 1 }
+      return (nil, queue.deferred.map(\.reply))
+    }
+    // A queue that is added to all the time makes progress: each batch has its own time.
+    queue.waitsSince = now
+    let batch = queue.batch
+    names -= batch.names.count
+    queue.batch = Batch()
+    queues[directory] = queue
+    return (batch, [])
+  }
+
+  /// A name was expired, and is to be expired again. - Returns: whether the clock must be set.
+  mutating func addRepeat(of name: StaleName, now: Int64) -> Bool {
+    guard repeats.count < Self.maximumNames else { return false }
+    repeats.append((now + Self.untilRepeat, name))
+    return repeats.count == 1
+  }
+
+  /// Drops everything. - Returns: the replies that are still deferred.
+  mutating func removeAll() -> [Reply] {
+    defer { self = InvalidationQueues() }
+    return queues.values.flatMap { $0.deferred.map(\.reply) }
+  }
+
+  // MARK: Replies
+
+  /// Whether a path walk through a directory may still meet a stale name.
+  func isUnsettled(_ directory: NodeID) -> Bool { queues[directory]?.awaitedSince != nil }
+
+  /// Whether more names of a directory are stale than are remembered.
+  func hasLostNames(_ directory: NodeID) -> Bool { queues[directory]?.batch.areNamesLost ?? false }
+
+  /// Keeps a reply until a directory is settled.
+  ///
+  /// - Returns: whether it was kept; if not, the nodes that a stale name may still lead to.
+  mutating func deferReply(
+    untilSettled directory: NodeID, mayHoldLock: Bool, now: Int64, _ reply: @escaping Reply
+  ) -> (isDeferred: Bool, moved: Set<NodeID>) {
+    guard let queue = queues[directory], let since = queue.awaitedSince else { return (false, []) }
+    // A queue that waits longer than that is not waited for.
+    guard now - (queue.waitsSince ?? since) < Self.limit else {
+      queues[directory]!.moved = []
+      return (false, queue.moved)
+    }
+    queues[directory]!.deferred.append(Deferred(begin: now, mayHoldLock: mayHoldLock, reply: reply))
+    deferring.insert(directory)
+    return (true, [])
+  }
+
+  struct Due {
+    var replies: [Reply] = []
+    /// Nodes that a stale name may still lead to although replies were given. Once for each: a client that has looked the node
+    /// up since goes on.
+    var moved: Set<NodeID> = []
+    /// When something is due next; nil where nothing is.
+    var next: Int64?
+  }
+
+  /// What is due: replies that have been deferred long enough, names to expire again.
+  mutating func takeDue(now: Int64) -> Due {
+    var due = Due()
+    for directory in deferring {
+      guard var queue = queues[directory] else { continue }
+      let isBlocked = queue.waitsSince.map { now - $0 >= Self.patience } ?? false
+      let split = queue.deferred.partitioned { $0.isDue(now, isBlocked: isBlocked) }
+      if split.others.isEmpty { deferring.remove(directory) }
+      if split.matching.isEmpty { continue }
+      due.replies += split.matching.map(\.reply)
+      due.moved.formUnion(queue.moved)
+      queue.moved = []
+      queue.deferred = split.others
+      queues[directory] = queue
+    }
+    if !deferring.isEmpty { due.next = now + 1 }
+    let over = repeats.prefix { $0.when <= now }
+    repeats.removeFirst(over.count)
+    for (_, stale) in over where queues[stale.directory]?.batch.names[stale.name] == nil {
+      add([stale], in: stale.directory, isAwaited: false, now: now)
+      queues[stale.directory]!.batch.names[stale.name]?.isRepeated = true
+    }
+    if let first = repeats.first { due.next = min(due.next ?? first.when, first.when) }
+    return due
+  }
+}
+
+extension Array {
+  fileprivate func partitioned(
+    by matches: (Element) -> Bool
+  ) -> (matching: [Element], others: [Element]) {
+    (filter(matches), filter { !matches($0) })
+  }
+}

@@ -1,0 +1,103 @@
+import BackingTree
+
+/// The threads that do what may wait for a lock that a client holds, or for the backing file system, and a timer.
+///
+/// There are as many as wait at the same time, within a bound.
+final class NotifierPool: Sendable {
+  private static let minimum = 2
+  /// A user who keeps more directories locked than that, each with a process that waits, delays what the kernel is told of
+  /// others until entries time out.
+  private static let maximum = 512
+  /// How long a thread beyond the minimum waits for work before it ends, in milliseconds.
+  private static let idleTime = 2000
+
+  private struct State {
+    var jobs: [@Sendable () -> Void] = []
+    var idle = 0
+    var hasEnded = false
+  }
+
+  private let state = Guarded(State())
+  private let threads = ThreadGroup()
+  private let work = Semaphore()
+  private let clock = Semaphore()
+
+  /// - Parameter tick: called by the timer thread at first, when it is woken, and when the time has passed that it returned,
+  ///   in milliseconds. It must not wait for anything.
+  func start(tick: @escaping @Sendable () -> Int?) {
+    for _ in 0..<Self.minimum { startThread() }
+    threads.start { [self] in
+      while !state.withLock({ $0.hasEnded }) {
+        let wait = tick()
+        startMissing()
+        if let wait { clock.wait(milliseconds: wait) } else { clock.wait() }
+      }
+    }
+  }
+
+  func wakeTimer() { clock.post() }
+
+  /// Has a thread do something.
+  func add(_ job: @escaping @Sendable () -> Void) {
+    let lacksThread = state.withLock { state -> Bool in
+      state.jobs.append(job)
+      return state.jobs.count > state.idle
+    }
+    // Not started by this thread: it may be a worker with the policy SCHED_IDLE, and so would the new one be until it first runs.
+    if lacksThread { clock.post() }
+    work.post()
+  }
+
+  /// Begins nothing any more, and waits for the threads, but no longer than that.
+  ///
+  /// - Returns: what was not begun.
+  func stop(milliseconds: Int) -> [@Sendable () -> Void] {
+    state.withLock { $0.hasEnded = true }
+    clock.post()
+    for _ in 0..<threads.count { work.post() }
+    threads.waitUntilEnded(milliseconds: milliseconds)
+    return state.withLock { state in
+      defer { state.jobs = [] }
+      return state.jobs
+    }
+  }
+
+  func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
+
+  private func startMissing() {
+    let missing = state.withLock { $0.hasEnded ? 0 : $0.jobs.count - $0.idle }
+    // The timer is one of them.
+    for _ in 0..<max(0, min(missing, Self.maximum + 1 - threads.count)) { startThread() }
+  }
+
+  private func startThread() {
+    // Counted here: until it runs, another thread is not missing.
+    state.withLock { $0.idle += 1 }
+    if !threads.start({ [self] in run() }) { state.withLock { $0.idle -= 1 } }
+  }
+
+  private func run() {
+    while true {
+      var isWoken = true
+      if state.withLock({ $0.idle > Self.minimum }) {
+        isWoken = work.wait(milliseconds: Self.idleTime)
+      } else {
+        work.wait()
+      }
+      let (job, ends) = state.withLock { state -> ((@Sendable () -> Void)?, Bool) in
+        if state.hasEnded { return (nil, true) }
+        if !state.jobs.isEmpty, isWoken {
+          state.idle -= 1
+          return (state.jobs.removeFirst(), false)
+        }
+        guard !isWoken, state.idle > Self.minimum, state.idle > state.jobs.count else { return (nil, false) }
+        state.idle -= 1
+        return (nil, true)
+      }
+      if ends { return }
+      guard let job else { continue }
+      job()
+      state.withLock { $0.idle += 1 }
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import DisplayNames
+import Synchronization
+import Testing
+import View
+
+@testable import FuseServer
+
+/// What is decided about stale names and deferred replies. Times are milliseconds.
+@Suite struct InvalidationQueuesTests {
+  private let box = Box()
+
+  /// The queues, as `#expect` calls nothing that changes a value.
+  private final class Box {
+    var queues = InvalidationQueues()
+    func takeReady() -> NodeID? { queues.takeReady() }
+    func takeBatch(_ directory: NodeID) -> InvalidationQueues.Batch? {
+      queues.takeBatch(of: directory, now: 0).batch
+    }
+    func defersReply(mayHoldLock: Bool, now: Int64, _ given: Given = Given()) -> Bool {
+      queues.deferReply(untilSettled: 5, mayHoldLock: mayHoldLock, now: now, given.reply).isDeferred
+    }
+    func takeDue(_ now: Int64) -> InvalidationQueues.Due { queues.takeDue(now: now) }
+    func isFirstRepeat(of name: StaleName) -> Bool { queues.addRepeat(of: name, now: 0) }
+  }
+
+  private func stale(_ name: Name, in directory: NodeID = 5, isDirectory: Bool = false) -> StaleName {
+    StaleName(name, in: directory, mayBeDirectory: isDirectory)
+  }
+
+  private func add(_ name: Name, in directory: NodeID = 5, isAwaited: Bool = false, at now: Int64 = 0) {
+    box.queues.add([stale(name, in: directory)], in: directory, isAwaited: isAwaited, now: now)
+  }
+
+  private func names(_ batch: InvalidationQueues.Batch?) -> Set<Name> { Set((batch?.names ?? [:]).keys) }
+
+  @Test func directory_isServedByOneThread_andAgainOnlyWhenItWasSettled() {
+    add("a")
+    add("b")
+    #expect(box.takeReady() == 5)
+    #expect(box.takeReady() == nil)
+    #expect(names(box.takeBatch(5)) == ["a", "b"])
+    add("c")
+    #expect(box.takeReady() == nil)
+    #expect(names(box.takeBatch(5)) == ["c"])
+    #expect(box.takeBatch(5) == nil)
+    add("d")
+    #expect(box.takeReady() == 5)
+  }
+
+  @Test func nameThatMayBeDirectoryOnce_staysOne() {
+    box.queues.add([stale("a", isDirectory: true)], in: 5, isAwaited: false, now: 0)
+    add("a")
+    #expect(box.takeBatch(5)?.names["a"]?.mayBeDirectory == true)
+  }
+
+  @Test func reply_isGivenWhenTheDirectoryIsSettled() {
+    add("a", isAwaited: true)
+    #expect(box.queues.awaited == 1)
+    let given = Given()
+    #expect(box.defersReply(mayHoldLock: false, now: 1, given))
+    let isSending = box.takeBatch(5) != nil
+    #expect(isSending && given.count == 0)
+    let (batch, replies) = box.queues.takeBatch(of: 5, now: 3)
+    #expect(batch == nil)
+    for reply in replies { reply() }
+    #expect(given.count == 1)
+    #expect(box.queues.awaited == 0)
+    #expect(!box.defersReply(mayHoldLock: false, now: 4, given))
+  }
+
+  @Test func reply_ofOneThatMayHoldTheLock_isGivenEarly() {
+    add("a", isAwaited: true)
+    _ = box.queues.takeBatch(of: 5, now: 0)
+    let holder = Given()
+    let other = Given()
+    _ = box.queues.deferReply(untilSettled: 5, mayHoldLock: true, now: 1, holder.reply)
+    _ = box.queues.deferReply(untilSettled: 5, mayHoldLock: false, now: 1, other.reply)
+    for reply in box.takeDue(1 + InvalidationQueues.patience).replies { reply() }
+    #expect(holder.count == 1)
+    #expect(other.count == 0)
+    for reply in box.takeDue(1 + InvalidationQueues.limit).replies { reply() }
+    #expect(other.count == 1)
+    // The queue has been waited for, and is not once more.
+    #expect(!box.defersReply(mayHoldLock: false, now: 200, other))
+  }
+
+  /// A thread may have read the clock before another one that came first to the queues.
+  @Test func clock_mayGoBackBetweenThreads() {
+    add("a", isAwaited: true, at: 10)
+    _ = box.queues.takeBatch(of: 5, now: 10)
+    #expect(box.defersReply(mayHoldLock: false, now: 9))
+    #expect(box.takeDue(8).replies.isEmpty)
+  }
+
+  @Test func tooManyNames_areForgottenAndTheDirectoryInvalidatedAsAWhole() {
+    for number in 0..<InvalidationQueues.maximumNames { add(Name("\(number)"), in: 6) }
+    add("a")
+    #expect(box.queues.hasLostNames(5))
+    #expect(!box.queues.hasLostNames(6))
+    let batch = box.takeBatch(5)
+    #expect(batch?.areNamesLost == true)
+    #expect(batch?.names.isEmpty == true)
+    _ = box.queues.takeBatch(of: 6, now: 0)
+    add("b", in: 7)
+    #expect(box.takeBatch(7)?.names.count == 1)
+  }
+
+  @Test func expiredName_isExpiredOnceMore() {
+    #expect(box.isFirstRepeat(of: stale("a", isDirectory: true)))
+    #expect(box.takeDue(InvalidationQueues.untilRepeat - 1).next == InvalidationQueues.untilRepeat)
+    #expect(box.takeReady() == nil)
+    _ = box.takeDue(InvalidationQueues.untilRepeat)
+    #expect(box.takeReady() == 5)
+    #expect(
+      box.takeBatch(5)?.names["a"]
+        == InvalidationQueues.Staleness(mayBeDirectory: true, isRepeated: true))
+  }
+
+  private final class Given: Sendable {
+    private let counter = Atomic<Int>(0)
+    var count: Int { counter.load(ordering: .relaxed) }
+    var reply: InvalidationQueues.Reply { { self.counter.add(1, ordering: .relaxed) } }
+  }
+}
