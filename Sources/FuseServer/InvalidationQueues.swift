@@ -14,9 +14,11 @@ struct InvalidationQueues {
   /// How long a reply is deferred while a message waits for a lock that the client may hold itself: longer than a look-up holds
   /// it.
   static let patience: Int64 = 5
-  /// How long replies are deferred at most. Where another user holds the lock, other clients wait that long once: longer than a
-  /// thread is late on a machine with thirty runnable threads for each processor, shorter than a person notices.
+  /// How long replies are deferred while a message waits for a lock, which another user may hold for ever: shorter than a person
+  /// notices.
   static let limit: Int64 = 80
+  /// How long they are deferred at most where no message waits for a lock yet, as the machine is busy.
+  static let longest: Int64 = 2000
   /// When an expired name is expired again. The reply to a revalidation, which takes no lock, may reach the kernel after the
   /// message and be believed.
   static let untilRepeat: Int64 = 1000
@@ -42,7 +44,9 @@ struct InvalidationQueues {
     var batch = Batch()
     /// Nodes that live on while the kernel may resolve a stale name to them.
     var moved: Set<NodeID> = []
-    /// When a message began to wait for the lock; nil while none does.
+    /// How many batches threads have taken.
+    var taken = 0
+    /// When the messages of the last one may have begun to wait for the lock; nil where none was taken.
     var waitsSince: Int64?
     /// When replies began to depend on the queue; nil where none does.
     var awaitedSince: Int64?
@@ -51,14 +55,18 @@ struct InvalidationQueues {
 
   private struct Deferred {
     let begin: Int64
+    /// The number of the batch that is to be done before the reply is given. What was added since concerns later walks.
+    let batch: Int
     /// Whether the client may hold the lock that the message waits for.
     let mayHoldLock: Bool
     let reply: Reply
 
-    func isDue(_ now: Int64, isBlocked: Bool) -> Bool {
+    func isDue(_ now: Int64, waitsSince: Int64?) -> Bool {
       let age = now - begin
-      return age >= InvalidationQueues.limit
-        || isBlocked && mayHoldLock && age >= InvalidationQueues.patience
+      if age >= InvalidationQueues.longest { return true }
+      guard let waitsSince else { return false }
+      let limit = mayHoldLock ? InvalidationQueues.patience : InvalidationQueues.limit
+      return min(age, now - waitsSince) >= limit
     }
   }
 
@@ -111,22 +119,27 @@ struct InvalidationQueues {
   /// A directory that no other thread serves from now on, until `takeBatch` returns nil for it.
   mutating func takeReady() -> NodeID? { ready.isEmpty ? nil : ready.removeFirst() }
 
-  /// What is to be sent for a directory; nil when it is settled, and the replies may be given that were deferred.
+  /// What is to be sent for a directory, of which nothing is being sent; nil when it is settled.
+  ///
+  /// - Returns: also the replies that were deferred until what was sent before had been.
   mutating func takeBatch(of directory: NodeID, now: Int64) -> (batch: Batch?, replies: [Reply]) {
     guard var queue = queues[directory] else { return (nil, []) }
+    let (ready, others) = queue.deferred.partitioned { $0.batch <= queue.taken }
+    let replies = ready.map(\.reply)
+    if others.isEmpty { deferring.remove(directory) }
     if queue.batch.isEmpty {
       queues[directory] = nil
-      deferring.remove(directory)
       if queue.awaitedSince != nil { awaited -= 1 }
-      return (nil, queue.deferred.map(\.reply))
+      return (nil, replies)
     }
-    // A queue that is added to all the time makes progress: each batch has its own time.
+    queue.deferred = others
+    queue.taken += 1
     queue.waitsSince = now
     let batch = queue.batch
     names -= batch.names.count
     queue.batch = Batch()
     queues[directory] = queue
-    return (batch, [])
+    return (batch, replies)
   }
 
   /// A name was expired, and is to be expired again. - Returns: whether the clock must be set.
@@ -158,11 +171,13 @@ struct InvalidationQueues {
   ) -> (isDeferred: Bool, moved: Set<NodeID>) {
     guard let queue = queues[directory], let since = queue.awaitedSince else { return (false, []) }
     // A queue that waits longer than that is not waited for.
-    guard now - (queue.waitsSince ?? since) < Self.limit else {
+    guard queue.waitsSince.map({ now - $0 < Self.limit }) ?? (now - since < Self.longest) else {
       queues[directory]!.moved = []
       return (false, queue.moved)
     }
-    queues[directory]!.deferred.append(Deferred(begin: now, mayHoldLock: mayHoldLock, reply: reply))
+    let last = queue.batch.isEmpty ? queue.taken : queue.taken + 1
+    queues[directory]!.deferred.append(
+      Deferred(begin: now, batch: last, mayHoldLock: mayHoldLock, reply: reply))
     deferring.insert(directory)
     return (true, [])
   }
@@ -181,8 +196,7 @@ struct InvalidationQueues {
     var due = Due()
     for directory in deferring {
       guard var queue = queues[directory] else { continue }
-      let isBlocked = queue.waitsSince.map { now - $0 >= Self.patience } ?? false
-      let split = queue.deferred.partitioned { $0.isDue(now, isBlocked: isBlocked) }
+      let split = queue.deferred.partitioned { $0.isDue(now, waitsSince: queue.waitsSince) }
       if split.others.isEmpty { deferring.remove(directory) }
       if split.matching.isEmpty { continue }
       due.replies += split.matching.map(\.reply)

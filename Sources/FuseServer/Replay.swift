@@ -152,10 +152,27 @@ final class Replay: @unchecked Sendable {
 
   private var hasEnded: Bool { queue.withLock { $0.hasEnded } }
 
+  /// Milliseconds between tries to open the mount, where descriptors or memory have run out for a moment.
+  private static let pauses = [1, 10, 100, 1000, 5000]
+
+  /// - Returns: nil where the mount cannot be reached, as something else lies over it or the session has ended.
   private func openMount() -> Descriptor? {
-    let opened = mountPoint.withPlatformString { dfs_open_mount($0) }
-    guard opened >= 0 else { return nil }
-    let root = Descriptor(adopting: opened)
+    for pause in Self.pauses + [0] {
+      let opened = mountPoint.withPlatformString { dfs_open_mount($0) }
+      if opened >= 0 { return checked(Descriptor(adopting: opened)) }
+      let error = Errno(rawValue: errno)
+      if hasEnded { return nil }
+      guard pause > 0, view.releaseDescriptors(after: error) || error == .noMemory else {
+        view.logger.notice(
+          "programs that watch the mount are not notified of a change: \(mountPoint) cannot be opened: \(error)")
+        return nil
+      }
+      usleep(useconds_t(pause * 1000))
+    }
+    return nil
+  }
+
+  private func checked(_ root: consuming Descriptor) -> Descriptor? {
     guard let status = try? fileStatus(root.rawValue), status.st_ino == view.rootInode else { return nil }
     // Something else may lie over the mount by now.
     let isMount = device.withLock { device in

@@ -165,9 +165,8 @@ extension View {
   ) throws(Errno) -> Entry {
     let location = nodes.location(of: id)
     if location?.facet == .packageFile { throw .notPermitted }
-    try refuseIfMoved(parent, caller)
     let typed = Name(copying: name)
-    let located = try locateLinked(id, caller)
+    let located = try locateLinked(id, to: parent, caller)
     let isRegular = FileType(mode: try fileStatus(located.rawValue).st_mode) == .regular
     let facet = isRegular ? ApparentType.file : .special
     let source =
@@ -213,20 +212,22 @@ extension View {
     }
   }
 
-  /// The source of a link, looked up by the name that is meant: where the kernel may know the node by both of its names, or
-  /// that has lost the name, it is sent to walk the path once more.
-  private func locateLinked(_ id: NodeID, _ caller: Caller) throws(Errno) -> Descriptor {
-    let isRetry = linkSources.takeRetry(by: caller.process)
-    if !isRetry, caller.process != 0, nodes.aliases(of: id).areSeveral {
-      linkSources.noteRefusal(nil, by: caller.process)
-      throw .staleNFSFileHandle
-    }
-    // A file without a name (O_TMPFILE) gets its first one.
-    do throws(Errno) { return try locate(id, byNameOf: caller) } catch {
+  /// The source of a link, looked up by the name that is meant. The kernel walks both paths once more, where it may know the node
+  /// by both of its names, or by one that the node has lost, or where the directory may have been moved.
+  private func locateLinked(_ id: NodeID, to parent: NodeID, _ caller: Caller) throws(Errno) -> Descriptor {
+    let isRetry = refusedPairs.take(by: caller.process) != nil
+    do throws(Errno) {
+      if !isRetry {
+        try refuseIfMoved(parent, caller)
+        if caller.process != 0, nodes.aliases(of: id).areSeveral { throw .staleNFSFileHandle }
+      }
+      // A file without a name (O_TMPFILE) gets its first one.
+      return try locate(id, byNameOf: caller)
+    } catch {
       guard error == .staleNFSFileHandle else { throw error }
       // The kernel walks a path twice at most, and another client has taken the name away since.
       if isRetry { throw .noSuchFileOrDirectory }
-      linkSources.noteRefusal(nil, by: caller.process)
+      refusedPairs.noteRefusal(of: [], by: caller.process)
       throw error
     }
   }

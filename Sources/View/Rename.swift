@@ -10,8 +10,7 @@ extension View {
     _ newName: UnsafePointer<CChar>,
     flags: RenameFlags, caller: Caller
   ) throws(Errno) {
-    try refuseIfMoved(oldParent, caller)
-    if newParent != oldParent { try refuseIfMoved(newParent, caller) }
+    try refuseIfMoved(oldParent, newParent, caller)
     let oldHandle = try directory(oldParent)
     let newHandle = try directory(newParent)
     guard flags.isSubset(of: [.noReplace, .exchange]) else { throw .invalidArgument }

@@ -16,7 +16,7 @@ extension View {
   }
 
   /// Makes room for what failed. - Returns: whether to try again.
-  func releaseDescriptors(after error: Errno) -> Bool {
+  public func releaseDescriptors(after error: Errno) -> Bool {
     // A removed file occupies its place on the disk until it is closed.
     if error == .noSpace || error == Errno(rawValue: EDQUOT) { return unlinkedNodes.closeAll() }
     guard error == .tooManyOpenFiles || error == .tooManyOpenFilesInSystem else { return false }

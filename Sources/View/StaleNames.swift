@@ -59,11 +59,24 @@ extension View {
   /// - Throws: ESTALE; the kernel walks the path again. A client that works in the directory, or has it open, comes back
   ///   without having looked it up, and is served.
   func refuseIfMoved(_ id: NodeID, _ caller: Caller) throws(Errno) {
-    guard id != NodeTable.root, let location = nodes.location(of: id) else { return }
-    if holds(location.parent, location.name, location), !movedNodes.mayHaveComeByOldName(id, caller.process) {
-      return
-    }
+    guard mayHaveMoved(id, caller) else { return }
     if !staleNames.isAskedAgain(id, by: caller.process) { throw .staleNFSFileHandle }
+  }
+
+  /// The same for an operation with two paths. The kernel walks both again, but only once: it is refused once, whichever of
+  /// the directories were moved.
+  func refuseIfMoved(_ id: NodeID, _ other: NodeID, _ caller: Caller) throws(Errno) {
+    let refused = refusedPairs.take(by: caller.process) ?? []
+    let moved = Set([id, other].filter { mayHaveMoved($0, caller) })
+    if moved.isSubset(of: refused) { return }
+    refusedPairs.noteRefusal(of: moved, by: caller.process)
+    throw .staleNFSFileHandle
+  }
+
+  private func mayHaveMoved(_ id: NodeID, _ caller: Caller) -> Bool {
+    guard id != NodeTable.root, let location = nodes.location(of: id) else { return false }
+    return !holds(location.parent, location.name, location)
+      || movedNodes.mayHaveComeByOldName(id, caller.process)
   }
 
   /// Called before a node's attributes are read.
@@ -144,7 +157,7 @@ extension View {
 /// It may have been meant all the same. One that is open although its name is gone may have been opened through what is open
 /// (`/proc/self/fd`): then the kernel has no name to look up before it asks again.
 final class StaleNames: Sendable {
-  private let told = Guarded<[pid_t: (node: NodeID?, when: ContinuousClock.Instant)]>([:])
+  private let told = Guarded<[pid_t: (nodes: Set<NodeID>, when: ContinuousClock.Instant)]>([:])
   /// Look-ups pass here all the time, and almost always find nothing.
   private let areAny = Atomic<Bool>(false)
 
@@ -154,33 +167,33 @@ final class StaleNames: Sendable {
   init(atOnce: Duration) { self.atOnce = atOnce }
 
   /// Whether a thread that was told that a node is stale asks for it again, having looked nothing up. If not, it is to be told.
-  ///
-  /// - Parameter node: nil where it may be another one that the names lead to when they are looked up again.
-  func isAskedAgain(_ node: NodeID?, by thread: pid_t) -> Bool {
-    if takeRetry(of: node, by: thread) { return true }
-    noteRefusal(node, by: thread)
+  func isAskedAgain(_ node: NodeID, by thread: pid_t) -> Bool {
+    if take(by: thread) == [node] { return true }
+    noteRefusal(of: [node], by: thread)
     return false
   }
 
-  /// The same, without that it is to be told.
-  func takeRetry(of node: NodeID? = nil, by thread: pid_t) -> Bool {
+  /// Takes what a thread was told to be stale, if it was just now: nil where it was told nothing.
+  func take(by thread: pid_t) -> Set<NodeID>? {
     // A thread in another process-id namespace cannot be told from others.
-    guard thread != 0, areAny.load(ordering: .acquiring) else { return false }
+    guard thread != 0, areAny.load(ordering: .acquiring) else { return nil }
     return told.withLock { told in
-      guard let last = told.removeValue(forKey: thread) else { return false }
-      return last.node == node && ContinuousClock.now - last.when < atOnce
+      guard let last = told.removeValue(forKey: thread), ContinuousClock.now - last.when < atOnce else {
+        return nil
+      }
+      return last.nodes
     }
   }
 
-  /// A thread is told that a node is stale.
-  func noteRefusal(_ node: NodeID?, by thread: pid_t) {
+  /// A thread is told that nodes are stale.
+  func noteRefusal(of nodes: Set<NodeID>, by thread: pid_t) {
     guard thread != 0 else { return }
     told.withLock { told in
       let now = ContinuousClock.now
       // A client that gives up sends nothing any more.
       if told.count >= 64 { told = told.filter { now - $0.value.when < atOnce } }
       if told.count >= 4096 { told = [:] }
-      told[thread] = (node, now)
+      told[thread] = (nodes, now)
       areAny.store(true, ordering: .releasing)
     }
   }
@@ -192,7 +205,7 @@ final class StaleNames: Sendable {
   func goesOn(_ thread: pid_t, in directory: NodeID? = nil) {
     guard areAny.load(ordering: .acquiring) else { return }
     told.withLock { told in
-      if let directory, told[thread]?.node == directory { return }
+      if let directory, told[thread]?.nodes == [directory] { return }
       told[thread] = nil
       if told.isEmpty { areAny.store(false, ordering: .releasing) }
     }

@@ -84,6 +84,35 @@ import View
     #expect(!box.defersReply(mayHoldLock: false, now: 200, other))
   }
 
+  /// What is added while a batch is sent concerns later walks only: a directory in which changes never end does not defer replies
+  /// for ever.
+  @Test func reply_isGivenWhenTheNamesAreDroppedThatWereStaleBefore() {
+    add("a", isAwaited: true)
+    let first = Given()
+    let second = Given()
+    _ = box.takeBatch(5)
+    #expect(box.defersReply(mayHoldLock: false, now: 1, first))
+    add("b", isAwaited: true)
+    #expect(box.defersReply(mayHoldLock: false, now: 1, second))
+    let (batch, replies) = box.queues.takeBatch(of: 5, now: 2)
+    #expect(batch != nil)
+    for reply in replies { reply() }
+    #expect(first.count == 1 && second.count == 0)
+    for reply in box.queues.takeBatch(of: 5, now: 3).replies { reply() }
+    #expect(second.count == 1)
+  }
+
+  /// On a busy machine no thread has taken the names yet: nobody holds a lock.
+  @Test func reply_isDeferredLongerWhileNothingIsSent() {
+    add("a", isAwaited: true)
+    let given = Given()
+    #expect(box.defersReply(mayHoldLock: true, now: 0, given))
+    for reply in box.takeDue(InvalidationQueues.longest - 1).replies { reply() }
+    #expect(given.count == 0)
+    for reply in box.takeDue(InvalidationQueues.longest).replies { reply() }
+    #expect(given.count == 1)
+  }
+
   /// A thread may have read the clock before another one that came first to the queues.
   @Test func clock_mayGoBackBetweenThreads() {
     add("a", isAwaited: true, at: 10)

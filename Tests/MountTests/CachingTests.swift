@@ -156,6 +156,33 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
     #expect(outcome.text == "0", "\(outcome.complaint)")
   }
 
+  /// The kernel tries an operation again once. With two directories that may have been come to by another name it is refused
+  /// for both at once.
+  @Test(
+    arguments: [
+      "os.rename('a', 'b', src_dir_fd=one, dst_dir_fd=two)",
+      // The directory, and a file that is known by two names.
+      "os.stat('a.txt', dir_fd=one); os.stat('a', dir_fd=one); os.link('a', 'b', src_dir_fd=one, dst_dir_fd=two)",
+    ])
+  func operationOfTwoDirectories_whenBothWereMovedBehindTheView_succeeds(call: String) throws {
+    let view = try MountedView { root in
+      try put("a", at: "\(root)/one/a.txt")
+      makeDirectory("\(root)/two")
+    }
+    let outcome = PythonProgram(
+      """
+      one, two = (os.open(f'\(view.mountPoint)/{name}', os.O_RDONLY) for name in ('one', 'two'))
+      for name in ('one', 'two'):
+          os.rename(f'\(view.real(""))/{name}', f'\(view.real(""))/{name} moved')
+      end = time.monotonic() + 30
+      while not os.path.lexists('\(view.mountPoint)/two moved') and time.monotonic() < end: time.sleep(0.001)
+      \(call)
+      print(sorted(os.listdir(two)), end='')
+      """
+    ).run()
+    #expect(outcome.text == "['b']", "\(outcome.complaint)")
+  }
+
   /// The kernel takes mounts away from names that it is told to forget.
   @Test(.asRoot) func whatIsMountedBelowStays() throws {
     let view = try view()
