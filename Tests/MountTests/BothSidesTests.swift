@@ -11,13 +11,13 @@ import Testing
     getenv(variable).flatMap { UInt64(String(cString: $0)) } ?? standard
   }
 
-  @Test(arguments: ["", "profile=none"])
+  @Test(arguments: ["", "profile=none", "passthrough=off", "profile=none,passthrough=off"])
   func operationByPath_afterChangeBehindTheMount_reachesTheFileThatHasTheName(options: String) throws {
     // Each time another: what happens depends on how soon the kernel is told.
     let seed = Self.number("DISPLAYFS_BOTH_SIDES_SEED", default: UInt64.random(in: 0...UInt64(UInt32.max)))
     let run = TwinRun(try MountedView(options), twin: try TemporaryDirectory(), seed: seed)
     do {
-      for _ in 0..<Self.number("DISPLAYFS_BOTH_SIDES_OPERATIONS", default: 6000) { try run.step() }
+      for _ in 0..<Self.number("DISPLAYFS_BOTH_SIDES_OPERATIONS", default: 3000) { try run.step() }
     } catch let deviation as TwinRun.Deviation {
       Issue.record("seed \(seed), \(options): \(deviation.text)\n\(run.recent.joined(separator: "\n"))")
     }
@@ -135,8 +135,11 @@ private final class TwinRun {
     let isLate =
       isMounted && (found != nil && found != expected || what.hasPrefix("rename") && tree == before)
     guard isLate ? tree == before : found == expected && tree == twinTree else {
+      let open = held.map { "\($0.mounted.text() ?? "?"), \($0.mounted.status.st_nlink) links" }
       throw Deviation(
-        text: "\(found.map(\.description) ?? "done"); the tree has \(tree), its twin \(twinTree)")
+        text:
+          "\(found.map(\.description) ?? "done"); the tree has \(tree), its twin \(twinTree), held is \(open)"
+      )
     }
     before = tree
     if isLate || recent.count == 60 { try beginAnew() }

@@ -45,13 +45,16 @@ import Testing
 
   /// Makes a file by a name that others have taken from another one, of which the kernel hears a moment later.
   ///
+  /// `DISPLAYFS_TAKEN_NAME_ROUNDS` says how often.
+  ///
   /// - Parameters:
   ///   - kept: what is to be found in the file `second` afterwards.
   ///   - take: takes the name `first` away, and sees to `second`.
   private func makeByTakenName(_ options: String, kept: String, take: (MountedView) throws -> Void) throws {
+    let rounds = getenv("DISPLAYFS_TAKEN_NAME_ROUNDS").flatMap { Int(String(cString: $0)) } ?? 300
     let view = try view(options)
     for isHeld in [false, true] {
-      for _ in 0..<300 {
+      for _ in 0..<rounds {
         try put("1", at: view.at("first"))
         let held = isHeld ? try OpenFile(view.at("first")) : nil
         try take(view)
