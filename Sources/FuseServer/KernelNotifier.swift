@@ -77,6 +77,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
 
   private let session: OpaquePointer
   private let view: View
+  private let keptContent: KeptContent
   private let state = Guarded(State())
   private let threads = ThreadGroup()
   private let work = Semaphore()
@@ -84,8 +85,9 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   /// How many lanes replies may depend on, looked at with each reply about a directory.
   private let awaited = Atomic<Int>(0)
 
-  init(session: OpaquePointer, view: View) {
+  init(session: OpaquePointer, view: View, keptContent: KeptContent) {
     self.session = session
+    self.keptContent = keptContent
     self.view = view
   }
 
@@ -99,6 +101,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   func expireAttributes(of node: NodeID, in directory: NodeID?) {
+    keptContent.forget(node)
     guard !expireNow(node), let directory else { return }
     change(directory) { $0.nodes.insert(node) }
   }
