@@ -5,6 +5,7 @@ let package = Package(
   name: "displayfs",
   products: [
     .executable(name: "displayfs", targets: ["displayfs"]),
+    .executable(name: "displayfs-passthrough", targets: ["displayfs-passthrough"]),
     .library(name: "DisplayNames", targets: ["DisplayNames", "View"]),
   ],
   dependencies: [
@@ -45,6 +46,9 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    // For the tests. What is installed Mount/files.sh compiles: it has rights that its user lacks, and SwiftPM links Swift's
+    // libraries to programs in C as well.
+    .executableTarget(name: "displayfs-passthrough"),
     .executableTarget(
       name: "bench",
       dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")]),
@@ -83,7 +87,7 @@ let package = Package(
       ]),
     .testTarget(
       name: "MountTests",
-      dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: ["BackingTree", "Fuzzing", .product(name: "SystemPackage", package: "swift-system")]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -1,10 +1,29 @@
 # shellcheck shell=sh
 # Sourced by install, uninstall and package: what is installed, and where.
 
+# Below the prefix: the program that is to have the capability to register files with the kernel.
+passthrough_helper=libexec/displayfs/displayfs-passthrough
+
+# let_register PROGRAM: gives it that capability, or where file capabilities cannot be had the rights of root, of which it
+# keeps no other.
+let_register() {
+  PATH=$PATH:/sbin:/usr/sbin
+  as_root setcap cap_sys_admin=ep "$1" 2>/dev/null || as_root chmod u+s "$1"
+}
+
+# build_passthrough_helper OUTPUT: not by Swift, which would link its libraries to a program that has more rights than its user.
+build_passthrough_helper() {
+  compiler=$(command -v cc || command -v gcc || true)
+  if [ -z "$compiler" ]; then find_swift; compiler=${swift%/*}/clang; fi
+  "$compiler" -std=c11 -O2 -Wall -fPIE -pie -fstack-protector-strong -D_FORTIFY_SOURCE=2 -Wl,-z,relro,-z,now -s -o "$1" \
+    "$here/../Sources/displayfs-passthrough/main.c"
+}
+
 # each_file: calls `file MODE SOURCE TARGET` for each. TARGET is relative to the prefix; in a file that ends in .in the
 # paths of the installation are yet to be filled in. $here is Mount, $built holds what the program itself has written.
 each_file() {
   file 755 "$built/displayfs" bin/displayfs
+  file 755 "$built/displayfs-passthrough" "$passthrough_helper"
   for page in "$here/../man/"*.[1-8]; do
     file 644 "$page" "share/man/man${page##*.}/${page##*/}"
   done
@@ -47,6 +66,7 @@ build_files() {
   step 'Installing what is missing' "$here/setup"
   choose_binary
   cp "$binary" "$built/displayfs"
+  build_passthrough_helper "$built/displayfs-passthrough"
   # It is sourced, and no program.
   "$built/displayfs" completions bash | sed '1{/^#!/d}' >"$built/displayfs.bash"
   "$built/displayfs" completions zsh >"$built/_displayfs"

@@ -28,6 +28,10 @@ public struct FileSystemKind: Equatable, Sendable {
   /// One that the kernel serves by itself, from a disk or memory.
   public var isLocal: Bool { Self.local.contains(magic) }
 
+  /// One on which a write through a mapping changes the file's times, when it is the first to a page since that was written
+  /// back: ext2 to ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
+  public var timesMappedWrites: Bool { [0xef53, 0x9123_683e, 0x5846_5342, 0xf2f5_2010].contains(magic) }
+
   /// linux/magic.h: ext2 to ext4, tmpfs, btrfs, XFS, F2FS, ZFS, overlayfs, FAT, exFAT, ISO 9660, UDF, HFS+, bcachefs, JFS,
   /// ReiserFS, NILFS2, NTFS3, ramfs.
   private static let local: Set<UInt32> = [

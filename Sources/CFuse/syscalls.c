@@ -35,6 +35,21 @@ int dfs_check_access(int dir, const char *name, int access) {
   return (int)syscall(SYS_faccessat2, dir, name, access, AT_EACCESS | AT_SYMLINK_NOFOLLOW);
 }
 
+int dfs_has_dirty_pages(int fd) {
+  // cachestat came with Linux 6.5, and has one number on all machines.
+  struct {
+    uint64_t offset, length;
+  } whole = {0};
+  struct {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } pages;
+  return syscall(451, fd, &whole, &pages, 0u) ? -1 : pages.dirty != 0;
+}
+
+int dfs_write_back(int fd) {
+  return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
 int dfs_known_status(int dir, const char *name, struct stat *out) {
   struct statx found;
   int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;

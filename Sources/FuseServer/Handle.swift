@@ -53,6 +53,7 @@ enum Handle {
   static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
     if let file = file(info) {
       request.server.passthrough.closed(file.node, for: request)
+      request.server.keptContent.closed(file)
       request.view.close(file)
     } else if let replayed = object(info, as: ReplayedOpen.self), replayed.isPassedThrough {
       request.server.passthrough.closed(replayed.node, for: request)

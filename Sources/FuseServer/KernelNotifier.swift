@@ -23,15 +23,17 @@ import View
 final class KernelNotifier: KernelCache, @unchecked Sendable {
   private let session: OpaquePointer
   private let view: View
+  private let keptContent: KeptContent
   private let queues = Guarded(InvalidationQueues())
   private let threads: NotifierPool
   private let ended = Atomic<Bool>(false)
   /// How many directories replies may depend on, looked at with each reply about a directory.
   private let awaited = Atomic<Int>(0)
 
-  init(session: OpaquePointer, view: View) {
+  init(session: OpaquePointer, view: View, keptContent: KeptContent) {
     self.session = session
     self.view = view
+    self.keptContent = keptContent
     threads = NotifierPool()
   }
 
@@ -47,6 +49,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   func expireAttributes(of node: NodeID, in directory: NodeID?) {
+    keptContent.forget(node)
     guard !expireNow(node), let directory else { return }
     change { $0.add(node: node, in: directory) }
   }

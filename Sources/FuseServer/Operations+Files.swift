@@ -31,6 +31,7 @@ extension Operations {
             info!.pointee.fh = Handle.own(file, of: caller, descriptors: descriptors)
             info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
             backing = request.server.passthrough.opened(file, info!, for: request)
+            if backing == 0, request.server.keptContent.opened(file) { info!.pointee.keep_cache = 1 }
           case .package(let package):
             info!.pointee.fh = Handle.own(package, of: caller, descriptors: descriptors)
             // Its bytes belong to this open alone: another one may find the package changed.
@@ -38,7 +39,11 @@ extension Operations {
             info!.pointee.noflush = 1
           }
         }
-        if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
+        if dfs_reply_open(raw, info, backing) == -ENOENT {
+          // The client has not dropped what is cached.
+          request.server.keptContent.forget(id)
+          Handle.close(info, for: request)
+        }
       } catch { request.fail(error) }
     }
     table.create = { raw, parent, name, mode, info in

@@ -17,6 +17,9 @@ import View
 /// The kernel also reads and writes with the flags of open(2), which the client may have changed since (fcntl(2), F_SETFL).
 /// Once O_DIRECT is cleared a transfer of any length has to succeed. So a file that is opened with O_DIRECT gets
 /// FOPEN_DIRECT_IO as well: its mappings are those of the backing file, but the daemon serves read(2) and write(2).
+///
+/// For an ordinary user's daemon ``PassthroughHelper`` registers files, with the credentials of that user, which all clients'
+/// data is written with anyway.
 final class Passthrough: Sendable {
   private struct Backing {
     /// The number that the kernel knows the backing file by; 0 when data passes through the daemon.
@@ -33,7 +36,12 @@ final class Passthrough: Sendable {
     isForRootAlone ? .root : isOnServer ? nil : .nobody
   }
 
+  /// Bytes. A smaller file that is opened to be read is not worth the two messages to the helper: one READ fetches it, and
+  /// the page cache keeps it.
+  static let leastForHelper: Int64 = 128 << 10
+
   private struct State {
+    var registrar = Registrar.daemon
     var backings: [NodeID: Backing] = [:]
     /// Whether all clients are root. (no allow_other)
     var isForRootAlone = false
@@ -48,27 +56,52 @@ final class Passthrough: Sendable {
 
   private let state = Guarded(State())
 
+  /// The session is mounted: what registers files is chosen, before the kernel's INIT is answered.
+  func begin(_ session: OpaquePointer, isWanted: Bool) {
+    let (registrar, obstacle) = Self.registrar(session, isWanted: isWanted)
+    state.withLock {
+      $0.registrar = registrar
+      $0.obstacle = obstacle
+    }
+  }
+
+  /// The session has ended.
+  func end() {
+    let registrar = state.withLock { state in
+      defer { state.registrar = .daemon }
+      return state.registrar
+    }
+    _ = consume registrar
+  }
+
+  private static func registrar(_ session: OpaquePointer, isWanted: Bool) -> (Registrar, obstacle: String?) {
+    guard isWanted else { return (.daemon, "switched off by -o passthrough=off") }
+    if geteuid() == 0 { return (.daemon, nil) }
+    guard let program = PassthroughHelper.program else {
+      return (
+        .daemon, "only root may register files with the kernel, and displayfs-passthrough is not installed"
+      )
+    }
+    do throws(Errno) { return (.helper(try PassthroughHelper(program, for: session)), nil) } catch {
+      let reason =
+        error == .notPermitted ? "has no right to register files with the kernel" : "fails (\(error))"
+      return (.daemon, "\(program) \(reason)")
+    }
+  }
+
   /// Asks the kernel for it while INIT is answered.
   ///
   /// - Parameters:
   ///   - isStacked: whether the backing file system lies on another one itself, as overlayfs does.
   ///   - isForRootAlone: whether all clients are root, if the daemon is.
   func negotiate(
-    _ connection: inout fuse_conn_info, isWanted: Bool, isStacked: Bool, isForRootAlone: Bool
+    _ connection: inout fuse_conn_info, isStacked: Bool, isForRootAlone: Bool
   ) {
-    let obstacle: String? =
-      if !isWanted {
-        "switched off by -o passthrough=off"
-      } else if geteuid() != 0 {
-        "only root may register files with the kernel"
-      } else if dfs_passthrough_want(&connection, isStacked ? 2 : 1) == 0 {
-        "this kernel does not offer it; it came with Linux 6.9"
-      } else {
-        nil
+    state.withLock { state in
+      state.isForRootAlone = isForRootAlone
+      if state.obstacle == nil, dfs_passthrough_want(&connection, isStacked ? 2 : 1) == 0 {
+        state.obstacle = "this kernel does not offer it; it came with Linux 6.9"
       }
-    state.withLock {
-      $0.obstacle = obstacle
-      $0.isForRootAlone = isForRootAlone
     }
   }
 
@@ -111,41 +144,68 @@ final class Passthrough: Sendable {
         return
       }
       state.backings[node] = nil
-      if backing.id != 0 { dfs_backing_close(request.raw, backing.id) }
+      guard backing.id != 0 else { return }
+      switch state.registrar {
+      case .daemon: dfs_backing_close(request.raw, backing.id)
+      case .helper(let helper): helper.unregister(backing.id)
+      }
     }
   }
 
   /// - Returns: the backing id, 0 where the file is not registered.
   private func register(_ file: OpenFile, for request: Request, _ state: inout State) -> CInt {
     if file.isSetID { return 0 }
-    let identity = Self.identity(isOnServer: file.isOnServer, isForRootAlone: state.isForRootAlone)
     do throws(Errno) {
-      guard let identity else { throw .hasServer }
-      // Without CAP_FSETID: a set-user-ID bit must not outlive a write by a user who may not keep it.
-      return try identity.caller(umask: request.caller.umask).act(setID: DFS_SETID_DROPPED) {
-        () throws(Errno) in
-        try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
+      switch state.registrar {
+      case .daemon: return try registerAsRoot(file, for: request, isForRootAlone: state.isForRootAlone)
+      case .helper(let helper):
+        if !file.mayWrite, file.size < Self.leastForHelper { return 0 }
+        if file.isOnServer { throw .hasServer }
+        return try helper.register(file.descriptor.rawValue)
       }
     } catch {
-      if error == .notPermitted {
+      switch (state.registrar, error) {
+      case (.daemon, .notPermitted):
         state.obstacle = "the daemon has no right to register files (CAP_SYS_ADMIN)"
+      case (.helper, .brokenPipe): state.obstacle = "displayfs-passthrough has ended, or does not answer"
+      default: break
       }
       state.refusal = error
       return 0
     }
   }
 
+  private func registerAsRoot(
+    _ file: OpenFile, for request: Request, isForRootAlone: Bool
+  ) throws(Errno) -> CInt {
+    guard let identity = Self.identity(isOnServer: file.isOnServer, isForRootAlone: isForRootAlone) else {
+      throw .hasServer
+    }
+    // Without CAP_FSETID: a set-user-ID bit must not outlive a write by a user who may not keep it.
+    return try identity.caller(umask: request.caller.umask).act(setID: DFS_SETID_DROPPED) {
+      () throws(Errno) in
+      try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
+    }
+  }
+
   /// For people: whether it is in use, and how often.
   var report: [(String, String)] {
-    let (obstacle, refusal, passed, served) = state.withLock {
-      ($0.obstacle, $0.refusal, $0.passed, $0.served)
+    let (obstacle, refusal, passed, served, isHelped) = state.withLock { state in
+      let isHelped = if case .helper = state.registrar { true } else { false }
+      return (state.obstacle, state.refusal, state.passed, state.served, isHelped)
     }
     var explanation = obstacle.map { "off: \($0)" } ?? "on"
+    if obstacle == nil, isHelped {
+      explanation +=
+        ", by displayfs-passthrough, for files opened to be written and from \(Self.leastForHelper >> 10) KiB"
+    }
     if obstacle == nil, let refusal {
       let reason =
         switch refusal.rawValue {
         case EREMOTE: "lies on a file system that has a server, which checks the identity of each user"
         case ELOOP: "lies on a file system that is stacked too deep, such as another FUSE mount"
+        case EACCES, EPERM, EROFS: "is one that this user may not write, which passing it through would allow"
+        case EDQUOT: "was one more than a user may have passed through at a time"
         case EOPNOTSUPP, EINVAL: "lies on a file system that cannot be passed through"
         default: "was refused (\(refusal))"
         }

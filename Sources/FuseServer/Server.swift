@@ -10,6 +10,7 @@ public final class Server: @unchecked Sendable {
   public let view: View
   let logger: Logger
   let passthrough = Passthrough()
+  let keptContent = KeptContent()
   private let wantsPassthrough: Bool
   /// Whether all clients are root, if the daemon is. Set once by `run`, before any request can come.
   private var isForRootAlone = false
@@ -89,11 +90,13 @@ public final class Server: @unchecked Sendable {
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
       throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
     }
+    passthrough.begin(session, isWanted: wantsPassthrough)
+    defer { passthrough.end() }
     var guardian = mountPoint.withPlatformString {
       dfs_guardian_start($0, CommandLine.argc, CommandLine.unsafeArgv)
     }
     defer { dfs_guardian_end(guardian) }
-    let notifier = KernelNotifier(session: session, view: view)
+    let notifier = KernelNotifier(session: session, view: view, keptContent: keptContent)
     self.notifier = notifier
     if !options.contains(Array("ro".utf8)) {
       if !view.finishStaged() { Thread { [view] in view.finishStaged(waits: true) }?.detach() }
@@ -198,7 +201,7 @@ public final class Server: @unchecked Sendable {
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     if dfs_ring_want(DescriptorLimit.firstKept) { connection.want &= ~UInt32(FUSE_CAP_SPLICE_WRITE) }
     passthrough.negotiate(
-      &connection, isWanted: wantsPassthrough, isStacked: view.fileSystem.isOverlay,
+      &connection, isStacked: view.fileSystem.isOverlay,
       isForRootAlone: isForRootAlone)
     // As many as the protocol has room for. The kernel holds back every background request (RELEASE, readahead, direct I/O) while
     // so many are in flight, of whatever user. How many are served at once the request loop decides, for each user.

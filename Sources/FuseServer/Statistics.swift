@@ -11,7 +11,8 @@ public enum Statistics {
   /// The names of lines that count since the mount was made: what they grow by says what happens now. `requests` counts
   /// each kind.
   public static let counters: Set = [
-    "opens passed through", "opens served by the daemon", "listings asked for", "listings read",
+    "opens passed through", "opens served by the daemon", "opens that kept cached data", "listings asked for",
+    "listings read",
     "packages asked for", "packages walked", "requests",
   ]
 
@@ -19,6 +20,7 @@ public enum Statistics {
     let view = server.view
     let lines =
       server.passthrough.report + [
+        ("opens that kept cached data", "\(server.keptContent.kept)"),
         ("requests come", dfs_ring_is_used() ? "by io_uring" : "by /dev/fuse"),
         ("changes heard of", changesHeardOf(by: view)), ("changes told", changesTold(by: server)),
         ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.listingsKept)"),

@@ -180,8 +180,12 @@ extension View {
     _ caller: Caller
   ) -> OpenFile {
     let kind = UInt64(status.st_dev) == rootDevice ? fileSystem : FileSystemKind(of: file.rawValue)
+    // Another name may lie where nothing is watched.
+    let showsChanges =
+      kind.timesMappedWrites && coherence.mode == .watch && status.st_nlink == 1
+      && UInt64(status.st_dev) == rootDevice
     return OpenFile(
-      descriptor: file, node: node, flags: flags, mode: status.st_mode,
+      descriptor: file, node: node, flags: flags, status: status, showsChanges: showsChanges,
       isHeardOfWhenClosed: isHeardOfWhenClosed, isOnServer: kind.changesUnseen,
       opener: DataIdentity(user: caller.user, group: caller.group), thread: caller.process)
   }

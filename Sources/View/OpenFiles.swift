@@ -47,17 +47,22 @@ public final class OpenFile: Sendable {
   public let opener: DataIdentity
   /// Whether its file system has a server, which checks the identity of each client.
   public let isOnServer: Bool
+  /// Its size in bytes when it was opened.
+  public let size: Int64
+  /// The version of its content when it was opened; nil where a change of that may go unnoticed.
+  public let version: ContentVersion?
   private let flags: CInt
 
   /// The thread that opened it; 0 where the daemon cannot see it.
   let thread: pid_t
 
   /// - Parameters:
-  ///   - mode: the file's, when it was opened.
+  ///   - status: the file's, when it was opened.
+  ///   - showsChanges: whether each change of the content changes its version.
   ///   - isHeardOfWhenClosed: for a file that is opened for writing.
   init(
-    descriptor: consuming Descriptor, node: NodeID, flags: CInt, mode: mode_t, isHeardOfWhenClosed: Bool,
-    isOnServer: Bool, opener: DataIdentity, thread: pid_t
+    descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, showsChanges: Bool,
+    isHeardOfWhenClosed: Bool, isOnServer: Bool, opener: DataIdentity, thread: pid_t
   ) {
     self.thread = thread
     self.descriptor = descriptor
@@ -65,7 +70,9 @@ public final class OpenFile: Sendable {
     self.flags = flags
     mayWrite = flags & O_ACCMODE != O_RDONLY
     self.isHeardOfWhenClosed = mayWrite && isHeardOfWhenClosed
-    isSetID = mode & (S_ISUID | S_ISGID) != 0
+    size = Int64(status.st_size)
+    version = showsChanges && flags & O_TRUNC == 0 ? ContentVersion(status) : nil
+    isSetID = status.st_mode & (S_ISUID | S_ISGID) != 0
     self.opener = opener
     self.isOnServer = isOnServer
     DescriptorLimit.given(self.descriptor.rawValue)

@@ -1,4 +1,6 @@
 import BackingTree
+import CFuse
+import FuseServer
 import Glibc
 import SystemPackage
 
@@ -6,7 +8,7 @@ import SystemPackage
 enum MachineChecks {
   static var findings: [Finding] {
     [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, mountHelper]
-      + [idleProcessors, ring].compactMap { $0 } + mounts
+      + [passthroughHelper, idleProcessors, ring].compactMap { $0 } + mounts
   }
 
   private static var device: Finding {
@@ -57,16 +59,21 @@ enum MachineChecks {
         do: "if they shall, add the line user_allow_other to /etc/fuse.conf")
   }
 
-  /// openat2 came with Linux 5.6, passthrough of reads and writes with 6.9.
-  private static var kernel: Finding {
+  private static var kernelRelease: String {
     var name = utsname()
     uname(&name)
-    let release = withUnsafeBytes(of: &name.release) { bytes in
-      Text.lossy(Array(bytes.prefix { $0 != 0 }))
-    }
-    let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
-    guard numbers.count == 2 else { return .ok("kernel", release) }
-    let version = (numbers[0], numbers[1])
+    return withUnsafeBytes(of: &name.release) { bytes in Text.lossy(Array(bytes.prefix { $0 != 0 })) }
+  }
+
+  private static var kernelVersion: (Int, Int)? {
+    let numbers = kernelRelease.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+    return numbers.count == 2 ? (numbers[0], numbers[1]) : nil
+  }
+
+  /// openat2 came with Linux 5.6, passthrough of reads and writes with 6.9.
+  private static var kernel: Finding {
+    let release = kernelRelease
+    guard let version = kernelVersion else { return .ok("kernel", release) }
     if version < (5, 6) {
       return .problem(
         "kernel", "\(release) is older than 5.6, which the rules for reaching files need",
@@ -124,7 +131,9 @@ enum MachineChecks {
   private static var ring: Finding? {
     let check = "io_uring"
     let setting = "/sys/module/fuse/parameters/enable_uring"
-    guard let isOffered = value(setting), value("/proc/sys/kernel/io_uring_disabled") != "2" else { return nil }
+    guard let isOffered = value(setting), value("/proc/sys/kernel/io_uring_disabled") != "2" else {
+      return nil
+    }
     return isOffered == "Y"
       ? .ok(check, "the kernel offers it, and views that are mounted now are asked by it")
       : .advice(
@@ -176,6 +185,28 @@ enum MachineChecks {
       : .advice(
         "/sbin/mount.displayfs", "mount(8) and fstab cannot mount views",
         do: "link it to \(program), as Mount/install does")
+  }
+
+  /// What lets the kernel read and write the files of ordinary users' mounts itself. Nil where the kernel cannot.
+  private static var passthroughHelper: Finding? {
+    guard let version = kernelVersion, version >= (6, 9) else { return nil }
+    let check = "displayfs-passthrough"
+    guard let program = PassthroughHelper.program else {
+      return .advice(
+        check, "it is missing, so the data of mounts that users make passes through the daemon",
+        do: "install it: Mount/install puts it in place, as the package does")
+    }
+    let isSetUserID = (try? program.stat()).map {
+      $0.permissions.contains(.setUserID) && $0.userID.rawValue == 0
+    }
+    let hasCapability = program.withPlatformString { getxattr($0, "security.capability", nil, 0) } > 0
+    guard isSetUserID ?? false || hasCapability else {
+      return .advice(
+        check,
+        "\(program) may not register files with the kernel, so the data of mounts that users make passes through the daemon",
+        do: "setcap cap_sys_admin=ep \(program) as root")
+    }
+    return .ok(check, "the kernel reads and writes the files of mounts that users make by \(program)")
   }
 
   private static var program: FilePath {

@@ -94,7 +94,8 @@ import Testing
   }
 
   /// By mount(2), and by way of fusermount3.
-  @Test(.programForAll, arguments: [false, true]) func namesOfSourceAndMountPointAreBytes(asUser: Bool) throws {
+  @Test(.programForAll, arguments: [false, true]) func namesOfSourceAndMountPointAreBytes(asUser: Bool) throws
+  {
     let base = try TemporaryDirectory()
     chmod(base.root, 0o777)
     let change =
@@ -229,7 +230,8 @@ import Testing
     let view = try view("allow_other")
     let change = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", Displayfs.path]
     let outcome = Shell.run(change + ["unmount", view.mountPoint])
-    #expect(outcome.status == 1 && outcome.errorText.contains("was mounted by user 0"), "\(outcome.complaint)")
+    #expect(
+      outcome.status == 1 && outcome.errorText.contains("was mounted by user 0"), "\(outcome.complaint)")
     #expect(view.listing() == ["notes"])
   }
 
@@ -255,7 +257,9 @@ import Testing
     let view = try view()
     let daemon = try #require(view.daemon)
     let lines = (text("/proc/\(daemon)/task/\(daemon)/status") ?? "").split(separator: "\n")
-    let blocked = lines.first { $0.hasPrefix("SigBlk:") }.flatMap { UInt64($0.split(separator: "\t").last ?? "", radix: 16) }
+    let blocked = lines.first { $0.hasPrefix("SigBlk:") }.flatMap {
+      UInt64($0.split(separator: "\t").last ?? "", radix: 16)
+    }
     // All but those that cannot be blocked and the two that the C library keeps for itself.
     #expect(blocked == ~(1 << 8 | 1 << 18 | 1 << 31 | 1 << 32))
   }
@@ -389,7 +393,7 @@ extension MountedView {
         return nil
       }
       let words = arguments.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
-      guard words.first == Displayfs.path, words.contains(mountPoint),
+      guard words.first == Displayfs.path || words.first == InstalledProgram.path, words.contains(mountPoint),
         let parent = text("/proc/\(name)/status")?.split(separator: "\n").first(where: {
           $0.hasPrefix("PPid:")
         })

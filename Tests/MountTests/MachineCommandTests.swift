@@ -61,9 +61,12 @@ import Testing
     ] {
       #expect(report.contains(check), "\(check) in \(report)")
     }
+    if isPassthroughExpected { #expect(report.contains("displayfs-passthrough")) }
     let governor = text("/sys/devices/system/cpu/cpuidle/current_governor")
     #expect(report.contains("idle processors") == (governor == "haltpoll\n"))
-    #expect(report.contains("io_uring") == (isThere(Ring.parameter) && text("/proc/sys/kernel/io_uring_disabled") != "2\n"))
+    #expect(
+      report.contains("io_uring")
+        == (isThere(Ring.parameter) && text("/proc/sys/kernel/io_uring_disabled") != "2\n"))
   }
 
   @Test func theDoctorTellsOfTheDirectoryThatIsShown() throws {
@@ -106,7 +109,8 @@ import Testing
     #expect(first.text.hasPrefix("notes\n"), "\(first.complaint)")
     #expect(first.text.contains("listings read: 1\n") && first.text.contains("opendir"), "\(first.text)")
     let second = measured("ls '\(view.at("Sub"))' >/dev/null; exit 7")
-    #expect(second.text.contains("listings read: 0\n"), "what is remembered is not read again: \(second.text)")
+    #expect(
+      second.text.contains("listings read: 0\n"), "what is remembered is not read again: \(second.text)")
     #expect(second.status == 7)
     #expect(!measured("true").text.contains("opendir"), "only what happened meanwhile counts")
   }

@@ -2,33 +2,6 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// Mounts as an ordinary user. Every Debian has these users; fusermount3 mounts for nobody without a name.
-private enum OrdinaryUser {
-  static let (owner, other) = ("games", "daemon")
-
-  static let canMount: Bool = {
-    guard let view = try? MountedView() else { return false }
-    view.unmount()
-    return mount(view).status == 0
-  }()
-
-  static func run(_ user: String, _ command: [String], in surroundings: [String] = []) -> Outcome {
-    Shell.run(surroundings + ["setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups"] + command)
-  }
-
-  /// Mounts what is unmounted as the owner.
-  ///
-  /// - Parameters:
-  ///   - surroundings: a command that root has run this.
-  ///   - limit: a command that the owner has run this.
-  static func mount(_ view: MountedView, in surroundings: [String] = [], limit: [String] = []) -> Outcome {
-    _ = Shell.run("chown \(owner) '\(view.source)' '\(view.mountPoint)'")
-    let mount = [Displayfs.path, "mount", "-o", "language=en", view.source, view.mountPoint]
-    return run(owner, limit + mount, in: surroundings)
-  }
-
-}
-
 /// A mount that an ordinary user has made, through fusermount3.
 @Suite(.mounting, .asRoot, .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."))
 struct UserMountTests {
@@ -41,7 +14,7 @@ struct UserMountTests {
   }
 
   private func shell(_ user: String, _ view: MountedView, _ script: String) -> Outcome {
-    OrdinaryUser.run(user, ["/bin/sh", "-c", "cd '\(view.mountPoint)' && { \(script)\n}"])
+    OrdinaryUser.shell(user, view, script)
   }
 
   @Test func itsUserMayDoThereWhatTheyMayDoBeneath() throws {
@@ -62,7 +35,8 @@ struct UserMountTests {
       let outcome = shell(OrdinaryUser.owner, view, script)
       #expect(outcome.status != 0 && !outcome.text.contains("secret"), "\(script)")
     }
-    let made = shell(OrdinaryUser.owner, view, "umask 027; echo new >report.pdf; mkdir made; mv report made/paper; ls made")
+    let made = shell(
+      OrdinaryUser.owner, view, "umask 027; echo new >report.pdf; mkdir made; mv report made/paper; ls made")
     #expect(made.text == "paper", "\(made.complaint)")
     let paper = try #require(status(view.real("made/paper.pdf")))
     #expect(paper.st_uid == status(view.source)?.st_uid && paper.permissions == 0o640)
@@ -74,10 +48,14 @@ struct UserMountTests {
       _ = Shell.run("chown \(OrdinaryUser.owner) closed && chmod 400 closed", in: root)
     }
     let list = "import os; print(sorted(os.listdir('closed')))"
-    #expect(shell(OrdinaryUser.owner, view, "cd '\(view.source)' && python3 -c \"\(list)\"").text == "['Letter.rtfd', 'notes.txt']")
+    #expect(
+      shell(OrdinaryUser.owner, view, "cd '\(view.source)' && python3 -c \"\(list)\"").text
+        == "['Letter.rtfd', 'notes.txt']")
     let shown = shell(OrdinaryUser.owner, view, "python3 -c \"\(list)\"")
     #expect(shown.text.contains("Letter") && shown.text.contains("notes"), "\(shown.complaint)")
-    #expect(shell(OrdinaryUser.owner, view, "cat closed/notes || cat closed/notes.txt || stat closed/notes").status != 0)
+    #expect(
+      shell(OrdinaryUser.owner, view, "cat closed/notes || cat closed/notes.txt || stat closed/notes").status
+        != 0)
   }
 
   @Test func itIsForNobodyElse() throws {
@@ -88,7 +66,9 @@ struct UserMountTests {
     #expect(shell(OrdinaryUser.other, view, "ls").status != 0)
     #expect(OrdinaryUser.run(OrdinaryUser.other, [Displayfs.path, "unmount", view.mountPoint]).status != 0)
     #expect(Displayfs.isMounted(view.mountPoint))
-    let options = (text("/proc/self/mountinfo") ?? "").split(separator: "\n").first { $0.contains(view.mountPoint) }
+    let options = (text("/proc/self/mountinfo") ?? "").split(separator: "\n").first {
+      $0.contains(view.mountPoint)
+    }
     #expect(options?.contains("nosuid") == true && options?.contains("nodev") == true, "\(options ?? "")")
     let unmounted = OrdinaryUser.run(OrdinaryUser.owner, [Displayfs.path, "unmount", view.mountPoint])
     #expect(unmounted.status == 0, "\(unmounted.complaint)")
@@ -100,7 +80,8 @@ struct UserMountTests {
     let daemon = try #require(view.daemon)
     kill(daemon, SIGSTOP)
     defer { kill(daemon, SIGKILL) }
-    let outcome = OrdinaryUser.run(OrdinaryUser.owner, [Displayfs.path, "unmount", "--force", view.mountPoint])
+    let outcome = OrdinaryUser.run(
+      OrdinaryUser.owner, [Displayfs.path, "unmount", "--force", view.mountPoint])
     #expect(outcome.status == 0, "\(outcome.complaint)")
     #expect(!Displayfs.isMounted(view.mountPoint))
   }

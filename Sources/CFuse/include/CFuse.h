@@ -8,6 +8,7 @@
 #include "init.h"
 #include "ring.h"
 #include "passthrough.h"
+#include "passthrough_helper.h"
 #include "beside.h"
 #include "client_call.h"
 #include "yielding.h"

@@ -19,6 +19,10 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 // openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV: several components, none a
 // symlink and none a mount point: behind one may be this very mount, which must not wait for itself.
 int dfs_open_beneath(int dir, const char *path, int flags);
+// Whether the page cache has changes of a file that have not been written back: 1, 0, or -1 where the kernel does not tell. (cachestat)
+int dfs_has_dirty_pages(int fd);
+// Has them written, and waits. 0, or -1. (sync_file_range)
+int dfs_write_back(int fd);
 // faccessat2 by the credentials of the calling thread, without following a symlink. Not glibc's faccessat, which goes by the real
 // user of the process where the kernel (before Linux 5.8) or a filter of system calls does not know faccessat2: here that is ENOSYS.
 int dfs_check_access(int dir, const char *name, int access);

@@ -1,0 +1,52 @@
+import CFuse
+import Glibc
+import SystemPackage
+
+/// What registers backing files with the kernel, which lets only CAP_SYS_ADMIN do that.
+///
+/// Its calls are serialized by the lock of ``Passthrough``.
+enum Registrar {
+  /// The daemon itself, which is root.
+  case daemon
+  case helper(PassthroughHelper)
+}
+
+/// `displayfs-passthrough`, which registers files for an ordinary user's daemon.
+public final class PassthroughHelper: @unchecked Sendable {
+  private var helper = dfs_helper()
+
+  /// Starts it.
+  ///
+  /// - Throws: EPERM when the program has no right to register files.
+  init(_ program: FilePath, for session: OpaquePointer) throws(Errno) {
+    let error = program.withPlatformString { dfs_helper_start(&helper, $0, fuse_session_fd(session)) }
+    if error != 0 { throw Errno(rawValue: error) }
+  }
+
+  /// - Returns: the backing id.
+  /// - Throws: EPIPE when it has ended or does not answer; EDQUOT when the user has as many files registered as one may have;
+  ///   EACCES when the user may not write the file, as the registration would make it writable.
+  func register(_ file: CInt) throws(Errno) -> CInt {
+    let id = dfs_helper_register(&helper, file)
+    if id <= 0 { throw Errno(rawValue: errno) }
+    return id
+  }
+
+  func unregister(_ id: CInt) { dfs_helper_unregister(&helper, id) }
+
+  deinit { dfs_helper_end(&helper) }
+
+  /// Where it is: where Mount/install and packages put it, else beside the running program, as a build does; nil where it is
+  /// in neither place.
+  public static var program: FilePath? {
+    let name = "displayfs-passthrough"
+    var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+    let count = readlink("/proc/self/exe", &buffer, buffer.count - 1)
+    guard count > 0 else { return nil }
+    let directory = FilePath(platformString: buffer).removingLastComponent()
+    return [
+      directory.removingLastComponent().appending("libexec/displayfs/\(name)"), directory.appending(name),
+    ]
+    .first { $0.withPlatformString { access($0, X_OK) } == 0 }
+  }
+}

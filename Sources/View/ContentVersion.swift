@@ -1,0 +1,46 @@
+import BackingTree
+import CFuse
+import Glibc
+
+/// By what a regular file's content is told from that of before and after: where two are equal, and the first was settled, the
+/// content is the same.
+///
+/// Not by its modification time, which anybody who may write the file can set. (utimensat(2))
+public struct ContentVersion: Equatable, Sendable {
+  private let identity: FileIdentity
+  private let size: Int64
+  private let changeSeconds: Int
+  private let changeNanoseconds: Int
+
+  init(_ status: stat) {
+    identity = FileIdentity(status)
+    size = Int64(status.st_size)
+    changeSeconds = status.st_ctim.tv_sec
+    changeNanoseconds = status.st_ctim.tv_nsec
+  }
+
+  /// Dirty pages are written back after half a minute at the latest, unless a machine is configured otherwise.
+  /// (`vm.dirty_expire_centisecs`)
+  private static let writebackSeconds = 60
+
+  /// Whether every change of the content from now on gives the file another status change time.
+  ///
+  /// Two changes in one tick of the clock get the same time. A mapping changes the time when a page is first written to, and
+  /// not again before that page has been written back (`page_mkwrite`): so there must be no dirty page.
+  ///
+  /// - Parameter file: the file, opened before the version was taken.
+  public func isSettled(_ file: borrowing Descriptor) -> Bool {
+    let time = timespec(tv_sec: changeSeconds, tv_nsec: changeNanoseconds)
+    if FileTimes.isRecent(time) { return false }
+    switch dfs_has_dirty_pages(file.rawValue) {
+    case 0: return true
+    case 1: return false
+    default:
+      // Before Linux 6.5, and of files that this user may not write, the kernel does not tell. Where there should be no dirty
+      // page it costs nothing to have it write them.
+      var now = timespec()
+      clock_gettime(CLOCK_REALTIME, &now)
+      return now.tv_sec - changeSeconds > Self.writebackSeconds && dfs_write_back(file.rawValue) == 0
+    }
+  }
+}

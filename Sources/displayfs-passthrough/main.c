@@ -1,0 +1,274 @@
+// Registers the files that an ordinary user's daemon has opened with the kernel, which then reads, writes and maps them
+// itself (FUSE_DEV_IOC_BACKING_OPEN). The kernel lets only CAP_SYS_ADMIN do that: this program is installed with that file
+// capability, or set-user-ID root, and the user who starts it is the adversary. See THREAT MODEL in displayfs-passthrough(8).
+//
+// A registration is more than the descriptor that it was made of. For each open of the FUSE file `fuse_passthrough_open`
+// opens the backing file again, by `backing_file_open`, with the flags that the client chose and without `inode_permission`:
+// whoever could register a file opened for reading could write to it. Hence `check_file`.
+//
+// The kernel reads and writes with the credentials of the registration (`fuse_backing_open` takes `prepare_creds`): those of
+// the user, and CAP_SYS_ADMIN. Blocks that are reserved for root and quota ask for CAP_SYS_RESOURCE or the file system's
+// reserved user, set-user-ID bits for CAP_FSETID, permissions for CAP_DAC_OVERRIDE, none of which it has. CAP_SYS_ADMIN counts
+// where reading or writing a file is a request to the kernel (procfs, sysfs, cgroup2): hence `keeps_data`.
+#define _GNU_SOURCE
+#include "protocol.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/magic.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+// A registered file is in no process's table of descriptors, so RLIMIT_NOFILE does not bound it.
+enum { FILES_PER_USER = 1024 };
+
+static struct {
+  int32_t backing;
+  int timer;
+} files[FILES_PER_USER];
+static int device = -1;
+static bool has_registered;
+
+static void set_limit(int resource, rlim_t most) { setrlimit(resource, &(struct rlimit){most, most}); }
+
+// Leaves of root's rights CAP_SYS_ADMIN, and of what the user has handed down the socket. 0, or an errno.
+static int drop_privileges(void) {
+  uid_t user = getuid();
+  gid_t group = getgid();
+  // Root's daemon needs no helper, and root's credentials would use up reserved blocks.
+  if (user == 0) return EPERM;
+  // For set-user-ID: the permitted set outlives the change of user.
+  prctl(PR_SET_KEEPCAPS, 1);
+  if (setresgid(group, group, group) || setresuid(user, user, user)) return errno;
+  struct __user_cap_header_struct this_thread = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {
+      {.effective = 1u << CAP_SYS_ADMIN, .permitted = 1u << CAP_SYS_ADMIN}};
+  int result = syscall(SYS_capset, &this_thread, sets) ? errno : 0;
+  prctl(PR_SET_KEEPCAPS, 0);
+  prctl(PR_SET_DUMPABLE, 0);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  syscall(SYS_close_range, 1u, ~0u, 0u);
+  clearenv();
+  // What ends the daemon's group of processes ends the daemon, and thereby this one.
+  setsid();
+  if (chdir("/")) result = errno;
+  set_limit(RLIMIT_CORE, 0);
+  set_limit(RLIMIT_FSIZE, 0);
+  set_limit(RLIMIT_NPROC, 0);
+  set_limit(RLIMIT_NOFILE, 8);
+  set_limit(RLIMIT_SIGPENDING, FILES_PER_USER);
+  return result;
+}
+
+#ifndef SANITIZED
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+#endif
+
+// What is left to a program that has been taken over: what it does anyway.
+static int confine(void) {
+#ifdef ARCHITECTURE
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define RETURN_UNLESS(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+  struct sock_filter filter[] = {
+      LOAD(arch),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      LOAD(nr),
+      RETURN_UNLESS(SYS_recvmsg),
+      RETURN_UNLESS(SYS_sendto),
+      RETURN_UNLESS(SYS_close),
+      RETURN_UNLESS(SYS_statx),
+      RETURN_UNLESS(SYS_fstatfs),
+      RETURN_UNLESS(SYS_faccessat2),
+      RETURN_UNLESS(SYS_timer_create),
+      RETURN_UNLESS(SYS_timer_delete),
+      RETURN_UNLESS(SYS_exit_group),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      LOAD(args[1]),
+      RETURN_UNLESS(DFS_BACKING_OPEN),
+      RETURN_UNLESS(DFS_BACKING_CLOSE),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? errno : 0;
+#else
+  return 0;
+#endif
+}
+
+// The file system fusectl, in which a directory for each connection belongs to the user who mounted it: -1 where there is none.
+// Not by its usual path, where it need not be mounted.
+static int open_connections(void) {
+  int context = (int)syscall(SYS_fsopen, "fusectl", 1 /* FSOPEN_CLOEXEC */), mount = -1;
+  if (context < 0) return -1;
+  if (syscall(SYS_fsconfig, context, 6 /* FSCONFIG_CMD_CREATE */, NULL, NULL, 0) == 0)
+    mount = (int)syscall(SYS_fsmount, context, 1 /* FSMOUNT_CLOEXEC */, 0);
+  close(context);
+  return mount;
+}
+
+// Whether it is /dev/fuse, and not of another user's mount as far as the kernel tells. (Linux 6.16 names the connection in
+// fdinfo.) A process that has another user's descriptor serves that mount anyway.
+static int check_device(int fd) {
+  struct stat status;
+  if (fstat(fd, &status)) return errno;
+  if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(10, 229)) return ENODEV;
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+  int info = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t count = info < 0 ? 0 : read(info, text, sizeof text - 1);
+  if (info >= 0) close(info);
+  text[count > 0 ? count : 0] = 0;
+  const char *line = strstr(text, "fuse_connection:");
+  unsigned connection;
+  if (!line || sscanf(line, "fuse_connection: %u", &connection) != 1) return 0;
+  snprintf(path, sizeof path, "%u", connection);
+  int connections = open_connections();
+  if (connections < 0) return 0;
+  bool is_known = fstatat(connections, path, &status, 0) == 0;
+  close(connections);
+  return is_known && status.st_uid == getuid() ? 0 : EPERM;
+}
+
+// Whether all that reading and writing files of a file system does is to move their data.
+static bool keeps_data(unsigned long magic) {
+  switch (magic) {
+  case EXT4_SUPER_MAGIC:
+  case XFS_SUPER_MAGIC:
+  case BTRFS_SUPER_MAGIC:
+  case F2FS_SUPER_MAGIC:
+  case TMPFS_MAGIC:
+  case OVERLAYFS_SUPER_MAGIC:
+    return true;
+  default:
+    return false;
+  }
+}
+
+// Whether the user could open a regular file for reading and writing just now, so that its registration grants nothing.
+// Asked of the kernel: modes and owners do not tell of access lists, nor that a subvolume is read-only.
+static int check_file(int fd) {
+  struct statx status;
+  struct statfs kind;
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status)) return errno;
+  if (!S_ISREG(status.stx_mode)) return EINVAL;
+  if (fstatfs(fd, &kind)) return errno;
+  if (!keeps_data((unsigned long)kind.f_type)) return EOPNOTSUPP;
+  // It could be opened only to append to.
+  if (status.stx_attributes & STATX_ATTR_APPEND) return EPERM;
+  return syscall(SYS_faccessat2, fd, "", R_OK | W_OK, AT_EMPTY_PATH | AT_EACCESS) ? errno : 0;
+}
+
+static void unregister(int32_t backing) {
+  for (int index = 0; index < FILES_PER_USER; index++) {
+    if (files[index].backing != backing) continue;
+    ioctl(device, DFS_BACKING_CLOSE, &(uint32_t){(uint32_t)backing});
+    syscall(SYS_timer_delete, files[index].timer);
+    files[index].backing = 0;
+    return;
+  }
+}
+
+// The backing id, or a negative errno.
+static int32_t register_file(int fd) {
+  int index = 0;
+  while (index < FILES_PER_USER && files[index].backing) index++;
+  if (index == FILES_PER_USER) return -EDQUOT;
+  int error = check_file(fd);
+  if (error) return -error;
+  // A timer that never runs, as the kernel counts timers for each user (RLIMIT_SIGPENDING): in all helpers of the user
+  // together, and until the helper has ended in whichever way.
+  struct sigevent silent = {.sigev_notify = SIGEV_NONE};
+  if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &silent, &files[index].timer)) return -EDQUOT;
+  int backing = ioctl(device, DFS_BACKING_OPEN, &(struct dfs_backing_map){.fd = fd});
+  error = errno;
+  if (backing <= 0) {
+    syscall(SYS_timer_delete, files[index].timer);
+    return -error;
+  }
+  files[index].backing = backing;
+  // Ids are given in turn (`idr_alloc_cyclic`). What an earlier helper has registered of a connection, which ended before
+  // it was taken back, stays until the connection ends: so there is one helper to a connection.
+  if (!has_registered && backing != 1) {
+    unregister(backing);
+    return -EBUSY;
+  }
+  has_registered = true;
+  return backing;
+}
+
+// Receives a message, and the descriptor that came with it or -1. False when the daemon has ended, or does not keep to the
+// protocol: then this process ends.
+static bool receive(dfs_helper_message *message, int *fd) {
+  struct iovec piece = {message, sizeof *message};
+  union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } control;
+  // Not CMSG_SPACE, in which two descriptors have room.
+  struct msghdr packet = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
+  ssize_t count;
+  do count = recvmsg(STDIN_FILENO, &packet, MSG_CMSG_CLOEXEC);
+  while (count < 0 && errno == EINTR);
+  if (count != sizeof *message || packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) return false;
+  *fd = -1;
+  struct cmsghdr *header = CMSG_FIRSTHDR(&packet);
+  if (!header) return true;
+  if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return false;
+  memcpy(fd, CMSG_DATA(header), sizeof *fd);
+  return true;
+}
+
+static bool answer(int32_t result) {
+  return send(STDIN_FILENO, &result, sizeof result, MSG_NOSIGNAL) == sizeof result;
+}
+
+int main(void) {
+  int error = drop_privileges(), fd;
+  dfs_helper_message message;
+  if (!receive(&message, &device) || device < 0) _exit(1);
+  if (!error) error = check_device(device);
+  if (!error) error = confine();
+  if (!answer(-error) || error) _exit(1);
+  while (receive(&message, &fd)) {
+    if (fd < 0) {
+      if (message > 0) unregister(message);
+      continue;
+    }
+    int32_t result = register_file(fd);
+    close(fd);
+    if (!answer(result)) break;
+  }
+  // The kernel takes back what is registered when the connection ends, and clients may be reading through it.
+  _exit(0);
+}
