@@ -1,4 +1,5 @@
 import DisplayNames
+import Glibc
 import View
 
 /// What the kernel is still to drop: the stale names of each directory, and the replies that are deferred until it has.
@@ -59,6 +60,7 @@ struct InvalidationQueues {
     let batch: Int
     /// Whether the client may hold the lock that the message waits for.
     let mayHoldLock: Bool
+    let client: pid_t
     let reply: Reply
 
     func isDue(_ now: Int64, waitsSince: Int64?) -> Bool {
@@ -167,26 +169,25 @@ struct InvalidationQueues {
   ///
   /// - Returns: whether it was kept; if not, the nodes that a stale name may still lead to.
   mutating func deferReply(
-    untilSettled directory: NodeID, mayHoldLock: Bool, now: Int64, _ reply: @escaping Reply
+    untilSettled directory: NodeID, for client: pid_t, mayHoldLock: Bool, now: Int64,
+    _ reply: @escaping Reply
   ) -> (isDeferred: Bool, moved: Set<NodeID>) {
     guard let queue = queues[directory], let since = queue.awaitedSince else { return (false, []) }
     // A queue that waits longer than that is not waited for.
     guard queue.waitsSince.map({ now - $0 < Self.limit }) ?? (now - since < Self.longest) else {
-      queues[directory]!.moved = []
       return (false, queue.moved)
     }
     let last = queue.batch.isEmpty ? queue.taken : queue.taken + 1
     queues[directory]!.deferred.append(
-      Deferred(begin: now, batch: last, mayHoldLock: mayHoldLock, reply: reply))
+      Deferred(begin: now, batch: last, mayHoldLock: mayHoldLock, client: client, reply: reply))
     deferring.insert(directory)
     return (true, [])
   }
 
   struct Due {
     var replies: [Reply] = []
-    /// Nodes that a stale name may still lead to although replies were given. Once for each: a client that has looked the node
-    /// up since goes on.
-    var moved: Set<NodeID> = []
+    /// The clients of these replies that may meet a stale name, and the nodes that it may lead to.
+    var walks: [(client: pid_t, nodes: Set<NodeID>)] = []
     /// When something is due next; nil where nothing is.
     var next: Int64?
   }
@@ -200,8 +201,7 @@ struct InvalidationQueues {
       if split.others.isEmpty { deferring.remove(directory) }
       if split.matching.isEmpty { continue }
       due.replies += split.matching.map(\.reply)
-      due.moved.formUnion(queue.moved)
-      queue.moved = []
+      if !queue.moved.isEmpty { due.walks += split.matching.map { ($0.client, queue.moved) } }
       queue.deferred = split.others
       queues[directory] = queue
     }

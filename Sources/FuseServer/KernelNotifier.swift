@@ -112,10 +112,10 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     let mayHoldLock = dfs_may_hold_directory_lock(client)
     let now = milliseconds()
     let (isDeferred, moved) = queues.withLock {
-      $0.deferReply(untilSettled: directory, mayHoldLock: mayHoldLock, now: now, reply)
+      $0.deferReply(untilSettled: directory, for: client, mayHoldLock: mayHoldLock, now: now, reply)
     }
     // The walk may meet a stale name.
-    for node in moved { view.noteStaleName(of: node) }
+    view.noteStaleWalk(to: moved, by: client)
     guard isDeferred else { return false }
     if hasEnded { giveLeftReplies() } else { threads.wakeTimer() }
     return true
@@ -145,7 +145,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     let now = milliseconds()
     var due = InvalidationQueues.Due()
     change { due = $0.takeDue(now: now) }
-    for node in due.moved { view.noteStaleName(of: node) }
+    for walk in due.walks { view.noteStaleWalk(to: walk.nodes, by: walk.client) }
     // By other threads: a reply reads attributes, for which it may wait.
     for reply in due.replies { threads.add(reply) }
     return due.next.map { Int(max(1, $0 > now ? $0 - now : 1)) }

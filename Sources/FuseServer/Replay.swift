@@ -164,7 +164,8 @@ final class Replay: @unchecked Sendable {
       if hasEnded { return nil }
       guard pause > 0, view.releaseDescriptors(after: error) || error == .noMemory else {
         view.logger.notice(
-          "programs that watch the mount are not notified of a change: \(mountPoint) cannot be opened: \(error)")
+          "programs that watch the mount are not notified of a change: \(mountPoint) cannot be opened: \(error)"
+        )
         return nil
       }
       usleep(useconds_t(pause * 1000))

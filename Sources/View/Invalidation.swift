@@ -71,8 +71,10 @@ extension View {
   /// The names under which the kernel may know anything in a directory. Called with no directory view locked.
   public func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id], waits: true) }
 
-  /// The kernel may for a while resolve a stale name to a node that lives on under another name.
-  public func noteStaleName(of node: NodeID) { movedNodes.noteMove(of: node, isNameStale: true) }
+  /// A thread has walked where the kernel may have resolved a stale name to one of these nodes, which live on under other names.
+  public func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
+    movedNodes.noteStaleWalk(to: nodes, by: thread)
+  }
 
   /// Whether a name leads to a directory that the kernel knows.
   public func leadsToKnownDirectory(_ name: Name, in directory: NodeID) -> Bool {

@@ -9,32 +9,52 @@ import Synchronization
 /// until the daemon has followed the move: done to the node, the operation would reach a file by another name than the
 /// client gave. So for a while a request of a thread that has not looked the node up since gets ESTALE once, upon which the
 /// kernel walks the path again with LOOKUP_REVAL.
+///
+/// A thread that has looked the node up may still have walked by the old name since: where the kernel could not drop that name
+/// in time, the thread's walk is noted, and counts until it looks the node up once more.
 final class MovedNodes: Sendable {
   private struct Move {
-    let when: ContinuousClock.Instant
-    /// Whether the kernel has not dropped the old name, as it should have.
-    let isNameStale: Bool
+    var when: ContinuousClock.Instant
+    /// Whether the node was given another name, or only names that others may still resolve to it.
+    var isMoved: Bool
     /// The threads that have looked the node up since: they came by a name that it has.
     var lookedUp: Set<pid_t> = []
+    /// The threads that have walked since where the kernel may have resolved the old name.
+    var walked: Set<pid_t> = []
   }
 
   /// A request that began before the kernel dropped the old name has come by then: lookups that hold an inode lock take
   /// milliseconds, on a busy machine some hundred.
   private static let period = Duration.seconds(5)
   private static let limit = 4096
+  private static let maximumThreads = 256
 
   private let moves = Guarded<[NodeID: Move]>([:])
   /// Every request passes here, and almost always none was moved.
   private let areAny = Atomic<Bool>(false)
 
   /// Called before the node table follows the move.
-  func noteMove(of node: NodeID, isNameStale: Bool = false) {
+  func noteMove(of node: NodeID) {
+    change(node) { $0 = Move(when: $0.when, isMoved: true, walked: $0.walked) }
+  }
+
+  /// A thread has walked where the kernel may have resolved names that nodes have no more.
+  func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
+    for node in nodes {
+      change(node) { move in
+        move.lookedUp.remove(thread)
+        if move.walked.count < Self.maximumThreads { move.walked.insert(thread) }
+      }
+    }
+  }
+
+  private func change(_ node: NodeID, _ body: (inout Move) -> Void) {
     moves.withLock { moves in
       let now = ContinuousClock.now
       if moves.count >= Self.limit { moves = moves.filter { now - $0.value.when < Self.period } }
-      if moves.count < Self.limit || moves[node] != nil {
-        moves[node] = Move(when: now, isNameStale: isNameStale)
-      }
+      guard moves.count < Self.limit || moves[node] != nil else { return }
+      body(&moves[node, default: Move(when: now, isMoved: false)])
+      moves[node]!.when = now
       areAny.store(true, ordering: .releasing)
     }
   }
@@ -44,7 +64,10 @@ final class MovedNodes: Sendable {
     guard areAny.load(ordering: .acquiring) else { return }
     moves.withLock { moves in
       guard let index = moves.index(forKey: node) else { return }
-      if moves.values[index].lookedUp.count < 256 { moves.values[index].lookedUp.insert(thread) }
+      moves.values[index].walked.remove(thread)
+      if moves.values[index].lookedUp.count < Self.maximumThreads {
+        moves.values[index].lookedUp.insert(thread)
+      }
     }
   }
 
@@ -54,8 +77,10 @@ final class MovedNodes: Sendable {
   func mayHaveComeByOldName(_ node: NodeID, _ thread: pid_t, isRead: Bool = false) -> Bool {
     guard areAny.load(ordering: .acquiring) else { return false }
     return moves.withLock { moves in
-      guard let move = moves[node], !isRead || move.isNameStale else { return false }
-      if ContinuousClock.now - move.when < Self.period { return !move.lookedUp.contains(thread) }
+      guard let move = moves[node] else { return false }
+      if ContinuousClock.now - move.when < Self.period {
+        return move.walked.contains(thread) || !isRead && move.isMoved && !move.lookedUp.contains(thread)
+      }
       moves[node] = nil
       if moves.isEmpty { areAny.store(false, ordering: .releasing) }
       return false

@@ -17,7 +17,7 @@ import View
       queues.takeBatch(of: directory, now: 0).batch
     }
     func defersReply(mayHoldLock: Bool, now: Int64, _ given: Given = Given()) -> Bool {
-      queues.deferReply(untilSettled: 5, mayHoldLock: mayHoldLock, now: now, given.reply).isDeferred
+      queues.deferReply(untilSettled: 5, for: 1, mayHoldLock: mayHoldLock, now: now, given.reply).isDeferred
     }
     func takeDue(_ now: Int64) -> InvalidationQueues.Due { queues.takeDue(now: now) }
     func isFirstRepeat(of name: StaleName) -> Bool { queues.addRepeat(of: name, now: 0) }
@@ -73,8 +73,8 @@ import View
     _ = box.queues.takeBatch(of: 5, now: 0)
     let holder = Given()
     let other = Given()
-    _ = box.queues.deferReply(untilSettled: 5, mayHoldLock: true, now: 1, holder.reply)
-    _ = box.queues.deferReply(untilSettled: 5, mayHoldLock: false, now: 1, other.reply)
+    _ = box.queues.deferReply(untilSettled: 5, for: 1, mayHoldLock: true, now: 1, holder.reply)
+    _ = box.queues.deferReply(untilSettled: 5, for: 1, mayHoldLock: false, now: 1, other.reply)
     for reply in box.takeDue(1 + InvalidationQueues.patience).replies { reply() }
     #expect(holder.count == 1)
     #expect(other.count == 0)
@@ -100,6 +100,20 @@ import View
     #expect(first.count == 1 && second.count == 0)
     for reply in box.queues.takeBatch(of: 5, now: 3).replies { reply() }
     #expect(second.count == 1)
+  }
+
+  /// Each client that goes on while a name is stale may meet it, the first as well as the last.
+  @Test func clientsThatAreNotKeptWaiting_areTold_eachWithTheNodesOfStaleNames() {
+    box.queues.add(
+      [StaleName("a", in: 5, mayBeDirectory: false, node: 77)], in: 5, isAwaited: true, now: 0)
+    _ = box.takeBatch(5)
+    for now in [Int64(0), 200] {
+      let (isDeferred, nodes) = box.queues.deferReply(
+        untilSettled: 5, for: 9, mayHoldLock: false, now: now, {})
+      let walks = box.takeDue(now + InvalidationQueues.limit).walks
+      #expect(isDeferred ? walks.map(\.client) == [9] && walks[0].nodes == [77] : nodes == [77])
+      #expect(isDeferred == (now == 0))
+    }
   }
 
   /// On a busy machine no thread has taken the names yet: nobody holds a lock.

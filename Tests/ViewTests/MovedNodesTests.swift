@@ -1,0 +1,44 @@
+import Testing
+
+@testable import View
+
+@Suite struct MovedNodesTests {
+  private let moved = MovedNodes()
+
+  @Test func nodeThatWasMoved_isServedToThreadsThatHaveLookedItUpSince() {
+    #expect(!moved.mayHaveComeByOldName(7, 1))
+    moved.noteLookup(of: 7, by: 1)
+    moved.noteMove(of: 7)
+    #expect(moved.mayHaveComeByOldName(7, 1))
+    #expect(!moved.mayHaveComeByOldName(7, 1, isRead: true))
+    moved.noteLookup(of: 7, by: 1)
+    #expect(!moved.mayHaveComeByOldName(7, 1))
+    #expect(moved.mayHaveComeByOldName(7, 2))
+  }
+
+  /// It has looked up another name of the node, and then walked by the old one, which the kernel had not dropped in time.
+  @Test func threadThatMayHaveWalkedByTheOldName_hasToLookTheNodeUpAgain() {
+    moved.noteMove(of: 7)
+    moved.noteLookup(of: 7, by: 1)
+    moved.noteLookup(of: 7, by: 2)
+    moved.noteStaleWalk(to: [7], by: 1)
+    #expect(moved.mayHaveComeByOldName(7, 1))
+    #expect(moved.mayHaveComeByOldName(7, 1, isRead: true))
+    #expect(!moved.mayHaveComeByOldName(7, 2))
+    moved.noteLookup(of: 7, by: 1)
+    #expect(!moved.mayHaveComeByOldName(7, 1))
+  }
+
+  @Test func nodeThatWasOnlyWalkedTo_isServedToOthers() {
+    moved.noteStaleWalk(to: [7], by: 1)
+    #expect(moved.mayHaveComeByOldName(7, 1))
+    #expect(!moved.mayHaveComeByOldName(7, 2))
+  }
+
+  @Test func moveAfterALookup_countsAgain() {
+    moved.noteMove(of: 7)
+    moved.noteLookup(of: 7, by: 1)
+    moved.noteMove(of: 7)
+    #expect(moved.mayHaveComeByOldName(7, 1))
+  }
+}
