@@ -71,7 +71,9 @@ extension View {
     let isAllowed = try? credentials.act { () throws(Errno) -> Bool in
       for part in parts {
         if part.isDirectory {
-          try Directory(descriptor: package.openDeepDirectory(part.path).rawValue).check(".", X_OK)
+          // In a constant: a descriptor of which only the number is used is closed before the check.
+          let directory = try package.openDeepDirectory(part.path)
+          try Directory(descriptor: directory.rawValue).check(".", X_OK)
         } else {
           _ = try package.openDeepRegular(part.path, O_RDONLY)
         }
