@@ -127,6 +127,12 @@ public final class Tunnel: Sendable {
   /// Whether nothing is remembered, so that nobody needs to be asked.
   public var isEmpty: Bool { ring.withLock { $0.positions.isEmpty } }
 
+  /// Whether anything is remembered of a name, by whatever process and however long ago: what is created almost never has
+  /// such a name, and to find out which process creates it costs more than to create it.
+  public func mayRecall(directory: UInt64, display: Name) -> Bool {
+    ring.withLock { $0.position(directory, display) != nil }
+  }
+
   /// The directory is gone, or its identity will be used again for another.
   public func forget(directory: UInt64) {
     ring.withLock { ring in

@@ -47,8 +47,10 @@ extension View {
   /// What is remembered for a name that is about to be created.
   func recall(_ typed: Name, in parent: NodeID, caller: Caller) -> Tunnel.Remembered? {
     guard !tunnel.isEmpty else { return nil }
+    let directory = key(parent)
+    guard tunnel.mayRecall(directory: directory, display: typed) else { return nil }
     return tunnel.peek(
-      directory: key(parent), display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
+      directory: directory, display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
   }
 
   /// The name has come back: it is remembered once.

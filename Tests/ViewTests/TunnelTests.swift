@@ -67,6 +67,15 @@ private let second: UInt64 = 1_000_000_000
     #expect(tunnel.peek(directory: 1, display: "notes.txt", process: 7, now: 101 * second) == nil)
   }
 
+  @Test func onlyANameThatWentAwayMayBeRecalled() {
+    let tunnel = tunnel()
+    #expect(tunnel.mayRecall(directory: 1, display: "notes"))
+    #expect(!tunnel.mayRecall(directory: 1, display: "letter"))
+    #expect(!tunnel.mayRecall(directory: 2, display: "notes"))
+    #expect(tunnel.take(directory: 1, display: "notes", process: 7, now: 101 * second) != nil)
+    #expect(!tunnel.mayRecall(directory: 1, display: "notes"))
+  }
+
   @Test func theLastNameThatWentAwayCounts() {
     let tunnel = tunnel()
     tunnel.remember(directory: 1, display: "notes", real: "notes.rtf", process: 8, now: 110 * second)
@@ -86,7 +95,8 @@ private let second: UInt64 = 1_000_000_000
     let tunnel = Tunnel()
     let info = Tunnel.Attribute(
       name: Array("user.com.apple.FinderInfo".utf8), value: [UInt8](repeating: 1, count: 32))
-    let huge = Tunnel.Attribute(name: Array("user.huge".utf8), value: [UInt8](repeating: 2, count: Tunnel.attributeLimit))
+    let huge = Tunnel.Attribute(
+      name: Array("user.huge".utf8), value: [UInt8](repeating: 2, count: Tunnel.attributeLimit))
     tunnel.remember(directory: 1, display: "a", real: "a.txt", attributes: [huge, info], process: 7, now: 0)
     #expect(tunnel.take(directory: 1, display: "a", process: 7, now: 1)?.attributes == [info])
   }
