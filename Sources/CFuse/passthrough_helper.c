@@ -63,6 +63,8 @@ static int spawn(struct dfs_helper *helper, const char *path, int end) {
   posix_spawnattr_t attributes;
   sigset_t none;
   sigemptyset(&none);
+  // The kernel would take an ended child away by itself, and its number could be another process's.
+  signal(SIGCHLD, SIG_DFL);
   int error = posix_spawn_file_actions_init(&actions);
   if (error) return error;
   if ((error = posix_spawnattr_init(&attributes)) == 0) {

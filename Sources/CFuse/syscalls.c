@@ -46,6 +46,12 @@ int dfs_has_dirty_pages(int fd) {
   return syscall(451, fd, &whole, &pages, 0u) ? -1 : pages.dirty != 0;
 }
 
+bool dfs_may_be_open_for_writing(int fd) {
+  if (fcntl(fd, F_SETLEASE, F_RDLCK)) return true;
+  fcntl(fd, F_SETLEASE, F_UNLCK);
+  return false;
+}
+
 int dfs_write_back(int fd) {
   return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
 }

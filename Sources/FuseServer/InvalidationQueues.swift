@@ -9,9 +9,11 @@ import View
 struct InvalidationQueues {
   typealias Reply = @Sendable () -> Void
 
-  /// Of all directories. Beyond it the names of the directory that gets another one are not remembered one by one: all of its
-  /// names are invalidated when its turn comes. About 10 MB.
+  /// Of all directories, about 10 MB. Beyond it the names of a directory that gets more than its share are not remembered one by
+  /// one: all of its names are invalidated when its turn comes.
   static let maximumNames = 65_536
+  /// What is left to each directory, whatever others have.
+  static let share = 1024
   /// How long a reply is deferred while a message waits for a lock that the client may hold itself: longer than a look-up holds
   /// it.
   static let patience: Int64 = 5
@@ -74,13 +76,15 @@ struct InvalidationQueues {
 
   private var queues: [NodeID: Queue] = [:]
   /// Directories that no thread serves.
-  private var ready: [NodeID] = []
+  private var ready = FirstInFirstOut<NodeID>()
   /// Directories with deferred replies.
   private var deferring: Set<NodeID> = []
   private var repeats: [(when: Int64, name: StaleName)] = []
   private var names = 0
   /// How many directories replies may depend on.
   private(set) var awaited = 0
+  /// Whether the names of any directory have been lost since all were settled.
+  private(set) var areAnyLost = false
 
   // MARK: Adding
 
@@ -90,7 +94,9 @@ struct InvalidationQueues {
       for stale in stale {
         if let node = stale.node { queue.moved.insert(node) }
         let old = queue.batch.names[stale.name]
-        if old == nil, names >= Self.maximumNames { queue.batch.areNamesLost = true }
+        if old == nil, names >= Self.maximumNames, queue.batch.names.count >= Self.share {
+          queue.batch.areNamesLost = true
+        }
         if queue.batch.areNamesLost { continue }
         if old == nil { names += 1 }
         queue.batch.names[stale.name] = Staleness(
@@ -100,6 +106,7 @@ struct InvalidationQueues {
       names -= queue.batch.names.count
       queue.batch.names = [:]
     }
+    if hasLostNames(directory) { areAnyLost = true }
   }
 
   mutating func add(node: NodeID, in directory: NodeID) {
@@ -131,6 +138,7 @@ struct InvalidationQueues {
     if others.isEmpty { deferring.remove(directory) }
     if queue.batch.isEmpty {
       queues[directory] = nil
+      if queues.isEmpty { areAnyLost = false }
       if queue.awaitedSince != nil { awaited -= 1 }
       return (nil, replies)
     }

@@ -1,4 +1,5 @@
 import BackingTree
+import CFuse
 import View
 
 /// The files whose content the kernel may keep in its page cache from one open to the next. (FOPEN_KEEP_CACHE)
@@ -32,7 +33,9 @@ final class KeptContent: Sendable {
     }
     let known = state.withLock { $0.entries[file.node] }
     if let known, known.version == version {
-      guard known.dropping == nil else { return false }
+      guard known.dropping == nil, !dfs_may_be_open_for_writing(file.descriptor.rawValue) else {
+        return false
+      }
       state.withLock { $0.kept += 1 }
       return true
     }

@@ -25,16 +25,19 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   private let view: View
   private let keptContent: KeptContent
   private let queues = Guarded(InvalidationQueues())
-  private let threads: NotifierPool
+  private let threads = NotifierPool()
+  /// For replies, which must not wait for those that wait for locks.
+  private let repliers = NotifierPool()
   private let ended = Atomic<Bool>(false)
   /// How many directories replies may depend on, looked at with each reply about a directory.
   private let awaited = Atomic<Int>(0)
+  /// Whether names of any directory are lost, looked at with each name that is looked up.
+  private let areAnyLost = Atomic<Bool>(false)
 
   init(session: OpaquePointer, view: View, keptContent: KeptContent) {
     self.session = session
     self.view = view
     self.keptContent = keptContent
-    threads = NotifierPool()
   }
 
   private var hasEnded: Bool { ended.load(ordering: .acquiring) }
@@ -81,10 +84,15 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     let added = queues.withLock { queues -> Int in
       let before = queues.readyCount
       body(&queues)
-      awaited.store(queues.awaited, ordering: .releasing)
+      publish(queues)
       return queues.readyCount - before
     }
     for _ in 0..<added { threads.add { [self] in serve() } }
+  }
+
+  private func publish(_ queues: InvalidationQueues) {
+    awaited.store(queues.awaited, ordering: .releasing)
+    areAnyLost.store(queues.areAnyLost, ordering: .releasing)
   }
 
   // MARK: Replies that depend on what the kernel has dropped
@@ -97,7 +105,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
 
   /// Whether more names of a directory are stale than are remembered: no name in it may be cached.
   func hasLostNames(_ directory: NodeID) -> Bool {
-    guard awaited.load(ordering: .acquiring) > 0 else { return false }
+    guard areAnyLost.load(ordering: .acquiring) else { return false }
     return queues.withLock { $0.hasLostNames(directory) }
   }
 
@@ -123,13 +131,16 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
 
   // MARK: Threads
 
-  func start() { threads.start { [self] in giveDueReplies() } }
+  func start() {
+    repliers.start { nil }
+    threads.start { [self] in giveDueReplies() }
+  }
 
   /// Sends no message from now on. Called before the session's descriptor is closed, whose number may then be another file's.
   func stop() {
     ended.store(true, ordering: .sequentiallyConsistent)
     // A thread that is about to send is in the kernel by then, which needs the number no more.
-    for job in threads.stop(milliseconds: 100) { job() }
+    for job in threads.stop(milliseconds: 100) + repliers.stop(milliseconds: 0) { job() }
     giveLeftReplies()
   }
 
@@ -138,7 +149,10 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   /// Called when the mount is gone.
-  func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
+  func waitUntilEnded(milliseconds: Int) -> Bool {
+    let haveEnded = [threads, repliers].map { $0.waitUntilEnded(milliseconds: milliseconds) }
+    return haveEnded.allSatisfy { $0 }
+  }
 
   /// - Returns: the time until the next call.
   private func giveDueReplies() -> Int? {
@@ -147,7 +161,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     change { due = $0.takeDue(now: now) }
     for walk in due.walks { view.noteStaleWalk(to: walk.nodes, by: walk.client) }
     // By other threads: a reply reads attributes, for which it may wait.
-    for reply in due.replies { threads.add(reply) }
+    for reply in due.replies { repliers.add(reply) }
     return due.next.map { Int(max(1, $0 > now ? $0 - now : 1)) }
   }
 
@@ -161,7 +175,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     if hasEnded { return nil }
     let (batch, replies) = queues.withLock { queues in
       let taken = queues.takeBatch(of: directory, now: milliseconds())
-      awaited.store(queues.awaited, ordering: .releasing)
+      publish(queues)
       return taken
     }
     for reply in replies { reply() }

@@ -10,9 +10,11 @@ final class NotifierPool: Sendable {
   private static let maximum = 512
   /// How long a thread beyond the minimum waits for work before it ends, in milliseconds.
   private static let idleTime = 2000
+  /// After how many milliseconds it is tried again to start a thread.
+  private static let pause = 100
 
   private struct State {
-    var jobs: [@Sendable () -> Void] = []
+    var jobs = FirstInFirstOut<@Sendable () -> Void>()
     var idle = 0
     var hasEnded = false
   }
@@ -28,8 +30,9 @@ final class NotifierPool: Sendable {
     for _ in 0..<Self.minimum { startThread() }
     threads.start { [self] in
       while !state.withLock({ $0.hasEnded }) {
-        let wait = tick()
-        startMissing()
+        var wait = tick()
+        // The system may have had no thread left for a moment.
+        if !startMissing() { wait = min(wait ?? Self.pause, Self.pause) }
         if let wait { clock.wait(milliseconds: wait) } else { clock.wait() }
       }
     }
@@ -39,10 +42,12 @@ final class NotifierPool: Sendable {
 
   /// Has a thread do something.
   func add(_ job: @escaping @Sendable () -> Void) {
-    let lacksThread = state.withLock { state -> Bool in
+    let (hasEnded, lacksThread) = state.withLock { state -> (Bool, Bool) in
+      if state.hasEnded { return (true, false) }
       state.jobs.append(job)
-      return state.jobs.count > state.idle
+      return (false, state.jobs.count > state.idle)
     }
+    if hasEnded { return job() }
     // Not started by this thread: it may be a worker with the policy SCHED_IDLE, and so would the new one be until it first runs.
     if lacksThread { clock.post() }
     work.post()
@@ -56,24 +61,26 @@ final class NotifierPool: Sendable {
     clock.post()
     for _ in 0..<threads.count { work.post() }
     threads.waitUntilEnded(milliseconds: milliseconds)
-    return state.withLock { state in
-      defer { state.jobs = [] }
-      return state.jobs
-    }
+    return state.withLock { $0.jobs.removeAll() }
   }
 
   func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
 
-  private func startMissing() {
+  /// - Returns: false when a thread could not be started.
+  private func startMissing() -> Bool {
     let missing = state.withLock { $0.hasEnded ? 0 : $0.jobs.count - $0.idle }
     // The timer is one of them.
-    for _ in 0..<max(0, min(missing, Self.maximum + 1 - threads.count)) { startThread() }
+    for _ in 0..<max(0, min(missing, Self.maximum + 1 - threads.count)) where !startThread() { return false }
+    return true
   }
 
-  private func startThread() {
+  @discardableResult
+  private func startThread() -> Bool {
     // Counted here: until it runs, another thread is not missing.
     state.withLock { $0.idle += 1 }
-    if !threads.start({ [self] in run() }) { state.withLock { $0.idle -= 1 } }
+    if threads.start({ [self] in run() }) { return true }
+    state.withLock { $0.idle -= 1 }
+    return false
   }
 
   private func run() {
@@ -94,7 +101,11 @@ final class NotifierPool: Sendable {
         state.idle -= 1
         return (nil, true)
       }
-      if ends { return }
+      if ends {
+        // One that was started while the pool was stopped was not counted there.
+        if state.withLock({ $0.hasEnded }) { work.post() }
+        return
+      }
       guard let job else { continue }
       job()
       state.withLock { $0.idle += 1 }

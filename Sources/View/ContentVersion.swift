@@ -26,12 +26,14 @@ public struct ContentVersion: Equatable, Sendable {
   /// Whether every change of the content from now on gives the file another status change time.
   ///
   /// Two changes in one tick of the clock get the same time. A mapping changes the time when a page is first written to, and
-  /// not again before that page has been written back (`page_mkwrite`): so there must be no dirty page.
+  /// not again before that page has been written back (`page_mkwrite`): so there must be no dirty page. A write(2) or an
+  /// asynchronous one sets the time when it begins, and may change the content long after: so nobody may have the file open for
+  /// writing.
   ///
   /// - Parameter file: the file, opened before the version was taken.
   public func isSettled(_ file: borrowing Descriptor) -> Bool {
     let time = timespec(tv_sec: changeSeconds, tv_nsec: changeNanoseconds)
-    if FileTimes.isRecent(time) { return false }
+    if FileTimes.isRecent(time) || dfs_may_be_open_for_writing(file.rawValue) { return false }
     switch dfs_has_dirty_pages(file.rawValue) {
     case 0: return true
     case 1: return false

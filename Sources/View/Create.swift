@@ -20,7 +20,10 @@ extension View {
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller,
     isInterrupted: () -> Bool = { false }
   ) throws(Errno) -> CreatedFile {
-    try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
+    // Once: the kernel's second try is not refused again.
+    try refuseIfMoved(parent, caller)
+    staleNames.goesOn(caller.process)
+    return try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
       try refuseTheLastDescriptors()
       do throws(Errno) {
         return try createOnce(parent, name, mode: mode, flags: flags, caller: caller)
@@ -34,8 +37,6 @@ extension View {
   private func createOnce(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
-    try refuseIfMoved(parent, caller)
-    staleNames.goesOn(caller.process)
     let typed = Name(copying: name)
     var made: Name?
     // With no directory view locked.
@@ -215,7 +216,7 @@ extension View {
   /// The source of a link, looked up by the name that is meant. The kernel walks both paths once more, where it may know the node
   /// by both of its names, or by one that the node has lost, or where the directory may have been moved.
   private func locateLinked(_ id: NodeID, to parent: NodeID, _ caller: Caller) throws(Errno) -> Descriptor {
-    let isRetry = refusedPairs.take(by: caller.process) != nil
+    let isRetry = refusedLinks.take(by: caller.process) != nil
     do throws(Errno) {
       if !isRetry {
         try refuseIfMoved(parent, caller)
@@ -227,7 +228,7 @@ extension View {
       guard error == .staleNFSFileHandle else { throw error }
       // The kernel walks a path twice at most, and another client has taken the name away since.
       if isRetry { throw .noSuchFileOrDirectory }
-      refusedPairs.noteRefusal(of: [], by: caller.process)
+      refusedLinks.noteRefusal(of: [], by: caller.process)
       throw error
     }
   }
@@ -236,6 +237,8 @@ extension View {
     _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
     _ act: (Directory) throws(Errno) -> Void
   ) throws(Errno) -> Entry {
+    // Once: the kernel's second try is not refused again.
+    try refuseIfMoved(parent, caller)
     do throws(Errno) { return try makeOnce(parent, name, type, caller: caller, mode: mode, act) } catch {
       guard releaseDescriptors(after: error) else { throw error }
       return try makeOnce(parent, name, type, caller: caller, mode: mode, act)
@@ -246,7 +249,6 @@ extension View {
     _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
     _ act: (Directory) throws(Errno) -> Void
   ) throws(Errno) -> Entry {
-    try refuseIfMoved(parent, caller)
     let real = Name(copying: name)
     var isMade = false
     // With no directory view locked.

@@ -66,10 +66,10 @@ extension View {
   /// The same for an operation with two paths. The kernel walks both again, but only once: it is refused once, whichever of
   /// the directories were moved.
   func refuseIfMoved(_ id: NodeID, _ other: NodeID, _ caller: Caller) throws(Errno) {
-    let refused = refusedPairs.take(by: caller.process) ?? []
+    let refused = refusedRenames.take(by: caller.process) ?? []
     let moved = Set([id, other].filter { mayHaveMoved($0, caller) })
     if moved.isSubset(of: refused) { return }
-    refusedPairs.noteRefusal(of: moved, by: caller.process)
+    refusedRenames.noteRefusal(of: moved, by: caller.process)
     throw .staleNFSFileHandle
   }
 

@@ -21,8 +21,9 @@ public final class View: Sendable {
   /// second try has taken more than 50 ms.
   let staleNames = StaleNames(atOnce: .milliseconds(500))
   let movedNodes = MovedNodes()
-  /// The same of operations with two paths (rename, link): the kernel walks both again before it asks again.
-  let refusedPairs = StaleNames(atOnce: .seconds(10))
+  /// The same of operations with two paths: the kernel walks both again before it asks again.
+  let refusedRenames = StaleNames(atOnce: .seconds(10))
+  let refusedLinks = StaleNames(atOnce: .seconds(10))
   let lookers = Lookers()
   let tunnel: Tunnel
   let importsPackages: Bool

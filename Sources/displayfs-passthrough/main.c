@@ -90,6 +90,8 @@ static int drop_privileges(void) {
 #define ARCHITECTURE AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
+#else
+#error "name this architecture for the filter of system calls (linux/audit.h)"
 #endif
 #endif
 
@@ -146,28 +148,32 @@ static int check_device(int fd) {
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
   int info = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t count = info < 0 ? 0 : read(info, text, sizeof text - 1);
+  ssize_t count = info < 0 ? -1 : read(info, text, sizeof text - 1);
   if (info >= 0) close(info);
-  text[count > 0 ? count : 0] = 0;
+  // The user can make any of this fail, as by a limit of descriptors (prlimit(2)).
+  if (count < 0) return EPERM;
+  text[count] = 0;
   const char *line = strstr(text, "fuse_connection:");
   unsigned connection;
-  if (!line || sscanf(line, "fuse_connection: %u", &connection) != 1) return 0;
+  if (!line) return 0;
+  if (sscanf(line, "fuse_connection: %u", &connection) != 1) return EPERM;
   snprintf(path, sizeof path, "%u", connection);
   int connections = open_connections();
-  if (connections < 0) return 0;
+  if (connections < 0) return EPERM;
   bool is_known = fstatat(connections, path, &status, 0) == 0;
   close(connections);
   return is_known && status.st_uid == getuid() ? 0 : EPERM;
 }
 
-// Whether all that reading and writing files of a file system does is to move their data.
+// Whether all that reading and writing files of a file system does is to move their data. Not of tmpfs: a sealed memfd is one of
+// its files, and is mapped through a FUSE file without regard to its seals (memfd_create(2)); and CAP_SYS_ADMIN counts where memory
+// is reserved for root.
 static bool keeps_data(unsigned long magic) {
   switch (magic) {
   case EXT4_SUPER_MAGIC:
   case XFS_SUPER_MAGIC:
   case BTRFS_SUPER_MAGIC:
   case F2FS_SUPER_MAGIC:
-  case TMPFS_MAGIC:
   case OVERLAYFS_SUPER_MAGIC:
     return true;
   default:

@@ -83,8 +83,9 @@ struct Mounter {
   private func takeNoLimits() {
     DescriptorLimit.raise()
     dfs_obey_quotas()
-    // A file that must not grow (`ulimit -f`) and a log that nobody reads any more are errors of one call.
-    for signal in [SIGXFSZ, SIGPIPE] { Glibc.signal(signal, SIG_IGN) }
+    // A file that must not grow (`ulimit -f`) and a log that nobody reads any more are errors of one call. A lease that is broken
+    // was to be given back anyway.
+    for signal in [SIGXFSZ, SIGPIPE, SIGIO] { Glibc.signal(signal, SIG_IGN) }
   }
 
   /// Bytes, as the name of the source is.

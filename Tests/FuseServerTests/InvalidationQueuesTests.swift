@@ -138,14 +138,19 @@ import View
   @Test func tooManyNames_areForgottenAndTheDirectoryInvalidatedAsAWhole() {
     for number in 0..<InvalidationQueues.maximumNames { add(Name("\(number)"), in: 6) }
     add("a")
+    #expect(!box.queues.areAnyLost)
+    for number in 0..<InvalidationQueues.share { add(Name("\(number)")) }
+    #expect(box.queues.areAnyLost)
     #expect(box.queues.hasLostNames(5))
     #expect(!box.queues.hasLostNames(6))
     let batch = box.takeBatch(5)
     #expect(batch?.areNamesLost == true)
     #expect(batch?.names.isEmpty == true)
-    _ = box.queues.takeBatch(of: 6, now: 0)
-    add("b", in: 7)
-    #expect(box.takeBatch(7)?.names.count == 1)
+    for _ in 0..<2 { _ = box.takeBatch(6) }
+    _ = box.takeBatch(5)
+    #expect(!box.queues.areAnyLost)
+    for number in 0...InvalidationQueues.share { add(Name("\(number)"), in: 7) }
+    #expect(box.takeBatch(7)?.names.count == InvalidationQueues.share + 1)
   }
 
   @Test func expiredName_isExpiredOnceMore() {

@@ -144,7 +144,8 @@ struct PassthroughHelperTests {
     }
     #expect(ids.count > 900 && ids.count <= 1024)
     helpers[0].unregister(ids[0])
-    #expect(try #require(helpers[1].ask(file.descriptor)) > 0)
+    // Another process does that.
+    #expect(eventually { (helpers[1].ask(file.descriptor) ?? 0) > 0 })
   }
 
   @Test func helper_keepsNothingOfItsDaemonAndNoOtherRights() throws {

@@ -21,6 +21,10 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 int dfs_open_beneath(int dir, const char *path, int flags);
 // Whether the page cache has changes of a file that have not been written back: 1, 0, or -1 where the kernel does not tell. (cachestat)
 int dfs_has_dirty_pages(int fd);
+// Whether a process may have a file open for writing. The descriptor must be open for reading only. For a moment it has a lease,
+// which only the owner and CAP_LEASE get: an open for writing with O_NONBLOCK may meet it (EWOULDBLOCK), others wait. SIGIO must be
+// ignored. (fcntl(2), F_SETLEASE)
+bool dfs_may_be_open_for_writing(int fd);
 // Has them written, and waits. 0, or -1. (sync_file_range)
 int dfs_write_back(int fd);
 // faccessat2 by the credentials of the calling thread, without following a symlink. Not glibc's faccessat, which goes by the real
