@@ -197,6 +197,8 @@ public final class Server: @unchecked Sendable {
     // Who lists a directory keeps nobody from looking there. Here the kernel's flag and libfuse's are the same, and libfuse before
     // 3.17 does not pass it on.
     dfs_init_want(UInt64(FUSE_CAP_PARALLEL_DIROPS))
+    // Linux 6.14, of which nothing else tells: vendors' kernels take such a change with the rest of its version.
+    view.noteNamesStable(connection.proto_minor >= 42)
     // A spliced request cannot be looked at before libfuse does.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     if dfs_ring_want(DescriptorLimit.firstKept) { connection.want &= ~UInt32(FUSE_CAP_SPLICE_WRITE) }

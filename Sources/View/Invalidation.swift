@@ -71,6 +71,11 @@ extension View {
   /// The names under which the kernel may know anything in a directory. Called with no directory view locked.
   public func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id], waits: true) }
 
+  /// The kernel has said whether it looks up the name that a client gave, whatever becomes of it meanwhile.
+  public func noteNamesStable(_ areStable: Bool) {
+    movedNodes.areNamesStable.store(areStable, ordering: .relaxed)
+  }
+
   /// A thread has walked where the kernel may have resolved a stale name to one of these nodes, which live on under other names.
   public func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
     movedNodes.noteStaleWalk(to: nodes, by: thread)

@@ -117,7 +117,7 @@ extension View {
   public func noteMoved(_ old: ListedItem, to new: ListedItem) {
     // First: an operation that came by the old name must not find the node moved and go on.
     if let node = nodes.node(of: new.identity, facet: new.facet) {
-      movedNodes.noteMove(of: node)
+      movedNodes.noteMove(of: node, isReplayed: true)
       // Nor must a client that knows the node by its new name come to it by the old one, before the kernel has moved that.
       invalidate([
         StaleName(old.name, in: old.directory, mayBeDirectory: new.backingType == .directory, node: node)

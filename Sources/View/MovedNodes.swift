@@ -12,6 +12,10 @@ import Synchronization
 ///
 /// A thread that has looked the node up may still have walked by the old name since: where the kernel could not drop that name
 /// in time, the thread's walk is noted, and counts until it looks the node up once more.
+///
+/// Before Linux 6.14 the kernel may send the new name in a LOOKUP for a thread that came by the old one, where it renames the
+/// dentry meanwhile (`d_revalidate` was given no name of its own): a client that opens the old name, while the rename of before is
+/// replayed, then looks up the new one and goes on. There only a look-up counts that follows a refusal.
 final class MovedNodes: Sendable {
   private struct Move {
     var when: ContinuousClock.Instant
@@ -19,6 +23,10 @@ final class MovedNodes: Sendable {
     var isMoved: Bool
     /// The threads that have looked the node up since: they came by a name that it has.
     var lookedUp: Set<pid_t> = []
+    /// Whether the kernel renames the dentry, and may look up the new name for the old one.
+    var isReplayed = false
+    /// The threads that were refused, and walk again.
+    var refused: Set<pid_t> = []
     /// The threads that have walked since where the kernel may have resolved the old name.
     var walked: Set<pid_t> = []
   }
@@ -33,9 +41,15 @@ final class MovedNodes: Sendable {
   /// Every request passes here, and almost always none was moved.
   private let areAny = Atomic<Bool>(false)
 
+  /// Whether the kernel looks up the name that a client gave, whatever becomes of it meanwhile. (Linux 6.14)
+  let areNamesStable = Atomic<Bool>(true)
+
   /// Called before the node table follows the move.
-  func noteMove(of node: NodeID) {
-    change(node) { $0 = Move(when: $0.when, isMoved: true, walked: $0.walked) }
+  ///
+  /// - Parameter isReplayed: whether the kernel is being told of it by a rename.
+  func noteMove(of node: NodeID, isReplayed: Bool = false) {
+    let isReplayed = isReplayed && !areNamesStable.load(ordering: .relaxed)
+    change(node) { $0 = Move(when: $0.when, isMoved: true, isReplayed: isReplayed, walked: $0.walked) }
   }
 
   /// A thread has walked where the kernel may have resolved names that nodes have no more.
@@ -64,6 +78,7 @@ final class MovedNodes: Sendable {
     guard areAny.load(ordering: .acquiring) else { return }
     moves.withLock { moves in
       guard let index = moves.index(forKey: node) else { return }
+      if moves.values[index].isReplayed, moves.values[index].refused.remove(thread) == nil { return }
       moves.values[index].walked.remove(thread)
       if moves.values[index].lookedUp.count < Self.maximumThreads {
         moves.values[index].lookedUp.insert(thread)
@@ -79,7 +94,12 @@ final class MovedNodes: Sendable {
     return moves.withLock { moves in
       guard let move = moves[node] else { return false }
       if ContinuousClock.now - move.when < Self.period {
-        return move.walked.contains(thread) || !isRead && move.isMoved && !move.lookedUp.contains(thread)
+        let mayHave =
+          move.walked.contains(thread) || !isRead && move.isMoved && !move.lookedUp.contains(thread)
+        if mayHave, move.isReplayed, move.refused.count < Self.maximumThreads {
+          moves[node]!.refused.insert(thread)
+        }
+        return mayHave
       }
       moves[node] = nil
       if moves.isEmpty { areAny.store(false, ordering: .releasing) }

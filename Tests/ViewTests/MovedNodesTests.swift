@@ -1,3 +1,4 @@
+import Synchronization
 import Testing
 
 @testable import View
@@ -25,6 +26,21 @@ import Testing
     #expect(moved.mayHaveComeByOldName(7, 1))
     #expect(moved.mayHaveComeByOldName(7, 1, isRead: true))
     #expect(!moved.mayHaveComeByOldName(7, 2))
+    moved.noteLookup(of: 7, by: 1)
+    #expect(!moved.mayHaveComeByOldName(7, 1))
+  }
+
+  /// Before Linux 6.14 a client that came by the old name may look up the new one, without having given it.
+  @Test func lookupDuringAReplayedRename_countsOnlyAfterARefusal_whereNamesAreNotStable() {
+    for areStable in [true, false] {
+      moved.areNamesStable.store(areStable, ordering: .relaxed)
+      moved.noteMove(of: 7, isReplayed: true)
+      moved.noteLookup(of: 7, by: 1)
+      #expect(moved.mayHaveComeByOldName(7, 1) == !areStable)
+      moved.noteLookup(of: 7, by: 1)
+      #expect(!moved.mayHaveComeByOldName(7, 1))
+    }
+    moved.noteMove(of: 7)
     moved.noteLookup(of: 7, by: 1)
     #expect(!moved.mayHaveComeByOldName(7, 1))
   }
