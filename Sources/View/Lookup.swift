@@ -120,7 +120,7 @@ extension View {
       movedNodes.noteMove(of: node, isReplayed: true)
       // Nor must a client that knows the node by its new name come to it by the old one, before the kernel has moved that.
       invalidate([
-        StaleName(old.name, in: old.directory, mayBeDirectory: new.backingType == .directory, node: node)
+        StaleName(old.name, in: old.directory, mayBeDirectory: true, node: node)
       ])
     }
     nodes.moved(
