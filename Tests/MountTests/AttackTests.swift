@@ -11,7 +11,7 @@ import Testing
   @Test(.needing("python3", "unshare", "setpriv"), arguments: patterns)
   func hostileUser_exceedsNoRightAndHoldsUpNobody(_ pattern: String) {
     let outcome = Shell.run(
-      ["\(repository)/Mount/attack", "--short", "--bar", "5000", "--pattern", pattern],
+      ["\(repository)/Mount/attack", "--short", "--bar", "1000", "--pattern", pattern],
       with: ["DISPLAYFS_BINARY": Displayfs.path])
     #expect(outcome.status == 0, "\(outcome.text)\n\(outcome.errorText)")
   }
