@@ -35,7 +35,7 @@ struct InvalidationQueues {
   /// What a thread sends for one directory, waiting for the directory's lock.
   struct Batch {
     var names: [Name: Staleness] = [:]
-    /// Nodes whose attributes are to be expired once the kernel knows them: their look-up holds the lock.
+    /// The attributes of these nodes are to be expired once the kernel knows the nodes: their look-up holds the lock.
     var nodes: Set<NodeID> = []
     /// Whether all names of the directory are to be invalidated.
     var areNamesLost = false

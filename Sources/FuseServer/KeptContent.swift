@@ -2,7 +2,7 @@ import BackingTree
 import CFuse
 import View
 
-/// The files whose content the kernel may keep in its page cache from one open to the next. (FOPEN_KEEP_CACHE)
+/// Which files the page cache may keep the content of from one open to the next. (FOPEN_KEEP_CACHE)
 ///
 /// An open without that flag drops what is cached, in the client's open(2) after the reply. Another open may be replied to
 /// before: so what is cached counts as read from a version of the file only once the open that dropped the rest is released.
@@ -23,7 +23,7 @@ final class KeptContent: Sendable {
 
   private let state = Guarded(State())
 
-  /// A file was opened whose data the kernel reads through its page cache.
+  /// A file was opened. Its data is read through the page cache.
   ///
   /// - Returns: whether it may keep what it has cached.
   func opened(_ file: OpenFile) -> Bool {

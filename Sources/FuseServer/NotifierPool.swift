@@ -5,8 +5,8 @@ import BackingTree
 /// There are as many as wait at the same time, within a bound.
 final class NotifierPool: Sendable {
   private static let minimum = 2
-  /// A user who keeps more directories locked than that, each with a process that waits, delays what the kernel is told of
-  /// others until entries time out.
+  /// While more directories than that are locked, each by a process that waits, stale names in other directories stay until
+  /// their entries time out.
   private static let maximum = 512
   /// How long a thread beyond the minimum waits for work before it ends, in milliseconds.
   private static let idleTime = 2000

@@ -56,7 +56,7 @@ final class Passthrough: Sendable {
 
   private let state = Guarded(State())
 
-  /// The session is mounted: what registers files is chosen, before the kernel's INIT is answered.
+  /// The session is mounted: what registers files is chosen, before the reply to INIT.
   func begin(_ session: OpaquePointer, isWanted: Bool) {
     let (registrar, obstacle) = Self.registrar(session, isWanted: isWanted)
     state.withLock {
@@ -181,7 +181,7 @@ final class Passthrough: Sendable {
     guard let identity = Self.identity(isOnServer: file.isOnServer, isForRootAlone: isForRootAlone) else {
       throw .hasServer
     }
-    // Without CAP_FSETID: a set-user-ID bit must not outlive a write by a user who may not keep it.
+    // Without CAP_FSETID: a set-user-ID bit must not outlive a write by a user without the right to keep it.
     return try identity.caller(umask: request.caller.umask).act(setID: DFS_SETID_DROPPED) {
       () throws(Errno) in
       try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }

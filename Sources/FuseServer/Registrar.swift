@@ -1,3 +1,4 @@
+import BackingTree
 import CFuse
 import Glibc
 import SystemPackage
@@ -40,10 +41,8 @@ public final class PassthroughHelper: @unchecked Sendable {
   /// in neither place.
   public static var program: FilePath? {
     let name = "displayfs-passthrough"
-    var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
-    let count = readlink("/proc/self/exe", &buffer, buffer.count - 1)
-    guard count > 0 else { return nil }
-    let directory = FilePath(platformString: buffer).removingLastComponent()
+    guard let running = try? FilePath("/proc/self/exe").resolvingSymlinks() else { return nil }
+    let directory = running.removingLastComponent()
     return [
       directory.removingLastComponent().appending("libexec/displayfs/\(name)"), directory.appending(name),
     ]

@@ -77,16 +77,8 @@ extension View {
     }
     // Its name is gone or stands for another file now. What is open still answers.
     if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), false) }
-    if let handle = openDirectory(id) { return (try handle.directory.status(), false) }
+    if let handle = openHandle(of: id) { return (try handle.directory.status(), false) }
     return (try unlinkedNodes.status(of: id), false)
-  }
-
-  /// A directory that is still open for speed, also where its name is gone. Its node's number may have been another's: a thread
-  /// that serves no request may open a directory while the kernel forgets it, and one of another type would be the end of the
-  /// kernel's inode. (EIO, `fuse_make_bad`)
-  private func openDirectory(_ id: NodeID) -> DirectoryHandle? {
-    guard let handle = handles.handle(of: id), nodes.isNode(id, handle.identity) else { return nil }
-    return handle
   }
 
   /// Changes a node's attributes.
@@ -206,7 +198,7 @@ extension View {
     if let open = openNodes.file(of: id) {
       return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })
     }
-    guard let handle = openDirectory(id) else { return try unlinkedNodes.locate(id) }
+    guard let handle = openHandle(of: id) else { return try unlinkedNodes.locate(id) }
     return Descriptor(adopting: try systemCall { dup(handle.directory.descriptor) })
   }
 

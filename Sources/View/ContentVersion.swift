@@ -2,10 +2,10 @@ import BackingTree
 import CFuse
 import Glibc
 
-/// By what a regular file's content is told from that of before and after: where two are equal, and the first was settled, the
-/// content is the same.
+/// Distinguishes the content of a regular file from that of before and after: where two versions are equal, and the first was
+/// settled, the content is the same.
 ///
-/// Not by its modification time, which anybody who may write the file can set. (utimensat(2))
+/// The modification time is no part of it: any process with the right to write the file can set that. (utimensat(2))
 public struct ContentVersion: Equatable, Sendable {
   private let identity: FileIdentity
   private let size: Int64

@@ -163,12 +163,20 @@ public final class View: Sendable {
 
   // MARK: Directories by node
 
+  /// A directory that is still open for speed, also where its name is gone. The number of its node may have been another's: a
+  /// thread that serves no request may open a directory while the kernel forgets it. Attributes of another type would make the
+  /// kernel give the inode up. (EIO, `fuse_make_bad`)
+  func openHandle(of id: NodeID) -> DirectoryHandle? {
+    guard let handle = handles.handle(of: id), nodes.isNode(id, handle.identity) else { return nil }
+    return handle
+  }
+
   /// An open descriptor of a directory node.
   ///
   /// - Throws: ESTALE when the directory is no longer where it was last seen: the kernel looks it up again.
   public func directory(_ id: NodeID) throws(Errno) -> DirectoryHandle {
     if id == NodeTable.root { return rootHandle }
-    if let handle = handles.handle(of: id), nodes.isNode(id, handle.identity) { return handle }
+    if let handle = openHandle(of: id) { return handle }
     // From the nearest open ancestor down; iterative, as trees may be deep.
     var pending: [(id: NodeID, location: NodeTable.Location)] = []
     var current = id
@@ -177,8 +185,7 @@ public final class View: Sendable {
       guard let location = nodes.location(of: current) else { throw .staleNFSFileHandle }
       pending.append((current, location))
       current = location.parent
-      handle = current == NodeTable.root ? rootHandle : handles.handle(of: current)
-      if let found = handle, !nodes.isNode(current, found.identity) { handle = nil }
+      handle = current == NodeTable.root ? rootHandle : openHandle(of: current)
       if pending.count > Self.deepest { throw .staleNFSFileHandle }
     }
     for (id, location) in pending.reversed() {

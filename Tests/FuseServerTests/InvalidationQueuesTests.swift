@@ -107,12 +107,12 @@ import View
     box.queues.add(
       [StaleName("a", in: 5, mayBeDirectory: false, node: 77)], in: 5, isAwaited: true, now: 0)
     _ = box.takeBatch(5)
-    for now in [Int64(0), 200] {
+    for time in [Int64(0), 200] {
       let (isDeferred, nodes) = box.queues.deferReply(
-        untilSettled: 5, for: 9, mayHoldLock: false, now: now, {})
-      let walks = box.takeDue(now + InvalidationQueues.limit).walks
+        untilSettled: 5, for: 9, mayHoldLock: false, now: time, {})
+      let walks = box.takeDue(time + InvalidationQueues.limit).walks
       #expect(isDeferred ? walks.map(\.client) == [9] && walks[0].nodes == [77] : nodes == [77])
-      #expect(isDeferred == (now == 0))
+      #expect(isDeferred == (time == 0))
     }
   }
 

@@ -80,7 +80,7 @@ struct PassthroughHelperTests {
     }
   }
 
-  @Test func whatIsNoRegularFile_isRefused() throws {
+  @Test func irregularFile_isRefused() throws {
     let connection = try BareConnection(of: user)
     let helper = try helper(connection)
     var ends: [CInt] = [0, 0]
@@ -102,7 +102,7 @@ struct PassthroughHelperTests {
     #expect(helper.end() == 1)
   }
 
-  @Test func whatIsNotTheFuseDevice_isRefused() throws {
+  @Test func deviceOtherThanFuse_isRefused() throws {
     let null = try OpenFile("/dev/null", O_RDWR)
     let helper = try PassthroughHelperProcess()
     #expect(helper.ask(null.descriptor) == -ENODEV)

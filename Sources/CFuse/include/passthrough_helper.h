@@ -8,7 +8,7 @@ struct dfs_helper {
   pid_t process;
 };
 
-// Starts the program at `path` for the session whose /dev/fuse `device` is. 0, or an errno: EPERM when it has no right to
+// Starts the program at `path` for a session; `device` is the /dev/fuse of that. 0, or an errno: EPERM when it has no right to
 // register files.
 int dfs_helper_start(struct dfs_helper *helper, const char *path, int device);
 // Registers an opened file. The backing id, or -1 with the reason in errno: EPIPE when the helper has ended or does not answer.

@@ -21,12 +21,12 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 int dfs_open_beneath(int dir, const char *path, int flags);
 // Whether the page cache has changes of a file that have not been written back: 1, 0, or -1 where the kernel does not tell. (cachestat)
 int dfs_has_dirty_pages(int fd);
+// Has them written, and waits. 0, or -1. (sync_file_range)
+int dfs_write_back(int fd);
 // Whether a process may have a file open for writing. The descriptor must be open for reading only. For a moment it has a lease,
 // which only the owner and CAP_LEASE get: an open for writing with O_NONBLOCK may meet it (EWOULDBLOCK), others wait. SIGIO must be
 // ignored. (fcntl(2), F_SETLEASE)
 bool dfs_may_be_open_for_writing(int fd);
-// Has them written, and waits. 0, or -1. (sync_file_range)
-int dfs_write_back(int fd);
 // faccessat2 by the credentials of the calling thread, without following a symlink. Not glibc's faccessat, which goes by the real
 // user of the process where the kernel (before Linux 5.8) or a filter of system calls does not know faccessat2: here that is ENOSYS.
 int dfs_check_access(int dir, const char *name, int access);
@@ -73,11 +73,11 @@ int dfs_handle_of(int directory, struct dfs_handle *handle);
 // Opens a directory to name it (O_PATH); needs CAP_DAC_READ_SEARCH. `mount` is anything open on its file system.
 int dfs_open_handle(int mount, const struct dfs_handle *handle);
 
-// Constants that Swift does not see, as values.
 // Waits for a semaphore until a time of the monotonic clock. (`sem_clockwait`, which Swift does not see)
 // - Returns: false when that time has passed.
 bool dfs_semaphore_wait(sem_t *semaphore, const struct timespec *end);
 
+// Constants that Swift does not see, as values.
 extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
 extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE;
