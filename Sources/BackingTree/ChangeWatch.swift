@@ -101,8 +101,8 @@ public final class ChangeWatch: Sendable {
   private let watches = Guarded(Watches())
   /// Held while a watch begins or ends: the kernel has one for all owners of a directory.
   private let marking = RecursionFreeLock()
-  /// Held while events are delivered, so that whoever drains after another waits until those are.
-  private let delivery = RecursionFreeLock()
+  /// Events are read and delivered by one thread at a time, also for those that drain meanwhile.
+  private let delivery = SharedPass()
 
   /// - Parameters:
   ///   - root: a directory of the file system that is watched most.
@@ -239,9 +239,9 @@ public final class ChangeWatch: Sendable {
   /// Delivers all events that the kernel has queued until now. One system call when there are none.
   ///
   /// Handlers may start and stop watches; they must not drain.
-  public func drain() {
-    delivery.lock()
-    defer { delivery.unlock() }
+  public func drain() { delivery.run(deliverAll) }
+
+  private func deliverAll() {
     let awaitsEchoes = watches.withLock { watches in
       for index in watches.echoes.indices where watches.echoes[index].state == .queued {
         watches.echoes[index].state = .due
