@@ -86,14 +86,15 @@ final class FanotifySource: ChangeSource {
   }
 
   func read(_ body: (ChangeEvent) -> Void) {
-    readAll(group.rawValue) { events in
+    readAll(group.rawValue, headerLength: MemoryLayout<fanotify_event_metadata>.size) { events in
       // Events are aligned to four bytes only.
-      var offset = 0
+      var (offset, count) = (0, 0)
       while offset < events.count {
         // struct fanotify_event_metadata: u32 length, u8 version, u8 reserved, u16 length of this, u64 mask, s32 fd, s32 pid.
         let event = UnsafeRawBufferPointer(rebasing: events[offset...])
         let length = Int(event.loadUnaligned(as: UInt32.self))
         offset += length
+        count += 1
         let mask = event.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
         var told = ChangeEvent(
           mask: ChangeEvent.Mask(rawValue: UInt32(truncatingIfNeeded: mask)).intersection(.all),
@@ -119,6 +120,7 @@ final class FanotifySource: ChangeSource {
         }
         body(told)
       }
+      return count
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/fanotify.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/sysmacros.h>
@@ -146,6 +147,11 @@ int dfs_empty_path_link(int fd, int to_dir, const char *to) {
 
 int dfs_fanotify_new(void) {
   return fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_DFID_NAME | FAN_UNLIMITED_MARKS | FAN_CLOEXEC | FAN_NONBLOCK, O_RDONLY);
+}
+
+long dfs_queued_bytes(int queue) {
+  int bytes;
+  return ioctl(queue, FIONREAD, &bytes) == 0 ? bytes : 0;
 }
 
 int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added) {

@@ -34,6 +34,37 @@ private struct Heard {
 
   private func run(_ program: String) { #expect(system(program) == 0) }
 
+  /// Each delivery makes new events here, as programs do that are faster than a thread on a busy machine.
+  @Test(arguments: tellsWho ? [true, false] : [false]) func drain_endsWhileEventsKeepComing(tellsWho: Bool)
+    throws
+  {
+    let temporary = try TemporaryDirectory()
+    let directory = temporary.directory
+    let watch = try ChangeWatch(root: directory, tellsWho: tellsWho)
+    let delivered = Guarded(0)
+    let most = 20_000
+    let key = try watch.watch(directory) { _ in
+      guard
+        delivered.withLock({
+          $0 += 1
+          return $0 < most
+        })
+      else { return }
+      for number in 0..<2 {
+        let name = "\(delivered.withLock { $0 })-\(number)-" + String(repeating: "x", count: 150)
+        try? directory.makeDirectory(name, mode: 0o700)
+        try? directory.removeDirectory(name)
+      }
+    }
+    // More than one buffer.
+    for number in 0..<200 {
+      try directory.makeDirectory("\(number)" + String(repeating: "x", count: 150), mode: 0o700)
+    }
+    watch.drain()
+    watch.stop(key)
+    #expect((200..<most).contains(delivered.withLock { $0 }))
+  }
+
   @Test(.enabled(if: tellsWho)) func ofAnUnheardChangeOnlyThoseHearWhoWantTo() throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory

@@ -58,6 +58,8 @@ int dfs_empty_path_link(int fd, int to_dir, const char *to);
 
 // A fanotify group whose events name a directory and an entry, without limits of marks (needs CAP_SYS_ADMIN, Linux 5.9).
 int dfs_fanotify_new(void);
+// How many bytes of events are queued; with fanotify, those of their headers. (FIONREAD)
+long dfs_queued_bytes(int queue);
 // Adds a directory to a group, or takes it out: events of what is in it and of itself. The descriptor may be an O_PATH one.
 int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added);
 // Leaves out of a group's events that an open file is written to, or has them told again. (FAN_MODIFY)
