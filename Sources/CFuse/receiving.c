@@ -11,6 +11,7 @@
 #include "receiving.h"
 #include "admission.h"
 #include "beside.h"
+#include "cancellation.h"
 #include "helping.h"
 #include "ring.h"
 #include "yielding.h"
@@ -149,6 +150,15 @@ static void set_nonblocking(int fd, int on) {
   if (is_nonblocking != on && fcntl(fd, F_SETFL, O_RDWR | (on ? O_NONBLOCK : 0)) == 0) is_nonblocking = on;
 }
 
+// Waits for a request, where the calling thread is cancelled when the session ends.
+static ssize_t read_waiting(int fd, void *buffer, size_t size) {
+  for (;;) {
+    ssize_t count = read(fd, buffer, size);
+    if (!DFS_WAITS_BY_POLL || count >= 0 || errno != EAGAIN) return count;
+    dfs_cancellable_poll(fd);
+  }
+}
+
 // What is there or comes within a moment; -1 with EAGAIN when nothing does.
 static ssize_t look(int fd, void *buffer, size_t size) {
   set_nonblocking(fd, 1);
@@ -195,9 +205,9 @@ static ssize_t receive(int fd, void *buffer, size_t size) {
     if (count >= 0 || errno != EAGAIN) return count;
     dfs_yield(false);
   }
-  set_nonblocking(fd, 0);
+  set_nonblocking(fd, DFS_WAITS_BY_POLL);
   uint64_t before = place != DFS_APART ? nanoseconds() : 0;
-  ssize_t count = read(fd, buffer, size);
+  ssize_t count = read_waiting(fd, buffer, size);
   if (place != DFS_APART) slept = nanoseconds() - before;
   return count;
 }
@@ -240,7 +250,7 @@ static ssize_t wait_or_help(int fd, void *buffer, size_t size) {
       if (count >= 0 || errno != EAGAIN) return count;
       helps = false;
     }
-    while (sem_wait(&calls)) {}
+    while (dfs_cancellable_wait(&calls)) {}
     if (atomic_exchange(&is_free, false)) return HAS_TURN;
     dfs_help_comes();
     helps = true;
@@ -301,7 +311,7 @@ static void leave(void *unused) {
 
 static void make_key(void) { pthread_key_create(&leaving, leave); }
 
-ssize_t dfs_receive(int fd, void *buffer, size_t size) {
+static ssize_t receive_next(int fd, void *buffer, size_t size) {
   static __thread bool is_known;
   if (!is_known) {
     pthread_once(&once, make_key);
@@ -324,4 +334,11 @@ ssize_t dfs_receive(int fd, void *buffer, size_t size) {
     if (count != HAS_TURN) return count;
   }
   return receive_admitted(fd, buffer, size);
+}
+
+ssize_t dfs_receive(int fd, void *buffer, size_t size) {
+  dfs_cancellation_allow(false);
+  ssize_t count = receive_next(fd, buffer, size);
+  dfs_cancellation_allow(true);
+  return count;
 }
