@@ -386,21 +386,23 @@ import Testing
 }
 
 extension MountedView {
-  /// The process that serves this mount.
+  /// The process that serves this mount: of those that were started for it the last, as the daemon of a mount that was
+  /// unmounted before may not have ended yet.
   var daemon: pid_t? {
-    let processes = names("/proc").compactMap { name -> (process: pid_t, parent: pid_t)? in
+    let processes = names("/proc").compactMap { name -> (process: pid_t, parent: pid_t, start: Int)? in
       guard let number = pid_t(name.description), let arguments = contents("/proc/\(name)/cmdline") else {
         return nil
       }
       let words = arguments.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
       guard words.first == Displayfs.path || words.first == InstalledProgram.path, words.contains(mountPoint),
-        let parent = text("/proc/\(name)/status")?.split(separator: "\n").first(where: {
-          $0.hasPrefix("PPid:")
-        })
+        // The fields after the program's name, from the third. (proc_pid_stat(5))
+        let fields = text("/proc/\(name)/stat")?.split(separator: ")").last?.split(separator: " "),
+        fields.count > 19, let parent = pid_t(fields[1]), let start = Int(fields[19])
       else { return nil }
-      return (number, pid_t(parent.dropFirst(6)) ?? 0)
+      return (number, parent, start)
     }
     // What it has just forked is still called the same.
-    return processes.first { one in !processes.contains { $0.process == one.parent } }?.process
+    let daemons = processes.filter { one in !processes.contains { $0.process == one.parent } }
+    return daemons.max { ($0.start, $0.process) < ($1.start, $1.process) }?.process
   }
 }
