@@ -1,3 +1,4 @@
+import BackingTree
 import Glibc
 import Testing
 
@@ -8,11 +9,23 @@ enum Ring {
   static let canBeOffered =
     access(parameter, W_OK) == 0 && text("/proc/sys/kernel/io_uring_disabled") != "2\n"
 
-  /// What is mounted meanwhile has its requests so.
+  /// Held while the parameter counts: it is the whole machine's, and other tests mount at the same time.
+  private static let use = RecursionFreeLock()
+
+  /// What this test mounts meanwhile has its requests by io_uring, and so may what other tests mount.
   static func whileOffered<Result>(_ body: () throws -> Result) throws -> Result {
-    let before = try #require(text(parameter))
-    try put("Y", at: parameter)
-    defer { try? put(before, at: parameter) }
+    try whileNoTestOffers {
+      let before = try #require(text(parameter))
+      try put("Y", at: parameter)
+      defer { try? put(before, at: parameter) }
+      return try body()
+    }
+  }
+
+  /// What is mounted meanwhile has its requests by the device, unless another process makes the offer.
+  static func whileNoTestOffers<Result>(_ body: () throws -> Result) rethrows -> Result {
+    use.lock()
+    defer { use.unlock() }
     return try body()
   }
 }
