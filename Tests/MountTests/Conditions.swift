@@ -49,6 +49,16 @@ enum Machine {
   }()
 }
 
+/// The sanitizers that the tests, and the programs built with them, may have.
+enum Sanitizer: String {
+  case address = "__asan_init"
+  case thread = "__tsan_init"
+
+  var isUsed: Bool { dlsym(nil, rawValue) != nil }
+
+  static var isAnyUsed: Bool { Self.address.isUsed || Self.thread.isUsed }
+}
+
 extension Trait where Self == ConditionTrait {
   static var accessControlLists: Self {
     .enabled(if: Machine.hasAccessControlLists, "No access control lists can be set here.")

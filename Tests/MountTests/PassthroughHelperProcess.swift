@@ -51,7 +51,7 @@ final class BareConnection {
 /// `displayfs-passthrough`, run by an ordinary user, with a test as its daemon.
 final class PassthroughHelperProcess {
   private let socket: CInt
-  private let process: pid_t
+  let process: pid_t
 
   init(of user: String = OrdinaryUser.owner) throws {
     var ends: [CInt] = [0, 0]
