@@ -174,8 +174,9 @@ extension View {
     _ id: NodeID, byNameOf caller: Caller? = nil, isDataChanged: Bool = true
   ) throws(Errno) -> Descriptor {
     if id == NodeTable.root { return try rootHandle.directory.open(".", dfs_O_PATH) }
-    if let location = nodes.location(of: id) {
-      var inPlace: Descriptor?
+    let location = nodes.location(of: id)
+    var inPlace: Descriptor?
+    if let location {
       do throws(Errno) {
         let parent = try directory(location.parent)
         let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
@@ -188,13 +189,14 @@ extension View {
           throw error
         }
       }
-      if let caller, isDataChanged || !mayMeanOpenFile(id, caller),
-        !staleNames.isAskedAgain(id, by: caller.process)
-      {
-        throw .staleNFSFileHandle
-      }
-      if let found = inPlace { return found }
     }
+    // Also where the node is known to have no name any more: the kernel may not have been told yet.
+    if let caller, isDataChanged || !mayMeanOpenFile(id, caller),
+      !staleNames.isAskedAgain(id, by: caller.process), location != nil || caller.process != 0
+    {
+      throw .staleNFSFileHandle
+    }
+    if let found = inPlace { return found }
     if let open = openNodes.file(of: id) {
       return Descriptor(adopting: try systemCall { dup(open.descriptor.rawValue) })
     }

@@ -223,7 +223,7 @@ extension View {
         if caller.process != 0, nodes.aliases(of: id).areSeveral { throw .staleNFSFileHandle }
       }
       // A file without a name (O_TMPFILE) gets its first one.
-      return try locate(id, byNameOf: caller)
+      return try locate(id, byNameOf: nodes.location(of: id) == nil ? nil : caller)
     } catch {
       guard error == .staleNFSFileHandle else { throw error }
       // The kernel walks a path twice at most, and another client has taken the name away since.

@@ -129,6 +129,32 @@ import ViewedTree
     #expect(opens(0) == isTold && opens(0) == isTold)
   }
 
+  /// As truncate(2), which names a file, and ftruncate(2) of what is open.
+  @Test(arguments: [false, true])
+  func truncate_byANameThatIsGone_cutsOnlyWhatIsOpen(isTold: Bool) throws {
+    let before = try lookup("a")
+    let file = try view.open(before.id, flags: O_RDWR, caller: .daemon)
+    defer { view.close(file) }
+    func cuts(_ thread: pid_t, open file: OpenFile? = nil) -> Bool {
+      let caller = Caller(user: geteuid(), group: getegid(), process: thread, umask: 0)
+      var change = AttributeChange()
+      change.size = 1
+      return (try? view.setAttributes(before.id, change, open: file, caller: caller)) != nil
+    }
+    #expect(cuts(7))
+    unlink(tree.path("a"))
+    if isTold { _ = tellVanished(item("a", before)) }
+    #expect(cuts(7, open: file))
+    // The kernel looks the name up, or comes again without having done so through /proc/self/fd.
+    for _ in 0..<2 {
+      #expect(!cuts(7))
+      view.staleNames.goesOn(7)
+    }
+    #expect(!cuts(7) && cuts(7))
+    // A client in another process-id namespace cannot be told from others.
+    #expect(cuts(0) == isTold)
+  }
+
   @Test func whatIsThereAgainStaysKnown() throws {
     let before = try lookup("a")
     #expect(tellVanished(item("a", before)) != before.id)
