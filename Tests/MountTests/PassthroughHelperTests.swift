@@ -4,8 +4,9 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// What an ordinary user gets from `displayfs-passthrough`, and what not.
-@Suite(.mounting, .asRoot, .passthroughHelper)
+/// What an ordinary user gets from `displayfs-passthrough`, and what not. One test at a time: what a user may register is bounded
+/// for all of the user's helpers together.
+@Suite(.mounting, .asRoot, .passthroughHelper, .serialized)
 struct PassthroughHelperTests {
   private let user: uid_t
   private let directory: TemporaryDirectory
