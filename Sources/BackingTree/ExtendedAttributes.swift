@@ -26,6 +26,20 @@ public struct ExtendedAttributes: ~Copyable {
     path.append(contentsOf: UnsafeBufferPointer(start: name, count: length + 1))
   }
 
+  /// The attributes of an entry of the thread's working directory.
+  public init(ofWorking name: UnsafePointer<CChar>) {
+    path = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
+  }
+
+  /// Whether an entry of the thread's working directory has attributes, found by one system call and nothing else.
+  /// (`llistxattr`)
+  public static func exist(ofWorking name: UnsafePointer<CChar>) throws(Errno) -> Bool {
+    do throws(Errno) { return try systemCall { llistxattr(name, nil, 0) } > 0 } catch {
+      if error == .notSupported || error == .notPermitted { return false }
+      throw error
+    }
+  }
+
   /// The attributes of an open file, which may be an O_PATH descriptor of anything but a symlink.
   public init(of descriptor: CInt) {
     // The link in /proc must be followed; the trailing `/.` would need a directory, so use the magic link itself.

@@ -49,12 +49,17 @@ static int set_groups(const gid_t *groups, size_t count) { return (int)syscall(S
 
 static int clear_groups(void) { return syscall(SYS_getgroups, 0, NULL) == 0 ? 0 : set_groups(NULL, 0); }
 
+int dfs_unshare_file_system_state(void) {
+  if (has_own_umask) return 0;
+  if (unshare(CLONE_FS)) return -1;
+  has_own_umask = 1;
+  current_umask = original_umask = umask(0);
+  umask(original_umask);
+  return 0;
+}
+
 static int set_umask(mode_t mask) {
-  if (!has_own_umask) {
-    if (unshare(CLONE_FS)) return -1;
-    has_own_umask = 1;
-    current_umask = original_umask = umask(mask);
-  }
+  if (dfs_unshare_file_system_state()) return -1;
   if (current_umask != mask) umask(mask);
   current_umask = mask;
   return 0;

@@ -32,7 +32,7 @@ public final class PackageLayout: Sendable {
   public var memberCount: Int { entries.count }
 
   let start: [UInt8]
-  let entries: ContiguousArray<Entry>
+  let entries: EntryList
   private let names: ContiguousArray<UInt8>
   private let extras: ContiguousArray<Extra>
 
@@ -60,7 +60,7 @@ public final class PackageLayout: Sendable {
 
     init(_ status: stat, parent: Int32, name: Range<Int>) {
       identity = FileIdentity(status)
-      size = status.st_mode & S_IFMT == S_IFREG ? Int64(status.st_size) : 0
+      size = Self.size(status)
       device = UInt64(status.st_rdev)
       modified = FileTime(status.st_mtim)
       changed = FileTime(status.st_ctim)
@@ -72,9 +72,14 @@ public final class PackageLayout: Sendable {
       nameLength = UInt16(truncatingIfNeeded: name.count)
     }
 
+    /// The bytes that a stream has of it.
+    private static func size(_ status: stat) -> Int64 {
+      status.st_mode & S_IFMT == S_IFREG ? Int64(status.st_size) : 0
+    }
+
     /// Whether `status` is that of the file this entry was made from, unchanged.
     func matches(_ status: stat) -> Bool {
-      identity == FileIdentity(status) && mode == status.st_mode && size == Int64(status.st_size)
+      identity == FileIdentity(status) && mode == status.st_mode && size == Self.size(status)
         && modified == FileTime(status.st_mtim) && changed == FileTime(status.st_ctim)
     }
   }
@@ -117,7 +122,8 @@ public final class PackageLayout: Sendable {
     self.extras = extras
     stamp = walk.stamp
     isComplete = walk.isComplete
-    var entries = walk.entries
+    var walk = walk
+    var entries = walk.takeEntries()
     var newest = FileTime.distantPast
     var end = Int64(start.count)
     var paths = ContiguousArray<PathShape>()
@@ -129,15 +135,14 @@ public final class PackageLayout: Sendable {
         below: entry.parent < 0 ? nil : paths[Int(entry.parent)],
         names[entry.nameStart..<(entry.nameStart + Int(entry.nameLength))])
       paths.append(path)
-      let first = entry.link < 0 ? nil : paths[Int(entry.link)]
-      let member = Self.member(
-        index, entries, extras, path: path.standIn ?? Self.path(index, entries, names),
-        target: first.map { $0.standIn ?? Self.path(Int(entry.link), entries, names) })
-      guard let head = member.headLength(path: path.length, target: first?.length) else {
+      let head = Self.plainHeadLength(entry, path)
+      if let head { assert(head == Self.headLength(index, entries, extras, names, paths)) }
+      guard let head = head ?? Self.headLength(index, entries, extras, names, paths) else {
         throw Errno.overflow
       }
       entries[index].headLength = UInt32(head)
-      let (data, overflow) = member.dataLength.addingReportingOverflow(padding(member.dataLength) + head)
+      let length = Self.dataLength(entry, extras)
+      let (data, overflow) = length.addingReportingOverflow(padding(length) + head)
       let (next, carry) = end.addingReportingOverflow(data)
       // Whole blocks, and room for the last two.
       guard !overflow, !carry, next <= Int64.max - 4096 else { throw Errno.overflow }
@@ -172,9 +177,11 @@ public final class PackageLayout: Sendable {
   }
 
   /// Bytes of data that the stream has of a member, without filling.
-  func dataLength(_ index: Int) -> Int64 {
-    let entry = entries[index]
-    return entry.link >= 0 ? 0 : sparse(index)?.dataLength ?? entry.size
+  func dataLength(_ index: Int) -> Int64 { Self.dataLength(entries[index], extras) }
+
+  private static func dataLength(_ entry: Entry, _ extras: ContiguousArray<Extra>) -> Int64 {
+    if entry.link >= 0 { return 0 }
+    return entry.extra < 0 ? entry.size : extras[Int(entry.extra)].sparse?.dataLength ?? entry.size
   }
 
   /// The head of a member.
@@ -189,7 +196,7 @@ public final class PackageLayout: Sendable {
   func path(_ index: Int) -> [UInt8] { Self.path(index, entries, names) }
 
   static func path(
-    _ index: Int, _ entries: ContiguousArray<Entry>, _ names: ContiguousArray<UInt8>
+    _ index: Int, _ entries: EntryList, _ names: ContiguousArray<UInt8>
   ) -> [UInt8] {
     var chain: [Int] = []
     var index = index
@@ -209,11 +216,14 @@ public final class PackageLayout: Sendable {
   /// What a path adds to the length of a head: known from the parent's, so that a deep directory costs no more than another.
   private struct PathShape {
     let length: Int
+    let isASCII: Bool
     private let isText: Bool
 
     init(below parent: PathShape?, _ name: ContiguousArray<UInt8>.SubSequence) {
       length = (parent.map { $0.length + 1 } ?? 0) + name.count
-      isText = parent?.isText ?? true && isUTF8(Array(name))
+      let isASCII = name.allSatisfy { $0 < 0x80 }
+      self.isASCII = parent?.isASCII ?? true && isASCII
+      isText = parent?.isText ?? true && (isASCII || isUTF8(Array(name)))
     }
 
     /// A shorter path that is encoded in the same way; nil for a path that is short itself.
@@ -222,9 +232,33 @@ public final class PackageLayout: Sendable {
     }
   }
 
+  /// The length of a member's head, or nil when it is longer than every program reads.
+  private static func headLength(
+    _ index: Int, _ entries: EntryList, _ extras: ContiguousArray<Extra>,
+    _ names: ContiguousArray<UInt8>, _ paths: ContiguousArray<PathShape>
+  ) -> Int64? {
+    let path = paths[index]
+    let link = Int(entries[index].link)
+    let first = link < 0 ? nil : paths[link]
+    let member = member(
+      index, entries, extras, path: path.standIn ?? Self.path(index, entries, names),
+      target: first.map { $0.standIn ?? Self.path(link, entries, names) })
+    return member.headLength(path: path.length, target: first?.length)
+  }
+
+  /// The same for a member whose head needs no more than a time to be an extended header, as that of nearly each: found
+  /// without making the extended header, which takes as long as a system call. nil for others.
+  private static func plainHeadLength(_ entry: Entry, _ path: PathShape) -> Int64? {
+    guard entry.link < 0, entry.extra < 0, path.isASCII,
+      UstarHeader.fitsPlain(pathLength: path.length, size: entry.size, owner: entry.owner, group: entry.group)
+    else { return nil }
+    // An extended header of one time has a header and one block.
+    return UstarHeader.fits(entry.modified) ? 512 : 3 * 512
+  }
+
   /// - Parameter target: of a hard link, the path of the file's first name; nil for everything else.
   private static func member(
-    _ index: Int, _ entries: ContiguousArray<Entry>, _ extras: ContiguousArray<Extra>, path: [UInt8],
+    _ index: Int, _ entries: EntryList, _ extras: ContiguousArray<Extra>, path: [UInt8],
     target: [UInt8]?
   ) -> PaxMember {
     let entry = entries[index]

@@ -4,7 +4,7 @@ import SystemPackage
 
 /// The pass over a package's metadata from which a layout is made.
 struct PackageWalk: ~Copyable {
-  private(set) var entries: ContiguousArray<PackageLayout.Entry> = []
+  private var entries = EntryList()
   private(set) var names: ContiguousArray<UInt8> = []
   private(set) var extras: ContiguousArray<PackageLayout.Extra> = []
   private(set) var stamp = PackageStamp()
@@ -13,6 +13,7 @@ struct PackageWalk: ~Copyable {
 
   private let package: Directory
   private var place: TreeCursor
+  private let working = WorkingDirectory()
   /// The entries of the package's own directory that are none of its parts.
   private let omitted: Set<[UInt8]>
   /// The first member of each file that has several names, by identity.
@@ -21,7 +22,7 @@ struct PackageWalk: ~Copyable {
   /// An entry that was seen in its directory and waits for its place in the order.
   private struct Pending {
     let entry: PackageLayout.Entry
-    let extra: PackageLayout.Extra
+    let extra: PackageLayout.Extra?
     let hasMoreNames: Bool
   }
 
@@ -34,7 +35,7 @@ struct PackageWalk: ~Copyable {
   /// Depth first with a stack of its own: neither the call stack nor the number of descriptors grows with the depth, and
   /// each directory takes the same time however deep it is.
   mutating func run() throws(Errno) {
-    let top = try look("", in: package, name: 0..<0, parent: -1)
+    let top = try look("", in: package, isWorking: false, name: 0..<0, parent: -1)
     var stack: [Pending] = []
     // The members of the directories that `place` has come through.
     var chain: [Int32] = []
@@ -56,6 +57,13 @@ struct PackageWalk: ~Copyable {
     _ = try append(top)
   }
 
+  /// Hands the members over, which are then changed where they are and not copied.
+  mutating func takeEntries() -> EntryList {
+    var taken = EntryList()
+    swap(&taken, &entries)
+    return taken
+  }
+
   /// Puts the entries of the directory at `place` on the stack, the first by bytes on top.
   private mutating func list(
     _ entry: PackageLayout.Entry, index: Int32, onto stack: inout [Pending]
@@ -65,27 +73,46 @@ struct PackageWalk: ~Copyable {
     guard entry.identity == place.identity else { throw Errno.ioError }
     let directory = place.directory
     let isTop = place.depth == 0
-    var ranges: [Range<Int>] = []
+    // Each name ends with a NUL.
+    var listing: ContiguousArray<UInt8> = []
+    var starts: [Int] = []
     try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
       if isTop, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
-      let start = names.count
-      names.append(contentsOf: entry.name)
-      ranges.append(start..<names.count)
+      starts.append(listing.count)
+      listing.append(
+        contentsOf: UnsafeBufferPointer(start: entry.name.baseAddress!, count: entry.name.count + 1))
     }
-    names.withUnsafeBufferPointer { names in
-      ranges.sort { names[$1].lexicographicallyPrecedes(names[$0]) }
-    }
-    for range in ranges {
-      try Interruption.check()
-      do {
-        let found = try names[range].withCName { (name) throws(Errno) in
-          try look(name, in: directory, name: range, parent: index)
+    guard !starts.isEmpty else { return }
+    let isWorking = working.move(to: directory)
+    var failure: Errno?
+    listing.withUnsafeBytes { listing in
+      let base = listing.baseAddress!.assumingMemoryBound(to: CChar.self)
+      // As unsigned bytes.
+      starts.sort { strcmp(base + $0, base + $1) > 0 }
+      do throws(Errno) {
+        for start in starts {
+          try look(base + start, in: directory, isWorking: isWorking, parent: index, onto: &stack)
         }
-        if FileType(mode: found.entry.mode) != .socket { stack.append(found) }
-      } catch {
-        // Deleted since its name was read: it is not in the package any more.
-        if error != .noSuchFileOrDirectory { throw error }
-      }
+      } catch { failure = error }
+    }
+    if let failure { throw failure }
+  }
+
+  /// Looks at an entry and puts it on the stack.
+  private mutating func look(
+    _ name: UnsafePointer<CChar>, in directory: Directory, isWorking: Bool, parent: Int32,
+    onto stack: inout [Pending]
+  ) throws(Errno) {
+    try Interruption.check()
+    let start = names.count
+    names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: strlen(name)))
+    do throws(Errno) {
+      let found = try look(
+        name, in: directory, isWorking: isWorking, name: start..<names.count, parent: parent)
+      if FileType(mode: found.entry.mode) != .socket { stack.append(found) }
+    } catch {
+      // Deleted since its name was read: it is not in the package any more.
+      if error != .noSuchFileOrDirectory { throw error }
     }
   }
 
@@ -102,26 +129,38 @@ struct PackageWalk: ~Copyable {
       }
       firstNames[pending.entry.identity] = Int32(index)
     }
-    if !pending.extra.isEmpty {
+    if let extra = pending.extra {
       entries[index].extra = Int32(extras.count)
-      extras.append(pending.extra)
+      extras.append(extra)
     }
     return index
   }
 
   private mutating func look(
-    _ name: UnsafePointer<CChar>, in directory: Directory, name range: Range<Int>, parent: Int32
+    _ name: UnsafePointer<CChar>, in directory: Directory, isWorking: Bool, name range: Range<Int>,
+    parent: Int32
   ) throws(Errno) -> Pending {
     let status = try directory.status(name)
     stamp.add(status)
     let entry = PackageLayout.Entry(status, parent: parent, name: range)
-    var extra = PackageLayout.Extra()
     let type = FileType(mode: status.st_mode)
-    extra.attributes = try Self.attributes(
-      range.isEmpty
-        ? ExtendedAttributes(of: directory.descriptor) : ExtendedAttributes(of: name, in: directory))
-    if type == .symlink { extra.target = try directory.symlinkTarget(name) }
-    if type == .regular { extra.sparse = try sparse(name, in: directory, status, entry) }
+    var extra: PackageLayout.Extra?
+    if range.isEmpty {
+      extra = PackageLayout.Extra(
+        attributes: try Self.attributes(ExtendedAttributes(of: directory.descriptor)))
+    } else if !isWorking {
+      extra = PackageLayout.Extra(
+        attributes: try Self.attributes(ExtendedAttributes(of: name, in: directory)))
+    } else if try ExtendedAttributes.exist(ofWorking: name) {
+      extra = PackageLayout.Extra(attributes: try Self.attributes(ExtendedAttributes(ofWorking: name)))
+    }
+    if type == .symlink {
+      extra = PackageLayout.Extra(
+        target: try directory.symlinkTarget(name), attributes: extra?.attributes ?? [])
+    } else if type == .regular, let sparse = try sparse(name, in: directory, status, entry) {
+      extra = PackageLayout.Extra(attributes: extra?.attributes ?? [], sparse: sparse)
+    }
+    if extra?.isEmpty == true { extra = nil }
     return Pending(entry: entry, extra: extra, hasMoreNames: type == .regular && status.st_nlink > 1)
   }
 

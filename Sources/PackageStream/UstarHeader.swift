@@ -25,6 +25,11 @@ struct UstarHeader {
   /// Whether a name needs no extended header: short enough, and of bytes that no program converts.
   static func fits(_ name: [UInt8]) -> Bool { name.count <= 100 && name.allSatisfy { $0 < 0x80 } }
 
+  /// Whether a member with a path of ASCII needs an extended header for nothing but its time; `./` and a slash come to the path.
+  static func fitsPlain(pathLength: Int, size: Int64, owner: UInt32, group: UInt32) -> Bool {
+    pathLength <= 97 && size <= largestSize && owner <= largestOwner && group <= largestOwner
+  }
+
   static func fits(_ time: FileTime) -> Bool {
     time.nanoseconds == 0 && (0...largestSize).contains(time.seconds)
   }

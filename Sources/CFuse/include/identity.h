@@ -20,6 +20,8 @@ struct dfs_credentials {
   bool is_own;
 };
 
+// Gives the calling thread an umask and a working directory of its own.
+int dfs_unshare_file_system_state(void);
 // Gives the calling thread these credentials. The thread must have the daemon's own.
 // On failure the thread has the daemon's own credentials still, and errno is set.
 int dfs_assume_credentials(const struct dfs_credentials *as);
