@@ -335,6 +335,8 @@ bool dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique) {
   return is_dropped;
 }
 
+int64_t dfs_request_user(void) { return own.account ? (int64_t)own.account->user : -1; }
+
 bool dfs_request_is_interrupted(void) {
   if (!atomic_load_explicit(&own.is_signalled, memory_order_relaxed)) return false;
   uint64_t time = now();

@@ -18,7 +18,8 @@ import SystemPackage
 /// Nothing in the stream depends on more data than is read with it: a checksum of a file's data would make a read behind a
 /// large file read that file, for as long as that takes (23 s for `stat` of other users with eleven such reads of 2 GB).
 ///
-/// A member costs about 120 bytes and its name here; headers are made when they are read.
+/// A member costs about 120 bytes and its name here; headers are made when they are read. What is remembered of a package for
+/// longer is its `beginning`.
 public final class PackageLayout: Sendable {
   /// The stream's length in bytes, a multiple of 512.
   public let size: Int64
@@ -28,8 +29,10 @@ public final class PackageLayout: Sendable {
   public let stamp: PackageStamp
   /// Whether the layout is the one that a user with all rights would get: false when a file with holes could not be opened.
   public let isComplete: Bool
-  /// Parts of the package, the directory itself included.
+  /// Members of which this layout knows the place, the package's own directory included.
   public var memberCount: Int { entries.count }
+  /// What the stream's header names.
+  public let type: String
 
   let start: [UInt8]
   let entries: EntryList
@@ -45,7 +48,7 @@ public final class PackageLayout: Sendable {
     let device: UInt64
     let modified: FileTime
     let changed: FileTime
-    let nameStart: Int
+    var nameStart: Int
     /// The directory's member, or -1 for the package's own directory and what is directly in it.
     let parent: Int32
     let mode: UInt32
@@ -111,11 +114,12 @@ public final class PackageLayout: Sendable {
     guard let start = GlobalHeader.bytes(type: type) else { throw Errno.invalidArgument }
     var walk = try PackageWalk(package: package, omitting: omitted)
     try walk.run()
-    try self.init(walk, start: start)
+    try self.init(walk, start: start, type: type)
   }
 
-  private init(_ walk: consuming PackageWalk, start: [UInt8]) throws(Errno) {
+  private init(_ walk: consuming PackageWalk, start: [UInt8], type: String) throws(Errno) {
     self.start = start
+    self.type = type
     let names = walk.names
     let extras = walk.extras
     self.names = names
@@ -153,10 +157,56 @@ public final class PackageLayout: Sendable {
     newestModification = newest.timespec
     trailerOffset = end
     size = end + 1024
+    knownEnd = size
   }
 
   /// Where the two zero blocks begin.
   let trailerOffset: Int64
+  /// Where what this layout knows of the stream ends: at `size`, but for a `beginning`.
+  private let knownEnd: Int64
+
+  // MARK: - The beginning
+
+  /// The layout of the first `length` bytes of the stream, or of fewer where a member's head alone is longer: extended
+  /// attributes may take up 1 MiB. It costs no more memory than `length`, whatever the package holds.
+  public func beginning(_ length: Int) -> PackageLayout {
+    let count =
+      entries.firstIndex { $0.offset >= Int64(length) || Int($0.headLength) > length } ?? entries.count
+    return PackageLayout(beginningOf: self, members: count)
+  }
+
+  /// Members come before what is in them, and a file's first name before its others: the first members need none of the rest.
+  private init(beginningOf layout: PackageLayout, members count: Int) {
+    size = layout.size
+    newestModification = layout.newestModification
+    stamp = layout.stamp
+    isComplete = layout.isComplete
+    type = layout.type
+    start = layout.start
+    trailerOffset = layout.trailerOffset
+    knownEnd = count < layout.entries.count ? layout.entries[count].offset : layout.size
+    var entries = EntryList()
+    var names: ContiguousArray<UInt8> = []
+    var extras: ContiguousArray<Extra> = []
+    for var entry in layout.entries[..<count] {
+      let name = layout.names[entry.nameStart..<(entry.nameStart + Int(entry.nameLength))]
+      entry.nameStart = names.count
+      names.append(contentsOf: name)
+      if entry.extra >= 0 {
+        extras.append(layout.extras[Int(entry.extra)])
+        entry.extra = Int32(extras.count - 1)
+      }
+      entries.append(entry)
+    }
+    self.entries = entries
+    self.names = names
+    self.extras = extras
+  }
+
+  /// Whether this layout knows what a read of so many bytes gives.
+  public func covers(_ count: Int, at offset: Int64) -> Bool {
+    offset >= 0 && (knownEnd == size || offset <= knownEnd - Int64(count))
+  }
 
   // MARK: - Looking up
 

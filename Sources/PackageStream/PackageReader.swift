@@ -38,10 +38,10 @@ public final class PackageReader: Sendable {
   /// Finds its place in O(log n) and reads no more of the backing files than it returns.
   ///
   /// - Returns: the number of bytes read; fewer than asked for only at the end of the stream.
-  /// - Throws: EINVAL for a negative offset; EIO when a part it needs has changed since the layout was made, or is gone;
-  ///   otherwise the errno of opening or reading the part.
+  /// - Throws: EINVAL for a negative offset, and for what the layout does not cover; EIO when a part it needs has changed since
+  ///   the layout was made, or is gone; otherwise the errno of opening or reading the part.
   public func pread(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
-    guard offset >= 0 else { throw Errno.invalidArgument }
+    guard layout.covers(buffer.count, at: offset) else { throw Errno.invalidArgument }
     guard offset < layout.size, !buffer.isEmpty else { return 0 }
     let total = Int(min(Int64(buffer.count), layout.size - offset))
     var rest = UnsafeMutableRawBufferPointer(rebasing: buffer[..<total])
@@ -74,33 +74,31 @@ public final class PackageReader: Sendable {
     return total
   }
 
-  /// A part of a package.
-  public struct Part: Sendable {
-    /// Relative to the package.
-    public let path: [UInt8]
-    public let isDirectory: Bool
+  /// Checks that the calling thread's credentials permit to see what the layout says without any file being opened for its
+  /// data: the entries of directories, extended attributes, holes. A layout may have been made with other credentials, and
+  /// the kernel, which knows nothing of the parts, has not checked these.
+  ///
+  /// A directory that has changed since then is refused, too: its entries may have been none that these credentials could see.
+  ///
+  /// - Throws: EACCES; EIO when such a part has changed or is gone.
+  public func checkReadable() throws(Errno) {
+    let top = Directory(descriptor: package.rawValue)
+    try top.check(".", R_OK | X_OK)
+    for (index, entry) in layout.entries.enumerated() {
+      switch FileType(mode: entry.mode) {
+      case .directory: try checkReadable(directory: index, below: top)
+      case .regular where entry.extra >= 0: _ = try open(index)
+      default: break
+      }
+    }
   }
 
-  /// The first `count` bytes of the stream, and the parts that had to be opened for them: files that have data or attributes among
-  /// them, and directories, whose entries are among them.
-  public func beginning(_ count: Int) throws(Errno) -> (bytes: [UInt8], parts: [Part]) {
-    var bytes = [UInt8](repeating: 0, count: Int(min(Int64(count), layout.size)))
-    var failure: Errno?
-    bytes.withUnsafeMutableBytes { buffer in
-      do throws(Errno) { _ = try pread(into: buffer, at: 0) } catch { failure = error }
-    }
-    if let failure { throw failure }
-    var parts: [Part] = []
-    for (index, entry) in layout.entries.enumerated() {
-      guard entry.offset < bytes.count else { break }
-      let type = FileType(mode: entry.mode)
-      guard type == .directory || type == .regular && (layout.dataLength(index) > 0 || entry.extra >= 0)
-      else {
-        continue
-      }
-      parts.append(Part(path: layout.path(index), isDirectory: type == .directory))
-    }
-    return (bytes, parts)
+  private func checkReadable(directory index: Int, below top: Directory) throws(Errno) {
+    do throws(Errno) {
+      let opened = try top.openDeepDirectory(layout.path(index))
+      try Directory(descriptor: opened.rawValue).check(".", X_OK)
+      guard layout.entries[index].matches(try fileStatus(opened.rawValue)) else { throw .ioError }
+    } catch { throw error.afterLooking }
   }
 
   private func copy(_ bytes: [UInt8], from start: Int64, to buffer: UnsafeMutableRawBufferPointer) -> Int {

@@ -46,41 +46,17 @@ extension View {
     _ caller: Caller
   ) throws(Errno) -> OpenPackage {
     let directory = Directory(descriptor: package.rawValue)
-    let start = ContinuousClock.now
     let credentials = caller.credentials
-    if let beginning = packageSizes.beginning(of: directory, status, type: type),
-      mayRead(beginning.parts, of: directory, credentials)
-    {
-      return OpenPackage(
-        package, name: name, type: type, node: id, credentials: credentials, reader: nil,
-        beginning: beginning,
-        logger: logger)
+    let known = packageSizes.beginning(of: directory, status, type: type).flatMap {
+      OpenPackage.reader($0, directory, credentials)
     }
-    let omitted = ContainerData.omitted(from: name)
-    let reader = try OpenPackage.reader(directory, type: type, credentials, omitting: omitted)
-    packageSizes.remember(reader, status, type: type, omitting: omitted, since: start, credentials)
-    return OpenPackage(
-      package, name: name, type: type, node: id, credentials: credentials, reader: reader, beginning: nil,
-      logger: logger)
-  }
-
-  /// Whether a client may read what is remembered of a package. The kernel has not checked that: it knows nothing of the parts.
-  private func mayRead(
-    _ parts: [PackageReader.Part], of package: Directory, _ credentials: Credentials
-  ) -> Bool {
-    let isAllowed = try? credentials.act { () throws(Errno) -> Bool in
-      for part in parts {
-        if part.isDirectory {
-          // In a constant: a descriptor of which only the number is used is closed before the check.
-          let directory = try package.openDeepDirectory(part.path)
-          try Directory(descriptor: directory.rawValue).check(".", X_OK)
-        } else {
-          _ = try package.openDeepRegular(part.path, O_RDONLY)
-        }
+    let reader =
+      if let known { known } else {
+        try OpenPackage.reader(directory, name, type: type, credentials, packageSizes)
       }
-      return true
-    }
-    return isAllowed ?? false
+    return OpenPackage(
+      package, name: name, type: type, node: id, credentials: credentials, reader: reader,
+      isWalked: known == nil, sizes: packageSizes, logger: logger)
   }
 
   /// Opens a backing file, checked to be the one that the node stands for before anything is done to it.

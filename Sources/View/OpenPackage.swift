@@ -8,8 +8,8 @@ import SystemPackage
 
 /// A package that a program has open as a file: its stream, as it was when it was opened.
 ///
-/// Programs that only want to know what kind of file it is read the beginning. Where that is remembered the package is
-/// not looked at until more of it is read.
+/// Programs that only want to know what kind of file it is read the beginning. Where the layout of that is remembered the
+/// package is not walked until more of it is read.
 public final class OpenPackage: Sendable {
   /// The package twice, and the files that its reader keeps open.
   public static let mostDescriptors = 2 + PackageReader.keptOpen
@@ -21,20 +21,24 @@ public final class OpenPackage: Sendable {
   private let credentials: Credentials
   private let type: String
   private let package: Descriptor
-  private let beginning: PackageSizes.Beginning?
+  private let sizes: PackageSizes
   private let state: Guarded<State>
 
   private struct State {
-    var reader: PackageReader?
-    /// Whether a read was answered from the beginning.
+    var reader: PackageReader
+    /// Whether the package was walked with the client's credentials: until then `reader` has a beginning.
+    var isWalked: Bool
+    /// Whether a read was answered from a beginning.
     var hasBegun = false
     var hasComplained = false
   }
 
+  /// - Parameters:
+  ///   - reader: of a beginning that the client may see, or of the whole.
+  ///   - isWalked: whether it is of the whole, from a walk with the client's credentials.
   init(
     _ package: consuming Descriptor, name: Name, type: String, node: NodeID, credentials: Credentials,
-    reader: PackageReader?,
-    beginning: PackageSizes.Beginning?, logger: Logger
+    reader: PackageReader, isWalked: Bool, sizes: PackageSizes, logger: Logger
   ) {
     self.package = package
     self.name = name
@@ -42,31 +46,21 @@ public final class OpenPackage: Sendable {
     self.type = type
     self.node = node
     self.credentials = credentials
-    self.beginning = beginning
-    state = Guarded(State(reader: reader))
+    self.sizes = sizes
+    state = Guarded(State(reader: reader, isWalked: isWalked))
     DescriptorLimit.given(self.package.rawValue)
   }
 
   /// The length of the stream in bytes.
-  public var size: Int64 { state.withLock { $0.reader?.layout.size } ?? beginning?.measure.size ?? 0 }
+  public var size: Int64 { state.withLock { $0.reader.layout.size } }
 
-  /// - Throws: EIO when the package is no longer what it was when it was opened; EACCES when whoever opened it may not
+  /// - Throws: EIO when the package is no longer what it was when it was opened; EACCES when the client that opened it may not
   ///   read a part.
   public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
-    if let beginning, offset >= 0,
-      offset <= Int64(beginning.bytes.count - min(buffer.count, beginning.bytes.count)),
-      buffer.count <= beginning.bytes.count,
-      state.withLock({ state in
-        state.hasBegun = state.hasBegun || state.reader == nil
-        return state.reader == nil
-      })
-    {
-      buffer.copyBytes(from: beginning.bytes[Int(offset)..<(Int(offset) + buffer.count)])
-      return buffer.count
-    }
     do throws(Errno) {
-      let reader = try currentReader()
-      // The files are opened as they are come to, by whoever opened the package.
+      if let count = try readBeginning(into: buffer, at: offset) { return count }
+      let reader = try walkedReader()
+      // The files are opened as they are come to, by the client that opened the package.
       return try credentials.act { () throws(Errno) in try reader.pread(into: buffer, at: offset) }
     } catch {
       let isFirst = state.withLock { state in
@@ -80,33 +74,76 @@ public final class OpenPackage: Sendable {
     }
   }
 
-  private func currentReader() throws(Errno) -> PackageReader {
+  /// Reads what the remembered beginning covers. - Returns: nil when the package must be walked for it.
+  private func readBeginning(
+    into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
+  ) throws(Errno) -> Int? {
+    let beginning = state.withLock { $0.isWalked ? nil : $0.reader }
+    guard let beginning, beginning.layout.covers(buffer.count, at: offset) else { return nil }
+    let read: Result<Int, Errno>
+    do throws(Errno) {
+      read = .success(
+        try credentials.act { () throws(Errno) in try beginning.pread(into: buffer, at: offset) })
+    } catch { read = .failure(error) }
+    return try state.withLock { (state) throws(Errno) -> Int? in
+      // Another thread has walked the package meanwhile, and it may have changed before.
+      if state.isWalked { return nil }
+      // Changed since it was measured: as long as nothing of it was given, it is as if it had changed before it was opened.
+      if case .failure(.ioError) = read, !state.hasBegun { return nil }
+      let count = try read.get()
+      state.hasBegun = true
+      return count
+    }
+  }
+
+  private func walkedReader() throws(Errno) -> PackageReader {
     var failure: Errno?
+    // Outlives the lock: it may have descriptors to close.
+    var beginning: PackageReader?
     let reader = state.withLock { state -> PackageReader? in
-      if let reader = state.reader { return reader }
+      if state.isWalked { return state.reader }
       do throws(Errno) {
         let made = try Self.reader(
-          Directory(descriptor: package.rawValue), type: type, credentials,
-          omitting: ContainerData.omitted(from: name))
-        guard !state.hasBegun || made.layout.stamp == beginning?.stamp else { throw .ioError }
+          Directory(descriptor: package.rawValue), name, type: type, credentials, sizes)
+        guard !state.hasBegun || made.layout.stamp == state.reader.layout.stamp else { throw .ioError }
+        beginning = state.reader
         state.reader = made
+        state.isWalked = true
         return made
       } catch {
         failure = error
         return nil
       }
     }
+    _ = beginning
     if let reader { return reader }
     throw failure ?? .ioError
   }
 
-  /// Looks at a package with the client's credentials: a package with a directory that the client may not search has no stream.
+  /// Walks a package with the client's credentials: a package with a directory that the client may not search has no stream.
   static func reader(
-    _ package: Directory, type: String, _ credentials: Credentials, omitting omitted: Set<[UInt8]>
+    _ package: Directory, _ name: Name, type: String, _ credentials: Credentials, _ sizes: PackageSizes
   ) throws(Errno) -> PackageReader {
+    let status = try package.status()
+    let omitted = ContainerData.omitted(from: name)
+    let start = ContinuousClock.now
+    sizes.tally.countFetched()
     let layout = try credentials.act { () throws(Errno) in
       try PackageLayout(of: package, type: type, omitting: omitted)
     }
+    sizes.remember(layout, status, omitting: omitted, since: start)
     return PackageReader(layout: layout, package: try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY))
+  }
+
+  /// A reader of a beginning that was remembered, if a client may see what it shows.
+  static func reader(
+    _ beginning: PackageLayout, _ package: Directory, _ credentials: Credentials
+  ) -> PackageReader? {
+    guard let opened = try? package.open(".", dfs_O_PATH | dfs_O_DIRECTORY) else { return nil }
+    let reader = PackageReader(layout: beginning, package: opened)
+    guard (try? credentials.act({ () throws(Errno) in try reader.checkReadable() })) != nil else {
+      return nil
+    }
+    return reader
   }
 }

@@ -9,7 +9,10 @@ import SystemPackage
 ///
 /// Whether a package is still what it was takes a look at each of its parts. For a large one a look is believed for ten
 /// times as long as it took, two seconds at most: so no more than a tenth of the time goes into looking, however often
-/// programs ask, and a package that can be looked at quickly is looked at every time.
+/// programs ask, and a package that can be looked at quickly is looked at every time. That a package cannot be walked is
+/// believed for as long.
+///
+/// Of a user's threads that look at the same package one looks, and the others wait for what it finds.
 final class PackageSizes: Sendable {
   struct Measure: Sendable {
     /// Bytes.
@@ -18,21 +21,14 @@ final class PackageSizes: Sendable {
     var newest: timespec
   }
 
-  /// The first bytes of a stream: what file managers read of every file to tell its kind.
-  struct Beginning: Sendable {
-    static let length = 4096
-    let bytes: [UInt8]
-    /// What a client must be allowed to read to be given the bytes.
-    let parts: [PackageReader.Part]
-    let type: String
-    let measure: Measure
-    let stamp: PackageStamp
-  }
+  /// How much of a stream's layout is remembered, in bytes of the stream: what file managers read of every file to tell its
+  /// kind.
+  private static let beginning = 4096
 
   private struct Remembered {
-    let stamp: PackageStamp
     let measure: Measure
-    var beginning: Beginning?
+    /// The beginning; nil for a package that cannot be walked.
+    let layout: PackageLayout?
     /// What is not looked at.
     let omitted: Set<[UInt8]>
     /// Of the package's directory: one that has been replaced is not believed to be the same.
@@ -40,12 +36,18 @@ final class PackageSizes: Sendable {
     var believedUntil: ContinuousClock.Instant
   }
 
+  private struct State {
+    var remembered: [FileIdentity: Remembered] = [:]
+    var looks = OngoingLooks()
+  }
+
+  /// A layout of 4 KiB of the stream takes some 4 KiB, and 12 KiB at most, with as many attributes as that can name.
   private static let capacity = 4096
   private static let quickLook: Duration = .milliseconds(20)
   private static let longestBelief: Duration = .seconds(2)
-  /// How often a measure was asked for and, as none was remembered that holds, taken.
+  /// How often a package's size or content was asked for, and how often the package was walked for it.
   let tally = Tally()
-  private let remembered = Guarded<[FileIdentity: Remembered]>([:])
+  private let state = Guarded(State())
 
   /// The measure of a package that a directory holds. A package that cannot be read whole counts as empty.
   func measure(_ name: UnsafePointer<CChar>, in parent: Directory, type: String) -> Measure {
@@ -54,74 +56,120 @@ final class PackageSizes: Sendable {
     }
     let directory = Directory(descriptor: package.rawValue)
     tally.countAsked()
-    if let known = current(directory, status) { return known.measure }
-    tally.countFetched()
-    let start = ContinuousClock.now
     let omitted = ContainerData.omitted(from: Name(copying: name))
-    guard let layout = try? PackageLayout(of: directory, type: type, omitting: omitted) else {
-      return Measure(size: 0, newest: status.st_mtim)
+    return look(status) {
+      if let known = current(directory, status) { return known.measure }
+      tally.countFetched()
+      let start = ContinuousClock.now
+      do throws(Errno) {
+        let layout = try PackageLayout(of: directory, type: type, omitting: omitted)
+        remember(layout, status, omitting: omitted, since: start)
+        return Measure(size: layout.size, newest: layout.newestModification)
+      } catch {
+        let measure = Measure(size: 0, newest: status.st_mtim)
+        // EINTR is the end of the client that the walk was made for, and says nothing of the package.
+        if error != .interrupted { remember(measure, nil, status, omitting: omitted, since: start) }
+        return measure
+      }
+    } believed: {
+      $0.measure
     }
-    remember(layout, nil, status, omitting: omitted, since: start)
-    return Measure(size: layout.size, newest: layout.newestModification)
   }
 
-  /// The beginning of a package's stream, if it is remembered and still the same.
-  func beginning(of package: Directory, _ status: stat, type: String) -> Beginning? {
-    guard let beginning = current(package, status)?.beginning, beginning.type == type else { return nil }
-    return beginning
+  /// The layout of the beginning of a package's stream, if it is remembered and the package is still the same. It was made with
+  /// other credentials than the client's, as a rule those of the daemon: see `PackageReader.checkReadable`.
+  func beginning(of package: Directory, _ status: stat, type: String) -> PackageLayout? {
+    tally.countAsked()
+    let layout = look(status) {
+      current(package, status)?.layout
+    } believed: {
+      $0.layout
+    }
+    return layout?.type == type ? layout : nil
   }
 
-  /// Remembers a package that was looked at when it was opened.
-  /// - Parameters:
-  ///   - start: when the look began.
-  ///   - credentials: of the client that opened it. The reader keeps files open: the daemon must not open what the client may not.
+  /// Remembers a package that was walked when it was opened.
+  /// - Parameter start: when the walk began.
   func remember(
-    _ reader: PackageReader, _ status: stat, type: String, omitting omitted: Set<[UInt8]>,
-    since start: ContinuousClock.Instant, _ credentials: Credentials
+    _ layout: PackageLayout, _ status: stat, omitting omitted: Set<[UInt8]>,
+    since start: ContinuousClock.Instant
   ) {
-    let layout = reader.layout
     // What is remembered is shown to every client, and must not depend on the rights of one.
     guard layout.isComplete else { return }
-    let read = try? credentials.act { () throws(Errno) in try reader.beginning(Beginning.length) }
-    let beginning = read.map {
-      Beginning(
-        bytes: $0.bytes, parts: $0.parts, type: type,
-        measure: Measure(size: layout.size, newest: layout.newestModification), stamp: layout.stamp)
-    }
-    remember(layout, beginning, status, omitting: omitted, since: start)
+    remember(
+      Measure(size: layout.size, newest: layout.newestModification), layout, status, omitting: omitted,
+      since: start)
   }
 
+  /// What is believed of a package without a look, or else what `body`, which looks, returns.
+  ///
+  /// A thread that finds another at it for the same user waits for that and believes what it finds, as if it had come just
+  /// after. If there is nothing to believe then (the look was too quick, or its client has been killed) it looks itself, and
+  /// waits for nothing any more.
+  private func look<Result>(
+    _ status: stat, _ body: () -> Result, believed: (Remembered) -> Result
+  ) -> Result {
+    let identity = FileIdentity(status)
+    func known(_ state: borrowing State) -> Remembered? {
+      guard let known = state.remembered[identity], known.changed == status.st_ctim,
+        ContinuousClock.now < known.believedUntil
+      else { return nil }
+      return known
+    }
+    // Another user's look is not waited for: no request of a user waits for another's.
+    let key = OngoingLooks.Key(package: identity, user: dfs_request_user())
+    let (first, role) = state.withLock { state -> (Remembered?, OngoingLooks.Role) in
+      if let known = known(state) { return (known, .none) }
+      return (nil, state.looks.join(key))
+    }
+    if let first { return believed(first) }
+    switch role {
+    case .none: return body()
+    case .looking:
+      defer { state.withLock { $0.looks.finish(key) } }
+      return body()
+    case .waiting(let end):
+      while !end.wait(milliseconds: 20) {
+        // The walk that `body` begins soon ends for the same reason.
+        do { try Interruption.check() } catch { break }
+      }
+      if let found = state.withLock({ known($0) }) { return believed(found) }
+      return body()
+    }
+  }
+
+  /// What is remembered of a package, if a look shows that it is the same.
   private func current(_ package: Directory, _ status: stat) -> Remembered? {
     let identity = FileIdentity(status)
-    guard let known = remembered.withLock({ $0[identity] }), known.changed == status.st_ctim else {
+    guard let known = state.withLock({ $0.remembered[identity] }), known.changed == status.st_ctim else {
       return nil
     }
     let start = ContinuousClock.now
     if start < known.believedUntil { return known }
-    guard known.stamp.isSettled, let stamp = try? PackageStamp(of: package, omitting: known.omitted),
-      stamp == known.stamp
+    guard let stamp = known.layout?.stamp, stamp.isSettled,
+      let found = try? PackageStamp(of: package, omitting: known.omitted), found == stamp
     else { return nil }
     let belief = Self.belief(since: start)
-    remembered.withLock { remembered in
-      if remembered[identity]?.stamp == stamp { remembered[identity]?.believedUntil = belief }
+    state.withLock { state in
+      if state.remembered[identity]?.layout?.stamp == stamp {
+        state.remembered[identity]?.believedUntil = belief
+      }
     }
     return known
   }
 
   private func remember(
-    _ layout: PackageLayout, _ beginning: Beginning?, _ status: stat, omitting omitted: Set<[UInt8]>,
+    _ measure: Measure, _ layout: PackageLayout?, _ status: stat, omitting omitted: Set<[UInt8]>,
     since start: ContinuousClock.Instant
   ) {
     let belief = Self.belief(since: start)
-    guard layout.stamp.isSettled || belief > start else { return }
-    remembered.withLock { remembered in
-      let identity = FileIdentity(status)
-      if remembered.count >= Self.capacity { remembered.removeAll() }
-      let measure = Measure(size: layout.size, newest: layout.newestModification)
-      let kept = remembered[identity].flatMap { $0.stamp == layout.stamp ? $0.beginning : nil }
-      remembered[identity] = Remembered(
-        stamp: layout.stamp, measure: measure, beginning: beginning ?? kept, omitted: omitted,
-        changed: status.st_ctim, believedUntil: belief)
+    guard layout?.stamp.isSettled == true || belief > start else { return }
+    let remembered = Remembered(
+      measure: measure, layout: layout?.beginning(Self.beginning), omitted: omitted, changed: status.st_ctim,
+      believedUntil: belief)
+    state.withLock { state in
+      if state.remembered.count >= Self.capacity { state.remembered.removeAll() }
+      state.remembered[FileIdentity(status)] = remembered
     }
   }
 
@@ -129,6 +177,46 @@ final class PackageSizes: Sendable {
     let now = ContinuousClock.now
     let cost = now - start
     return cost < quickLook ? start : now + min(cost * 10, longestBelief)
+  }
+}
+
+/// Which packages are looked at, for which users, and how many threads wait for that.
+struct OngoingLooks {
+  struct Key: Hashable {
+    let package: FileIdentity
+    /// -1 for requests that are not counted for a user.
+    let user: Int64
+  }
+
+  enum Role {
+    /// Nothing is to be done.
+    case none
+    /// The thread looks, and calls `finish`.
+    case looking
+    /// The thread waits until the semaphore is posted.
+    case waiting(BackingTree.Semaphore)
+  }
+
+  private struct Look {
+    let end = BackingTree.Semaphore()
+    var waiting = 0
+  }
+
+  private var looks: [Key: Look] = [:]
+
+  mutating func join(_ key: Key) -> Role {
+    guard let look = looks[key] else {
+      looks[key] = Look()
+      return .looking
+    }
+    looks[key]!.waiting += 1
+    return .waiting(look.end)
+  }
+
+  mutating func finish(_ key: Key) {
+    guard let look = looks.removeValue(forKey: key) else { return }
+    // One that has stopped waiting leaves a post behind that nothing takes.
+    for _ in 0..<look.waiting { look.end.post() }
   }
 }
 

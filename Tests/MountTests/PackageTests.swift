@@ -66,17 +66,6 @@ import Testing
     }
   }
 
-  /// Only a walk asks for the attributes of parts.
-  @Test(.tracing) func theBeginningIsReadAgainWithoutAWalk() throws {
-    let view = try view()
-    usleep(3_100_000)
-    let all = try #require(contents(view.at("Album")))
-    let tracer = try Tracer(of: try #require(view.daemon), at: "llistxattr", "error=EIO")
-    defer { tracer.stop() }
-    let file = try OpenFile(view.at("Album"))
-    #expect(file.bytes(4096, at: 0) == Array(all.prefix(4096)))
-  }
-
   @Test func whatChangesAfterTheBeginningWasReadGivesAnInputOutputError() throws {
     let view = try view()
     usleep(2_500_000)

@@ -207,6 +207,46 @@ import Testing
     try #require(shell("rm -r '\(temporary.path)/package' '\(temporary.path)/restored'") == 0)
   }
 
+  @Test func layoutOfABeginning_givesTheSameBytesAsFarAsItGoes() throws {
+    let temporary = try TemporaryTree()
+    try makeOddPackage(in: temporary.directory)
+    let whole = try reader(temporary.directory)
+    let all = try whole.allBytes()
+    for length in [1, 512, 1024, 4096, 65_536, all.count + 1] {
+      let layout = whole.layout.beginning(length)
+      #expect(layout.size == whole.layout.size && layout.stamp == whole.layout.stamp)
+      #expect(layout.memberCount <= length / 512 + 1)
+      let reader = PackageReader(
+        layout: layout, package: try temporary.directory.open(".", O_RDONLY | O_DIRECTORY))
+      try reader.checkReadable()
+      for (offset, count) in [
+        (0, 1), (0, length), (length / 2, length / 2), (0, all.count + 10), (700, 5000),
+      ] {
+        let range = Int64(offset)..<Int64(offset + count)
+        guard layout.covers(count, at: range.lowerBound) else {
+          #expect(throws: Errno.invalidArgument) { try reader.bytes(range) }
+          continue
+        }
+        #expect(try reader.bytes(range) == Array(all.dropFirst(offset).prefix(count)))
+      }
+      #expect(layout.covers(all.count + 10, at: 0) == (length > all.count))
+    }
+  }
+
+  /// What is remembered of a package must not grow with what its owner gives a file.
+  @Test func layoutOfABeginning_leavesOutALongHead() throws {
+    let temporary = try TemporaryTree()
+    try temporary.directory.write("a", "text")
+    try temporary.directory.write("b", "text")
+    for number in 0..<3 {
+      try temporary.directory.setAttribute("b", "user.\(number)", [UInt8](repeating: 0x61, count: 1200))
+    }
+    let whole = try reader(temporary.directory)
+    let layout = whole.layout.beginning(4096)
+    #expect(layout.memberCount == 1 && layout.covers(1024 + 1536 + 512, at: 0))
+    #expect(!layout.covers(4096, at: 0))
+  }
+
   @Test func severalThreadsReadAtOnce() async throws {
     let temporary = try TemporaryTree()
     for index in 0..<40 {
