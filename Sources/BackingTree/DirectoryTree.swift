@@ -80,49 +80,27 @@ public enum DirectoryTree {
     _ top: Directory, entering: (Directory) throws(Errno) -> [[UInt8]],
     leaving: (_ parent: Directory, _ name: [UInt8]) throws(Errno) -> Void
   ) throws(Errno) {
-    struct Level {
-      let identity: FileIdentity
-      let name: [UInt8]
-      var pending: [[UInt8]]
-    }
-    var current = try top.openForReading()
-    var levels: [Level] = []
-    func enter(_ directory: borrowing Descriptor, _ name: [UInt8]) throws(Errno) -> Level {
-      let directory = Directory(descriptor: directory.rawValue)
-      return Level(
-        identity: FileIdentity(try directory.status()), name: name, pending: try entering(directory))
-    }
-    levels.append(try enter(current, []))
-    while !levels.isEmpty {
-      if let name = levels[levels.count - 1].pending.popLast() {
-        let child: Descriptor
+    var place = try TreeCursor(top)
+    // Of the directories on the way to the cursor's place, the top first: which are still to be entered, and the names.
+    var pending = [try entering(place.directory)]
+    var names: [[UInt8]] = []
+    while true {
+      if let name = pending[pending.count - 1].popLast() {
         do throws(Errno) {
-          child = try name.withCName { (name) throws(Errno) in
-            try Directory(descriptor: current.rawValue).openBeneath(name, O_RDONLY | dfs_O_DIRECTORY)
-          }
+          try name.withCName { (name) throws(Errno) in try place.enter(name) }
         } catch {
           if error == .noSuchFileOrDirectory { continue }
           throw error == .improperLink ? .resourceBusy : error
         }
-        let level = try enter(child, name)
-        // What is empty, or as good as, need not permit to be searched for its parent.
-        if level.pending.isEmpty {
-          try leaving(Directory(descriptor: current.rawValue), name)
-        } else {
-          current = child
-          levels.append(level)
-        }
-        continue
+        names.append(name)
+        pending.append(try entering(place.directory))
+      } else {
+        pending.removeLast()
+        guard let name = names.popLast() else { return }
+        // A directory that was moved meanwhile leads elsewhere, where nothing has been checked.
+        do throws(Errno) { try place.leave() } catch { throw error == .ioError ? .resourceBusy : error }
+        try leaving(place.directory, name)
       }
-      let left = levels.removeLast()
-      guard let above = levels.last else { return }
-      let parent = try "..".utf8.withCName { (name) throws(Errno) in
-        try Directory(descriptor: current.rawValue).open(name, O_RDONLY | dfs_O_DIRECTORY)
-      }
-      // A directory that was moved meanwhile leads elsewhere, where nothing has been checked.
-      guard FileIdentity(try fileStatus(parent.rawValue)) == above.identity else { throw .resourceBusy }
-      current = parent
-      try leaving(Directory(descriptor: current.rawValue), left.name)
     }
   }
 

@@ -40,10 +40,8 @@ public struct TreeCursor: ~Copyable {
 
   /// Steps down to an entry of the directory.
   ///
-  /// - Throws: ENOTDIR or ELOOP when it is no directory; EXDEV when it is a mount point; EINTR when the client is gone for
-  ///   which the walk is done.
+  /// - Throws: ENOTDIR or ELOOP when it is no directory; EXDEV when it is a mount point.
   public mutating func enter(_ name: UnsafePointer<CChar>) throws(Errno) {
-    try Interruption.check()
     let opened = try directory.openBeneath(name, Self.readDirectory)
     let identity = FileIdentity(try fileStatus(opened.rawValue))
     let bytes = UnsafeBufferPointer(
@@ -72,7 +70,10 @@ public struct TreeCursor: ~Copyable {
   }
 
   /// Steps up and down to a path below the top.
+  ///
+  /// - Throws: as `enter` and `leave`; EINTR when the client is gone for which the walk is done.
   public mutating func move(to target: [UInt8]) throws(Errno) {
+    try Interruption.check()
     while !isAt(orBelow: target) { try leave() }
     var rest = target[path.count...]
     while !rest.isEmpty {

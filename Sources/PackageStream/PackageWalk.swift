@@ -145,7 +145,10 @@ struct PackageWalk: ~Copyable {
     let entry = PackageLayout.Entry(status, parent: parent, name: range)
     let type = FileType(mode: status.st_mode)
     var extra: PackageLayout.Extra?
-    if range.isEmpty {
+    if type == .symlink {
+      // It can have no attributes of those that a stream carries. (xattr(7))
+      extra = PackageLayout.Extra(target: try directory.symlinkTarget(name))
+    } else if range.isEmpty {
       extra = PackageLayout.Extra(
         attributes: try Self.attributes(ExtendedAttributes(of: directory.descriptor)))
     } else if !isWorking {
@@ -154,10 +157,7 @@ struct PackageWalk: ~Copyable {
     } else if try ExtendedAttributes.exist(ofWorking: name) {
       extra = PackageLayout.Extra(attributes: try Self.attributes(ExtendedAttributes(ofWorking: name)))
     }
-    if type == .symlink {
-      extra = PackageLayout.Extra(
-        target: try directory.symlinkTarget(name), attributes: extra?.attributes ?? [])
-    } else if type == .regular, let sparse = try sparse(name, in: directory, status, entry) {
+    if type == .regular, let sparse = try sparse(name, in: directory, status, entry) {
       extra = PackageLayout.Extra(attributes: extra?.attributes ?? [], sparse: sparse)
     }
     if extra?.isEmpty == true { extra = nil }
