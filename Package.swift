@@ -51,7 +51,9 @@ let package = Package(
     .executableTarget(name: "displayfs-passthrough"),
     .executableTarget(
       name: "bench",
-      dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")]),
+      dependencies: ["CBench", .product(name: "ArgumentParser", package: "swift-argument-parser")]),
+    // What the benchmark needs of C.
+    .target(name: "CBench"),
     // What the tests with random inputs share.
     .target(name: "Fuzzing", path: "Tests/Fuzzing"),
     // What the tests of a view without a mount share.

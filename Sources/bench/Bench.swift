@@ -1,4 +1,5 @@
 import ArgumentParser
+import CBench
 import Glibc
 
 /// Compares displayfs with the directory beneath it and with other file systems of its kind. `Mount/bench` builds and runs
@@ -10,21 +11,36 @@ struct Bench: ParsableCommand {
     abstract: "Measure what a view costs, beside the backing directory and other file systems.",
     discussion: """
       Every workload runs on each file system in turn, several rounds long, each time through a fresh mount; the medians \
-      count. Only root can drop no privileges and be passed through, so root should run this, on a machine with nothing \
-      else to do.
+      count. An ordinary user can only measure mounts of his own; root measures both kinds, counts the requests of each \
+      operation and measures what one costs. Where the kernel has the parameter guest_halt_poll_ns, all runs once with \
+      processors that halt at once and once with such that poll before; it is restored at the end, also of an interrupted run.
       """)
 
-  @Option(help: "How often each workload runs on each file system.")
+  @Option(help: "How often each workload runs on each file system at most.")
   var rounds = 5
+
+  @Option(help: "Begin no round that would end later than this.")
+  var minutes = 60.0
 
   @Flag(help: "Smaller files and directories: minutes instead of an hour.")
   var quick = false
 
-  @Flag(help: "Write the table into README.md and the picture beside it.")
+  @Flag(
+    help:
+      "Write the tables into README.md and the pictures beside it. Only what README.md tells of is measured.")
   var publish = false
 
   @Option(help: "Only the workloads whose name contains this; `growth` is for larger and larger directories.")
   var only: String?
+
+  @Option(help: "Only mounts by this one, root or user; by default both.")
+  var mountedBy: MountKind?
+
+  @Option(help: "Only with idle processors that do this, halt or poll; by default both.")
+  var idle: IdleProcessors?
+
+  @Option(help: "The ordinary user, where root runs this.")
+  var user = "games"
 
   @Option(help: "libfuse's example passthrough_hp, to be compared with.")
   var passthroughHp: String?
@@ -35,78 +51,85 @@ struct Bench: ParsableCommand {
   @Option(help: ArgumentHelp("The displayfs to measure.", visibility: .hidden))
   var displayfs = "displayfs"
 
+  @Option(
+    help: ArgumentHelp(
+      "The helper of ordinary users' mounts, without the right it needs.", visibility: .hidden))
+  var passthroughHelper: String?
+
   @Option(help: ArgumentHelp("The directory that holds README.md.", visibility: .hidden))
   var repository = "."
 
-  func run() throws {
-    let scale: Scale = quick ? .quick : .full
-    let work = try Scratch(in: directory)
-    defer { work.remove() }
-    let contestants = Contestant.all(displayfs: displayfs, passthroughHp: passthroughHp)
-    let missing = Contestant.names.filter { name in !contestants.contains { $0.name == name } }
-    if !missing.isEmpty { note("Not here, so left out: \(missing.joined(separator: ", "))") }
-    let asksForGrowth = only?.contains("growth") ?? false
-    let workloads = (asksForGrowth ? Workload.growth : Workload.all(scale)).filter { workload in
-      only.map { workload.name.contains($0) } ?? true
+  @Option(help: ArgumentHelp("Be the smallest FUSE server, here.", visibility: .hidden))
+  var serveSmallest: String?
+
+  func validate() throws {
+    if let idle, idle != .unchanged, !IdleProcessors.available.contains(idle) {
+      throw ValidationError("--idle \(idle) is for root, where the cpuidle governor is haltpoll.")
     }
-    note("Making the files in \(work.source)")
-    for preparation in Set(workloads.map(\.needs)).sorted() { try preparation.make(in: work.source, scale) }
-    var results = Results(contestants: contestants.map(\.name), workloads: workloads)
-    for round in 1...max(1, rounds) {
-      for workload in workloads {
-        // Another one begins in each round: nobody always finds the caches as the same one left them.
-        for offset in contestants.indices {
-          let contestant = contestants[(offset + round) % contestants.count]
-          guard let value = measure(workload, on: contestant, in: work) else { continue }
-          results.add(value, workload: workload.name, contestant: contestant.name)
-        }
-        note("round \(round) of \(rounds): \(results.line(workload))")
-      }
+    guard publish else { return }
+    if only != nil || mountedBy != nil || idle != nil {
+      throw ValidationError("--publish writes all tables: it excludes --only, --mounted-by and --idle.")
     }
-    print(results.table(of: workloads))
-    if publish { try results.publish(in: repository, machine: Machine.description) }
+    if !Account.isRoot { throw ValidationError("--publish is for root, which measures both kinds of mount.") }
   }
 
-  /// Nil when it could not be measured; a note says why.
-  private func measure(_ workload: Workload, on contestant: Contestant, in work: Scratch) -> Double? {
-    if workload.isAboutMounting, !contestant.mounts { return nil }
-    if workload.isGrowth, !contestant.isOurs { return nil }
+  func run() throws {
+    if let serveSmallest { throw ExitCode(bench_serve_smallest(serveSmallest)) }
+    let work = try Scratch(in: directory)
+    // The order: an instance of tracefs before tracefs.
+    let cleanUp = try CleanUp(
+      [IdleProcessors.restoration, RequestCounter.removal(in: work), work.removal].joined(separator: "\n"))
+    defer { cleanUp.run() }
+    let comparisons = try compare(in: work)
+    for comparison in comparisons { print(comparison.report(of: comparison.workloads) + "\n") }
+    if publish { try Readme(in: repository).publish(comparisons) }
+  }
+
+  private func compare(in work: Scratch) throws -> [Comparison] {
+    let programs = ContestantPrograms(
+      displayfs: displayfs, helper: passthroughHelper, passthroughHp: passthroughHp, in: work, repository)
+    let accounts = try kinds.map { ($0, $0 == .user ? try userAccount : .current) }
+    let run = Run(
+      work: work, scale: scale, rounds: max(1, rounds), seconds: minutes * 60 / Double(accounts.count),
+      workloads: workloads,
+      idle: idle.map { [$0] } ?? IdleProcessors.available, counter: counter(in: work))
+    return try accounts.map { kind, account in
+      try run.compare(kind, Contestant.all(kind, programs), as: account)
+    }
+  }
+
+  /// Those that the user of the benchmark can mount.
+  private var kinds: [MountKind] {
+    MountKind.allCases.filter { kind in
+      guard mountedBy == nil || kind == mountedBy else { return false }
+      if kind == .root, !Account.isRoot { note("\(kind.title): left out, as only root can measure that") }
+      return kind == .user || Account.isRoot
+    }
+  }
+
+  private var userAccount: Account {
+    get throws { Account.isRoot ? try .named(user) : .current }
+  }
+
+  /// Nil where requests cannot be counted; a note says why.
+  private func counter(in work: Scratch) -> RequestCounter? {
     do {
-      workload.before(work.source)
-      defer { workload.after(work.source) }
-      let mounted = try contestant.mount(work)
-      defer { mounted.unmount() }
-      return try workload.run(mounted)
+      return try RequestCounter(work)
     } catch {
-      note("\(workload.name) on \(contestant.name): \(error)")
+      note("Requests are not counted: \(error)")
       return nil
     }
   }
+
+  private var scale: Scale { quick ? .quick : .full }
+
+  private var workloads: [Workload] {
+    let asksForGrowth = only?.contains("growth") ?? false
+    return (asksForGrowth ? Workload.growth : Workload.all(scale)).filter { workload in
+      (only.map { workload.name.contains($0) } ?? true) && (!publish || workload.isPublished)
+    }
+  }
 }
 
-/// What went wrong, for people.
-struct Problem: Error, CustomStringConvertible {
-  let description: String
-  init(_ description: String) { self.description = description }
-  /// The error of the system call that has just failed.
-  static func system(_ what: String) -> Problem { Problem("\(what): \(String(cString: strerror(errno)))") }
-}
-
-/// For those who watch, apart from the results.
-func note(_ text: String) {
-  let line = Array((text + "\n").utf8)
-  _ = write(STDERR_FILENO, line, line.count)
-}
-
-/// Seconds of the monotonic clock.
-func now() -> Double {
-  var time = timespec()
-  clock_gettime(CLOCK_MONOTONIC, &time)
-  return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
-}
-
-func median(_ values: [Double]) -> Double {
-  let sorted = values.sorted()
-  let middle = sorted.count / 2
-  return sorted.count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
-}
+extension MountKind: ExpressibleByArgument {}
+extension IdleProcessors: ExpressibleByArgument {}

@@ -1,41 +1,55 @@
 import Glibc
 
-/// A directory of the benchmark's own: the backing tree and a mount point.
-struct Scratch {
-  private let base: String
-  var source: String { base + "/source" }
-  var mountPoint: String { base + "/mount" }
-
-  init(in directory: String) throws {
-    var template = Array("\(directory)/displayfs-bench-XXXXXX".utf8CString)
-    guard let made = mkdtemp(&template) else { throw Problem.system(directory) }
-    base = String(cString: made)
-    mkdir(source, 0o755)
-    mkdir(mountPoint, 0o755)
-  }
-
-  func remove() { Program.run(["rm", "-rf", "--one-file-system", base]) }
-}
-
 /// A file system that is measured.
 struct Contestant {
   let name: String
   /// The command that mounts, without the two directories, which come last; nil for the backing directory itself.
   private let command: [String]?
+  /// Whether it is only what it is called where the kernel reads and writes its files.
+  private let needsPassthrough: Bool
 
-  static let names = [
-    "backing directory", "displayfs", "displayfs, plain", "bindfs", "mergerfs", "passthrough_hp",
-  ]
-
-  static func all(displayfs: String, passthroughHp: String?) -> [Contestant] {
-    let commands: [[String]?] = [
-      nil, [displayfs, "mount"], [displayfs, "mount", "-o", "profile=none"], ["bindfs"],
-      ["mergerfs", "-o", "cache.files=partial,category.create=mfs"],
-      passthroughHp.map { [$0] } ?? [""],
-    ]
-    return zip(names, commands).filter { $0.1.map { !$0[0].isEmpty && Program.exists($0[0]) } ?? true }
-      .map { Contestant(name: $0.0, command: $0.1) }
+  private init(_ name: String, _ command: [String]?, needsPassthrough: Bool = false) {
+    self.name = name
+    self.command = command
+    self.needsPassthrough = needsPassthrough
   }
+
+  /// The backing directory comes first: the others are compared with it.
+  static func all(_ kind: MountKind, _ programs: ContestantPrograms) -> [Contestant] {
+    [Contestant("backing directory", nil)] + (kind == .root ? ofRoot(programs) : ofUser(programs))
+  }
+
+  private static func ofRoot(_ programs: ContestantPrograms) -> [Contestant] {
+    [
+      Contestant("displayfs", [programs.displayfs, "mount"]),
+      Contestant("displayfs, plain", [programs.displayfs, "mount", "-o", "profile=none"]),
+      Contestant("bindfs", ["bindfs"]), mergerfs,
+      Contestant("passthrough_hp", [programs.passthroughHp ?? "the example passthrough_hp"]),
+    ]
+  }
+
+  private static func ofUser(_ programs: ContestantPrograms) -> [Contestant] {
+    [
+      Contestant(
+        "displayfs", [programs.displayfsWithHelper ?? "the helper with its right", "mount"],
+        needsPassthrough: true),
+      Contestant("displayfs, no helper", [programs.displayfsAlone, "mount"]),
+      Contestant("bindfs", userBindfs), Contestant("bindfs, caching", userBindfs + cachingOptions), mergerfs,
+    ]
+  }
+
+  private static let mergerfs = Contestant(
+    "mergerfs", ["mergerfs", "-o", "cache.files=partial,category.create=mfs"])
+
+  /// allow_other, bindfs' default, is for root unless /etc/fuse.conf says otherwise.
+  private static let userBindfs = ["bindfs", "--no-allow-other"]
+
+  /// What an ordinary user's mount can cache besides attributes and names: content, from one open to the next of a file whose
+  /// size and time are the same, and for a second that a name is not there.
+  ///
+  /// gocryptfs is no such peer: workloads set up their files in the backing tree, which it keeps encrypted, and its time goes
+  /// to encryption.
+  private static let cachingOptions = ["-o", "auto_cache,negative_timeout=1"]
 
   var mounts: Bool { command != nil }
   /// Whether it is displayfs, or the directory beneath.
@@ -44,51 +58,35 @@ struct Contestant {
   func mount(_ work: Scratch) throws -> Mounted {
     guard let command else { return Mounted(root: work.source, source: work.source, secondsToMount: 0) }
     let start = now()
-    let status = Program.run(command + [work.source, work.mountPoint])
-    guard status == 0 else { throw Problem("it did not mount: status \(status)") }
-    // Some come back before they answer.
+    let log = work.home + "/mount.log"
+    let status = Program.run(command + [work.source, work.mountPoint], errors: log)
+    guard status == 0 else {
+      let reason = text(log)?.split(separator: "\n").joined(separator: "; ") ?? "status \(status)"
+      throw Problem(status == 127 ? "\(command[0]) is not here" : "it did not mount: \(reason)")
+    }
+    // Some return before they serve.
     while !Mounted.isMounted(work.mountPoint) || access(work.mountPoint, X_OK) != 0 {
       guard now() - start < 30 else { throw Problem("it did not mount within 30 s") }
       usleep(200)
     }
     return Mounted(root: work.mountPoint, source: work.source, secondsToMount: now() - start)
   }
-}
 
-/// A contestant that is ready.
-struct Mounted {
-  let root: String
-  let source: String
-  let secondsToMount: Double
-
-  static func isMounted(_ path: String) -> Bool {
-    text("/proc/self/mountinfo")?.contains(" \(path) ") ?? false
-  }
-
-  /// The resident memory of the daemon in bytes; nil where there is none.
-  var memory: Double? {
-    guard root != source, let directory = opendir("/proc") else { return nil }
-    defer { closedir(directory) }
-    while let entry = readdir(directory) {
-      let name = withUnsafeBytes(of: &entry.pointee.d_name) {
-        String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
-      }
-      guard let process = Int(name), process != getpid(),
-        text("/proc/\(name)/cmdline")?.contains(root) == true,
-        let line = text("/proc/\(name)/status")?.split(separator: "\n").first(where: {
-          $0.hasPrefix("VmRSS:")
-        }),
-        let kilobytes = Double(line.split(whereSeparator: \.isWhitespace)[1])
-      else { continue }
-      return kilobytes * 1024
+  /// Mounts it once.
+  ///
+  /// - Returns: whether the kernel reads and writes its files itself, in the words of `displayfs status`; nil for others.
+  /// - Throws: when it cannot be measured here.
+  func probe(_ work: Scratch) throws -> String? {
+    guard let command, name.hasPrefix("displayfs") else {
+      try mount(work).unmount()
+      return nil
     }
-    return nil
-  }
-
-  func unmount() {
-    guard root != source else { return }
-    for attempt in 0..<100 where Self.isMounted(root) {
-      if Program.run(["fusermount3", attempt < 98 ? "-u" : "-uz", root]) != 0 { usleep(50_000) }
-    }
+    let mounted = try mount(work)
+    defer { mounted.unmount() }
+    let passthrough = Program.output([command[0], "status", mounted.root])?.split(separator: "\n")
+      .first { $0.hasPrefix("passthrough: ") }?.dropFirst("passthrough: ".count)
+    guard let passthrough else { throw Problem("displayfs status does not answer") }
+    if needsPassthrough, !passthrough.hasPrefix("on") { throw Problem("passthrough is \(passthrough)") }
+    return String(passthrough)
   }
 }

@@ -31,7 +31,7 @@ extension Workload {
       if isWrite {
         for job in 0..<jobs where fsync(files[job]) != 0 { throw Problem.system(paths[job]) }
       }
-      return try rate((jobs * count * piece) >> 20, lasting: 0.5) {
+      return try mounted.measure(jobs * count, of: Double(piece) / Double(1 << 20), lasting: 0.5) {
         try inThreads(jobs) { job in
           let buffer = UnsafeMutableRawPointer.allocate(byteCount: piece, alignment: 4096)
           defer { buffer.deallocate() }

@@ -24,7 +24,7 @@ extension Workload {
           before: before, after: after
         ) { mounted in
           _ = try Listing.names(path(mounted, "."))
-          return try rate(operations) { try body(mounted) }
+          return try mounted.measure(operations) { try body(mounted) }
         }
       }
       let removeNew: @Sendable (String) -> Void = { source in
@@ -33,7 +33,7 @@ extension Workload {
       return [
         Workload(
           name: "\(prefix): first listing, \(count / 1000) 000 entries", unit: .operations, needs: preparation
-        ) { mounted in try rate(count) { _ = try Listing.names(path(mounted, ".")) } },
+        ) { mounted in try mounted.measure(count) { _ = try Listing.names(path(mounted, ".")) } },
         growth("look up") { mounted in for name in known { try Files.status(path(mounted, name)) } },
         growth("create", after: removeNew) { mounted in
           for name in new { try Files.create(path(mounted, name), []) }

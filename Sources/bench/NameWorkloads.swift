@@ -12,7 +12,7 @@ extension Workload {
       Workload(name: "open, read, close 4 KiB", unit: .operations, needs: .smallFiles) { mounted in
         let buffer = UnsafeMutableRawPointer.allocate(byteCount: 4096, alignment: 8)
         defer { buffer.deallocate() }
-        return try rate(files) {
+        return try mounted.measure(files) {
           try each(mounted) { path in
             let descriptor = try Files.open(path, O_RDONLY)
             if read(descriptor, buffer, 4096) != 4096 { throw Problem.system(path) }
@@ -21,15 +21,15 @@ extension Workload {
         }
       },
       Workload(name: "stat, first time", unit: .operations, needs: .smallFiles) { mounted in
-        try rate(files) { try each(mounted, Files.status) }
+        try mounted.measure(files) { try each(mounted, Files.status) }
       },
       Workload(name: "stat, known names", unit: .operations, needs: .smallFiles) { mounted in
         try each(mounted, Files.status)
-        return try rate(files * 5) { for _ in 0..<5 { try each(mounted, Files.status) } }
+        return try mounted.measure(files * 5) { for _ in 0..<5 { try each(mounted, Files.status) } }
       },
       Workload(name: "stat of names that are not there", unit: .operations, needs: .smallFiles) { mounted in
         var status = stat()
-        return try rate(files) {
+        return try mounted.measure(files) {
           try each(mounted) { path in
             if stat(path + ".not", &status) == 0 { throw Problem("\(path) is there") }
           }
@@ -40,7 +40,7 @@ extension Workload {
         after: FreshDirectory.remove
       ) {
         mounted in
-        try rate(files) {
+        try mounted.measure(files) {
           for index in 0..<files {
             let path = "\(mounted.root)/\(FreshDirectory.name)/\(Preparation.name(index))"
             try Files.create(path, [])
@@ -54,7 +54,7 @@ extension Workload {
       ) {
         mounted in
         let paths = (0..<files).map { "\(mounted.root)/\(FreshDirectory.name)/\(Preparation.name($0))" }
-        return try rate(files) {
+        return try mounted.measure(files) {
           for path in paths { try Files.create(path, []) }
           for path in paths { try Files.mustSucceed(unlink(path), path) }
         }
@@ -64,7 +64,7 @@ extension Workload {
         after: FreshDirectory.remove
       ) {
         mounted in
-        try rate(files / 2) {
+        try mounted.measure(files / 2) {
           var path = ""
           for index in 0..<files / 2 {
             path = index % 25 == 0 ? "\(mounted.root)/\(FreshDirectory.name)/\(index)" : "\(path)/d"
@@ -73,7 +73,7 @@ extension Workload {
         }
       },
       Workload(name: "rename", unit: .operations, needs: .smallFiles) { mounted in
-        try rate(files * 2) {
+        try mounted.measure(files * 2) {
           try each(mounted) { path in
             try Files.mustSucceed(rename(path, path + ".renamed.jpg"), path)
             try Files.mustSucceed(rename(path + ".renamed.jpg", path), path)
@@ -91,11 +91,11 @@ extension Workload {
       let repetitions = max(1, 200_000 / count)
       return [
         Workload(name: "first listing of \(text)", unit: .operations, needs: preparation) { mounted in
-          try rate(count) { try list(mounted, preparation, count) }
+          try mounted.measure(count) { try list(mounted, preparation, count) }
         },
         Workload(name: "repeated listing of \(text)", unit: .operations, needs: preparation) { mounted in
           try list(mounted, preparation, count)
-          return try rate(count * repetitions) {
+          return try mounted.measure(count * repetitions) {
             for _ in 0..<repetitions { try list(mounted, preparation, count) }
           }
         },

@@ -4,12 +4,11 @@ struct Picture {
   private let contestants: [String]
   private let workloads: [Workload]
 
-  /// - Parameter contestants: the backing directory first; it is the line.
-  init(of results: Results, contestants: [String], workloads: [Workload]) {
-    self.results = results
-    self.contestants = Array(contestants.dropFirst())
-    self.workloads = workloads.filter { workload in
-      contestants.dropFirst().contains { results.ratio(workload, $0) != nil }
+  init(of comparison: Comparison) {
+    results = comparison.results[0]
+    contestants = Array(comparison.contestants.dropFirst())
+    workloads = comparison.workloads.filter { [results, contestants] workload in
+      contestants.contains { results.ratio(workload, $0) != nil }
     }
   }
 

@@ -22,13 +22,16 @@ extension Workload {
   ) -> Workload {
     Workload(
       name: name, unit: .runs, needs: .repository,
+      // git compares the content of files that are as new as its index, and writes the index anew: once, for the contestant
+      // that is the first after a checkout. So it is done beneath.
+      before: { try? Program.shell("git status", in: "\($0)/\(Preparation.repository.name)") },
       after: { source in
         if let after { try? Program.shell(after, in: "\(source)/\(Preparation.repository.name)") }
       }
     ) { mounted in
       let directory = "\(mounted.root)/\(Preparation.repository.name)"
       if isRepeated { try Program.shell(script, in: directory) }
-      return try rate(1) { try Program.shell(script, in: directory) }
+      return try mounted.measure(1) { try Program.shell(script, in: directory) }
     }
   }
 }

@@ -1,35 +1,58 @@
-/// What was measured: for every workload and contestant one value for each round.
+/// What was measured with one kind of mount while idle processors did one thing: for every workload, contestant and round a
+/// measurement.
 struct Results {
-  private let contestants: [String]
-  private let workloads: [Workload]
-  private var values: [String: [String: [Double]]] = [:]
+  let idle: IdleProcessors
+  let contestants: [String]
+  private var measurements: [String: [String: [Int: Measurement]]] = [:]
+  private var costs: [Int: RequestCost] = [:]
 
-  init(contestants: [String], workloads: [Workload]) {
+  init(idle: IdleProcessors, contestants: [String]) {
+    self.idle = idle
     self.contestants = contestants
-    self.workloads = workloads
   }
 
-  mutating func add(_ value: Double, workload: String, contestant: String) {
-    values[workload, default: [:]][contestant, default: []].append(value)
+  mutating func add(_ measurement: Measurement, _ workload: Workload, _ contestant: String, round: Int) {
+    measurements[workload.name, default: [:]][contestant, default: [:]][round] = measurement
   }
+
+  mutating func add(_ cost: RequestCost, round: Int) { costs[round] = cost }
 
   /// The median; nil when it was not measured.
   func median(_ workload: Workload, _ contestant: String) -> Double? {
-    values[workload.name]?[contestant].map { bench.median($0) }
+    measurements[workload.name]?[contestant].map { bench.median($0.values.map(\.value)) }
   }
 
   /// How fast a contestant is, with the backing directory in the same round as 1: the median; nil where there is nothing to
   /// compare with. From one round to the next a shared machine may be another.
   func ratio(_ workload: Workload, _ contestant: String) -> Double? {
-    guard let own = values[workload.name]?[contestant], let backing = values[workload.name]?[contestants[0]]
-    else {
-      return nil
+    perRound(workload, contestant) { round, own in
+      guard let backing = measurements[workload.name]?[contestants[0]]?[round] else { return nil }
+      return backing.value > 0 && own.value > 0 ? own.value / backing.value : nil
     }
-    let ratios = zip(own, backing).filter { $0 > 0 && $1 > 0 }.map { $0 / $1 }
-    return ratios.isEmpty ? nil : bench.median(ratios)
   }
 
-  /// For those who watch.
+  /// How long an operation takes, with its floor as 1: the number of requests multiplied by what one cost in the same round.
+  /// The median; nil where the kernel answers nearly all by itself, which is no matter of requests.
+  func multipleOfFloor(_ workload: Workload, _ contestant: String, requests: Double) -> Double? {
+    guard requests >= 0.1 else { return nil }
+    return perRound(workload, contestant) { round, own in
+      guard let cost = costs[round], let seconds = own.secondsPerOperation else { return nil }
+      return seconds / (requests * cost.onSameProcessor)
+    }
+  }
+
+  private func perRound(
+    _ workload: Workload, _ contestant: String, _ value: (Int, Measurement) -> Double?
+  ) -> Double? {
+    let values = (measurements[workload.name]?[contestant] ?? [:]).compactMap { value($0.key, $0.value) }
+    return values.isEmpty ? nil : bench.median(values)
+  }
+
+  func hasMeasured(_ workload: Workload) -> Bool { measurements[workload.name] != nil }
+
+  var rounds: Int { measurements.values.flatMap(\.values).map(\.count).max() ?? 0 }
+
+  /// What stands on the terminal meanwhile.
   func line(_ workload: Workload) -> String {
     workload.name + ": "
       + contestants.compactMap { contestant in
@@ -39,59 +62,27 @@ struct Results {
 
   /// Markdown: a row for each workload; the backing directory as it is, the others as multiples of it.
   func table(of workloads: [Workload]) -> String {
-    var rows = [["workload"] + contestants, ["---"] + contestants.map { _ in "--:" }]
-    for workload in workloads where values[workload.name] != nil {
-      rows.append(
-        [workload.name]
-          + contestants.map { contestant in
-            guard let value = median(workload, contestant) else { return "" }
-            guard contestant != contestants[0], let ratio = ratio(workload, contestant) else {
-              return workload.unit.text(value)
-            }
-            return decimal(ratio, 2)
-          })
+    Markdown.table(
+      ["workload"] + contestants,
+      workloads.filter(hasMeasured).map { workload in
+        [workload.name] + contestants.map { text(workload, $0) }
+      })
+  }
+
+  private func text(_ workload: Workload, _ contestant: String) -> String {
+    guard let value = median(workload, contestant) else { return "" }
+    guard contestant != contestants[0], let ratio = ratio(workload, contestant) else {
+      return workload.unit.text(value)
     }
-    return rows.map { "| " + $0.joined(separator: " | ") + " |" }.joined(separator: "\n")
+    return decimal(ratio, 2)
   }
 
-  /// Replaces what stands between the two marks in README.md, and writes the picture.
-  func publish(in repository: String, machine: String) throws {
-    let path = repository + "/README.md"
-    let (begin, end) = ("<!-- Mount/bench -->\n", "<!-- end of Mount/bench -->")
-    guard let readme = text(path), let from = readme.range(of: begin), let to = readme.range(of: end) else {
-      throw Problem("\(path) has no lines \(begin)and \(end), between which the table belongs")
-    }
-    let published = workloads.filter(\.isPublished)
-    let section =
-      "![The ratios as bars](Mount/speed.svg)\n\n\(machine). \(legend)\n\n\(table(of: published))\n"
-    try write(readme[..<from.upperBound] + section + readme[to.lowerBound...], to: path)
-    try write(
-      Picture(of: self, contestants: contestants, workloads: published).svg,
-      to: repository + "/Mount/speed.svg")
-    note("README.md and Mount/speed.svg are written.")
-  }
-
-  private var legend: String {
-    let rounds = values.values.flatMap(\.values).map(\.count).max() ?? 0
-    return """
-      Medians of \(rounds) rounds; what the backing directory does, and the others as multiples of what it does in the same \
-      round: 1 is as fast, more is faster.
-      """
-  }
-}
-
-/// With a fixed number of digits after the point.
-func decimal(_ value: Double, _ digits: Int) -> String {
-  var scale = 1.0
-  for _ in 0..<digits { scale *= 10 }
-  let number = Int((value * scale).rounded())
-  guard digits > 0 else { return "\(number)" }
-  let fraction = "\(number % Int(scale))"
-  return "\(number / Int(scale))." + String(repeating: "0", count: digits - fraction.utf8.count) + fraction
-}
-
-extension String {
-  fileprivate func range(of text: String) -> Range<Index>? {
-    indices.first { self[$0...].hasPrefix(text) }.map { $0..<index($0, offsetBy: text.count) }
+  /// What a request cost; nil where it was not measured.
+  var cost: String? {
+    guard !costs.isEmpty else { return nil }
+    func microseconds(_ seconds: [Double]) -> String { decimal(bench.median(seconds) * 1e6, 1) }
+    let remote = costs.values.compactMap(\.onAnotherProcessor)
+    return "\(microseconds(costs.values.map(\.onSameProcessor))) µs"
+      + (remote.isEmpty ? "" : " (\(microseconds(remote)) µs on another processor)")
   }
 }

@@ -43,8 +43,7 @@ struct Workload: Sendable {
   /// Before it is mounted and after it is unmounted, on the backing tree.
   var before: @Sendable (_ source: String) -> Void = { _ in }
   var after: @Sendable (_ source: String) -> Void = { _ in }
-  /// - Returns: the value.
-  let run: @Sendable (Mounted) throws -> Double
+  let run: @Sendable (Mounted) throws -> Measurement
 
   static func all(_ scale: Scale) -> [Workload] {
     data(scale) + names(scale) + listings(scale) + programs + mounting(scale)
@@ -60,24 +59,11 @@ struct Workload: Sendable {
         _ = try Listing.names(directory + "/..")
         guard let before = mounted.memory else { throw Problem("its daemon was not found") }
         for index in 0..<entries { try Files.status("\(directory)/\(Preparation.name(index))") }
-        return ((mounted.memory ?? before) - before) / Double(entries)
+        return Measurement(value: ((mounted.memory ?? before) - before) / Double(entries))
       },
       Workload(name: "time to mount", unit: .seconds, needs: .smallFiles, isAboutMounting: true) {
-        $0.secondsToMount
+        Measurement(value: $0.secondsToMount)
       },
     ]
   }
-}
-
-/// Runs `body`, as often as it takes for `seconds` to be over, and gives how many times per second it did its `count` things.
-func rate(_ count: Int, lasting seconds: Double = 0, _ body: () throws -> Void) rethrows -> Double {
-  let start = now()
-  var done = 0
-  var elapsed: Double
-  repeat {
-    try body()
-    done += count
-    elapsed = now() - start
-  } while elapsed < seconds
-  return Double(done) / elapsed
 }
