@@ -83,13 +83,14 @@ static void *watch(void *unused) {
   while (!atomic_load(&has_ended)) {
     while (sem_wait(&work)) {}
     uint64_t last = 0;
-    for (int idle = 0; idle < TICKS_BEFORE_SLEEP && !atomic_load(&has_ended); idle++) {
+    bool must_tick = false;
+    for (int idle = 0; (idle < TICKS_BEFORE_SLEEP || must_tick) && !atomic_load(&has_ended); idle++) {
       nanosleep(&(struct timespec){0, TICK_NANOSECONDS}, NULL);
+      must_tick = dfs_yield_tick();
       uint64_t seen = atomic_load(&turn);
       if (seen != last) {
         idle = 0;
       } else {
-        dfs_yield_end();
         uint64_t served = seen;
         if (seen & 1 && atomic_compare_exchange_strong(&turn, &seen, seen + 1)) {
           free_turn();
@@ -318,6 +319,7 @@ static ssize_t receive_next(int fd, void *buffer, size_t size) {
     is_known = pthread_setspecific(leaving, &is_known) == 0;
   }
   dfs_help_answered();
+  if (yields) dfs_yield_is_back();
   uint64_t expected = mine;
   // It is still this thread's turn, unless it was given away or taken meanwhile.
   bool has_turn = mine && atomic_compare_exchange_strong(&turn, &expected, mine + 1);

@@ -5,19 +5,24 @@
 //
 // Where others work it gets next to no time. So it is one only while somebody alone asks one question after another and it has
 // something to do, not where all processors are busy, when whoever is woken stays anyway, and not for longer than a moment
-// without that anything comes of it.
+// without that anything comes of it: then the watchdog ends it, at every tick until the thread has been back for a request. Once
+// is not enough, as the thread may be about to get the policy. (Such a thread, which the loop had been taken from meanwhile, was
+// seen to serve one request for 9 s.)
 #define _GNU_SOURCE
 #include "yielding.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 static bool may_yield;
 static _Atomic bool is_allowed;
-// The thread that does, or did last; 0 when none does.
+// The thread that does, or is about to; 0 when none does. Only that thread takes itself out.
 static _Atomic pid_t yielding;
+// How often the one that does was back for a request.
+static _Atomic uint64_t rounds;
 
 static int set_policy(pid_t thread, int policy) { return sched_setscheduler(thread, policy, &(struct sched_param){0}); }
 
@@ -44,12 +49,14 @@ bool dfs_yield(bool on) {
   on = on && atomic_load_explicit(&is_allowed, memory_order_relaxed);
   if (yields == on) return on;
   // First: what begins can be ended.
-  if (on) atomic_store(&yielding, self);
+  pid_t none = 0;
+  if (on && !atomic_compare_exchange_strong(&yielding, &none, self)) return false;
   yields = set_policy(0, on ? SCHED_IDLE : SCHED_OTHER) == 0 ? on : yields;
-  pid_t ended = self;
-  if (!yields) atomic_compare_exchange_strong(&yielding, &ended, 0);
+  if (!yields) atomic_store(&yielding, 0);
   return yields;
 }
+
+void dfs_yield_is_back(void) { atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed); }
 
 void dfs_yield_allow(bool is) { atomic_store(&is_allowed, is); }
 
@@ -58,4 +65,15 @@ void dfs_yield_end(void) {
   if (!thread) return;
   dfs_yield_allow(false);
   set_policy(thread, SCHED_OTHER);
+}
+
+bool dfs_yield_tick(void) {
+  static pid_t last_thread;
+  static uint64_t last_rounds;
+  pid_t thread = atomic_load(&yielding);
+  uint64_t now = atomic_load_explicit(&rounds, memory_order_relaxed);
+  if (thread && thread == last_thread && now == last_rounds) dfs_yield_end();
+  last_thread = thread;
+  last_rounds = now;
+  return thread != 0;
 }

@@ -55,6 +55,27 @@ extension AnsweringTests {
       #expect(seen == [.idle, .usual, .usual], "and it is allowed no more")
     }
 
+    /// The loop may have been taken from a thread that is about to get the policy: it must not keep it.
+    @Test func watchdog_endsItAtEachTickUntilTheThreadIsBack() {
+      let seen = inThread { () -> [Policy] in
+        dfs_yield_allow(true)
+        var seen = [yielding(true)]
+        func tick() { Thread { dfs_yield_tick() }?.join() }
+        tick()
+        dfs_yield_is_back()
+        tick()
+        seen.append(policy)
+        tick()
+        seen.append(policy)
+        var parameter = sched_param()
+        sched_setscheduler(0, 5 /* SCHED_IDLE */, &parameter)
+        tick()
+        seen.append(policy)
+        return seen
+      }
+      #expect(seen == [.idle, .idle, .usual, .usual])
+    }
+
     @Test func whereNobodyYieldsNothingIsEnded() {
       let seen = inThread { () -> Policy in
         dfs_yield_allow(true)
