@@ -20,7 +20,7 @@ import second_user
 
 HOSTILE, SECOND = 61101, 61102
 # Where the second user works at the same time: the directory, where that is changed beneath, and what the names there end with.
-# `calm` is a view of another daemon, which nobody attacks: the machine's load costs it what it costs a FUSE file system.
+# `calm` is a view of another daemon, and is not attacked: its waits are what the machine's load costs a FUSE file system.
 SIDES = {
     "view": ("view/second", "source/second", ""),
     "calm": ("calm/second", "calm-source/second", ""),

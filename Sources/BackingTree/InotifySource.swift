@@ -27,7 +27,7 @@ final class InotifySource: ChangeSource {
   func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno) { throw .notSupported }
 
   func read(_ body: (ChangeEvent) -> Void) {
-    readAll(descriptor.rawValue, headerLength: 16) { events in
+    readAll(descriptor.rawValue, headerLength: MemoryLayout<inotify_event>.size) { events in
       var (offset, count) = (0, 0)
       while offset < events.count {
         // struct inotify_event: s32 wd, u32 mask, u32 cookie, u32 length, name.
@@ -54,12 +54,12 @@ final class InotifySource: ChangeSource {
 extension ChangeSource {
   /// Reads what is queued when this is called, each time as many whole events as there is room for.
   ///
-  /// - Parameters:
-  ///   - headerLength: how many bytes of an event are queued at least: with fanotify the kernel counts only those.
-  ///   - body: is given whole events and returns how many they are.
-  ///
-  /// It does not go on until nothing is queued: on a busy machine others may cause events faster than this thread reads them,
+  /// It does not go on until nothing is queued: on a busy machine clients may cause events faster than this thread reads them,
   /// and the request that it serves would wait for as long as they do. (12 s were seen.)
+  ///
+  /// - Parameters:
+  ///   - headerLength: the least length of an event in bytes. With fanotify the kernel counts no more than that of each.
+  ///   - body: is given whole events and returns how many they are.
   func readAll(_ descriptor: CInt, headerLength: Int, _ body: (UnsafeRawBufferPointer) -> Int) {
     withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
       var left: Int?
@@ -69,8 +69,9 @@ extension ChangeSource {
         let events = body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         // No event is larger: where there was room for one, there was none.
         if buffer.count - count >= 1024 { return }
-        left = left.map { $0 - events } ?? dfs_queued_bytes(descriptor) / headerLength
-        if left! <= 0 { return }
+        let rest = left.map { $0 - events } ?? dfs_queued_bytes(descriptor) / headerLength
+        if rest <= 0 { return }
+        left = rest
       }
     }
   }

@@ -27,7 +27,7 @@ final class SharedPass: @unchecked Sendable {
     lock.deallocate()
   }
 
-  /// Returns when a pass has ended that began after the call. No two run at once; one must not ask for another.
+  /// Returns when a pass has ended that began after the call. No two run at once, and a pass must not call this.
   func run(_ pass: () -> Void) {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }

@@ -319,7 +319,6 @@ static ssize_t receive_next(int fd, void *buffer, size_t size) {
     is_known = pthread_setspecific(leaving, &is_known) == 0;
   }
   dfs_help_answered();
-  if (yields) dfs_yield_is_back();
   uint64_t expected = mine;
   // It is still this thread's turn, unless it was given away or taken meanwhile.
   bool has_turn = mine && atomic_compare_exchange_strong(&turn, &expected, mine + 1);

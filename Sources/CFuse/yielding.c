@@ -5,7 +5,7 @@
 //
 // Where others work it gets next to no time. So it is one only while somebody alone asks one question after another and it has
 // something to do, not where all processors are busy, when whoever is woken stays anyway, and not for longer than a moment
-// without that anything comes of it: then the watchdog ends it, at every tick until the thread has been back for a request. Once
+// without that anything comes of it: then the watchdog ends it, at every tick until the thread has received another request. Once
 // is not enough, as the thread may be about to get the policy. (Such a thread, which the loop had been taken from meanwhile, was
 // seen to serve one request for 9 s.)
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@ static bool may_yield;
 static _Atomic bool is_allowed;
 // The thread that does, or is about to; 0 when none does. Only that thread takes itself out.
 static _Atomic pid_t yielding;
-// How often the one that does was back for a request.
+// How often such a thread was to go on with it, as it is for each request that it receives.
 static _Atomic uint64_t rounds;
 
 static int set_policy(pid_t thread, int policy) { return sched_setscheduler(thread, policy, &(struct sched_param){0}); }
@@ -47,6 +47,7 @@ bool dfs_yield(bool on) {
     set_policy(0, SCHED_OTHER);
   }
   on = on && atomic_load_explicit(&is_allowed, memory_order_relaxed);
+  if (on) atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed);
   if (yields == on) return on;
   // First: what begins can be ended.
   pid_t none = 0;
@@ -55,8 +56,6 @@ bool dfs_yield(bool on) {
   if (!yields) atomic_store(&yielding, 0);
   return yields;
 }
-
-void dfs_yield_is_back(void) { atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed); }
 
 void dfs_yield_allow(bool is) { atomic_store(&is_allowed, is); }
 

@@ -296,8 +296,8 @@ public final class PackageLayout: Sendable {
     return member.headLength(path: path.length, target: first?.length)
   }
 
-  /// The same for a member whose head needs no more than a time to be an extended header, as that of nearly each: found
-  /// without making the extended header, which takes as long as a system call. nil for others.
+  /// The same for a member that needs an extended header for its modification time at most, as nearly all do; nil for others.
+  /// The extended header is not made for it, which takes as long as a system call.
   private static func plainHeadLength(_ entry: Entry, _ path: PathShape) -> Int64? {
     guard entry.link < 0, entry.extra < 0, path.isASCII,
       UstarHeader.fitsPlain(pathLength: path.length, size: entry.size, owner: entry.owner, group: entry.group)

@@ -190,7 +190,7 @@ extension View {
         }
       }
     }
-    // Also where the node is known to have no name any more: the kernel may not have been told yet.
+    // Also where the node is known to have no name any more: the kernel may still have a dentry that leads to it.
     if let caller, isDataChanged || !mayMeanOpenFile(id, caller),
       !staleNames.isAskedAgain(id, by: caller.process), location != nil || caller.process != 0
     {

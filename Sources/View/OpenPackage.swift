@@ -28,7 +28,7 @@ public final class OpenPackage: Sendable {
     var reader: PackageReader
     /// Whether the package was walked with the client's credentials: until then `reader` has a beginning.
     var isWalked: Bool
-    /// Whether a read was answered from a beginning.
+    /// Whether a read was served from a beginning.
     var hasBegun = false
     var hasComplained = false
   }

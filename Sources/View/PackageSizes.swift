@@ -9,7 +9,7 @@ import SystemPackage
 ///
 /// Whether a package is still what it was takes a look at each of its parts. For a large one a look is believed for ten
 /// times as long as it took, two seconds at most: so no more than a tenth of the time goes into looking, however often
-/// programs ask, and a package that can be looked at quickly is looked at every time. That a package cannot be walked is
+/// programs ask, and a package that can be looked at quickly is looked at every time. The failure of a walk is
 /// believed for as long.
 ///
 /// Of a user's threads that look at the same package one looks, and the others wait for what it finds.
@@ -21,8 +21,8 @@ final class PackageSizes: Sendable {
     var newest: timespec
   }
 
-  /// How much of a stream's layout is remembered, in bytes of the stream: what file managers read of every file to tell its
-  /// kind.
+  /// How much of a stream's layout is remembered, in bytes of the stream: as much as file managers read to find out the kind of
+  /// a file.
   private static let beginning = 4096
 
   private struct Remembered {
@@ -45,7 +45,7 @@ final class PackageSizes: Sendable {
   private static let capacity = 4096
   private static let quickLook: Duration = .milliseconds(20)
   private static let longestBelief: Duration = .seconds(2)
-  /// How often a package's size or content was asked for, and how often the package was walked for it.
+  /// How often a package's size or content was requested, and how often the package was walked for it.
   let tally = Tally()
   private let state = Guarded(State())
 
@@ -118,24 +118,21 @@ final class PackageSizes: Sendable {
     }
     // Another user's look is not waited for: no request of a user waits for another's.
     let key = OngoingLooks.Key(package: identity, user: dfs_request_user())
-    let (first, role) = state.withLock { state -> (Remembered?, OngoingLooks.Role) in
-      if let known = known(state) { return (known, .none) }
-      return (nil, state.looks.join(key))
+    let (found, end) = state.withLock { state in
+      let found = known(state)
+      return (found, found == nil ? state.looks.join(key) : nil)
     }
-    if let first { return believed(first) }
-    switch role {
-    case .none: return body()
-    case .looking:
+    if let found { return believed(found) }
+    guard let end else {
       defer { state.withLock { $0.looks.finish(key) } }
       return body()
-    case .waiting(let end):
-      while !end.wait(milliseconds: 20) {
-        // The walk that `body` begins soon ends for the same reason.
-        do { try Interruption.check() } catch { break }
-      }
-      if let found = state.withLock({ known($0) }) { return believed(found) }
-      return body()
     }
+    while !end.wait(milliseconds: 20) {
+      // The walk that `body` begins soon ends for the same reason.
+      do { try Interruption.check() } catch { break }
+    }
+    if let found = state.withLock({ known($0) }) { return believed(found) }
+    return body()
   }
 
   /// What is remembered of a package, if a look shows that it is the same.
@@ -177,46 +174,6 @@ final class PackageSizes: Sendable {
     let now = ContinuousClock.now
     let cost = now - start
     return cost < quickLook ? start : now + min(cost * 10, longestBelief)
-  }
-}
-
-/// Which packages are looked at, for which users, and how many threads wait for that.
-struct OngoingLooks {
-  struct Key: Hashable {
-    let package: FileIdentity
-    /// -1 for requests that are not counted for a user.
-    let user: Int64
-  }
-
-  enum Role {
-    /// Nothing is to be done.
-    case none
-    /// The thread looks, and calls `finish`.
-    case looking
-    /// The thread waits until the semaphore is posted.
-    case waiting(BackingTree.Semaphore)
-  }
-
-  private struct Look {
-    let end = BackingTree.Semaphore()
-    var waiting = 0
-  }
-
-  private var looks: [Key: Look] = [:]
-
-  mutating func join(_ key: Key) -> Role {
-    guard let look = looks[key] else {
-      looks[key] = Look()
-      return .looking
-    }
-    looks[key]!.waiting += 1
-    return .waiting(look.end)
-  }
-
-  mutating func finish(_ key: Key) {
-    guard let look = looks.removeValue(forKey: key) else { return }
-    // One that has stopped waiting leaves a post behind that nothing takes.
-    for _ in 0..<look.waiting { look.end.post() }
   }
 }
 

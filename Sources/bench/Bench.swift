@@ -27,7 +27,7 @@ struct Bench: ParsableCommand {
 
   @Flag(
     help:
-      "Write the tables into README.md and the pictures beside it. Only what README.md tells of is measured.")
+      "Write the tables into README.md and the pictures beside it. Only the workloads of README.md are measured.")
   var publish = false
 
   @Option(help: "Only the workloads whose name contains this; `growth` is for larger and larger directories.")

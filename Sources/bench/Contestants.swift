@@ -44,8 +44,8 @@ struct Contestant {
   /// allow_other, bindfs' default, is for root unless /etc/fuse.conf says otherwise.
   private static let userBindfs = ["bindfs", "--no-allow-other"]
 
-  /// What an ordinary user's mount can cache besides attributes and names: content, from one open to the next of a file whose
-  /// size and time are the same, and for a second that a name is not there.
+  /// An ordinary user's mount can cache more than attributes and names: content, from one open to the next while size and
+  /// modification time of the file stay the same, and negative entries, for a second.
   ///
   /// gocryptfs is no such peer: workloads set up their files in the backing tree, which it keeps encrypted, and its time goes
   /// to encryption.
@@ -85,7 +85,7 @@ struct Contestant {
     defer { mounted.unmount() }
     let passthrough = Program.output([command[0], "status", mounted.root])?.split(separator: "\n")
       .first { $0.hasPrefix("passthrough: ") }?.dropFirst("passthrough: ".count)
-    guard let passthrough else { throw Problem("displayfs status does not answer") }
+    guard let passthrough else { throw Problem("displayfs status reports nothing of passthrough") }
     if needsPassthrough, !passthrough.hasPrefix("on") { throw Problem("passthrough is \(passthrough)") }
     return String(passthrough)
   }

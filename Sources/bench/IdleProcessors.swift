@@ -1,7 +1,7 @@
 /// What processors do when they are idle.
 ///
-/// A request wakes the server and its reply the client, often on another processor: whether that one has been halted by then
-/// decides about small operations more than anything else. A virtual machine whose cpuidle governor is haltpoll polls before it
+/// A request wakes the server and its reply the client, often on another processor. Small operations take most of their time for
+/// that wakeup if the processor has been halted by then. With the cpuidle governor haltpoll a virtual machine polls before it
 /// halts, for up to `guest_halt_poll_ns`; where that is 0, it halts at once and the host has to start the processor again.
 enum IdleProcessors: String {
   /// They are left as they are.

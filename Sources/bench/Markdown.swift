@@ -1,5 +1,5 @@
 enum Markdown {
-  /// A table whose first column is aligned to the left and the others to the right.
+  /// A table: the first column is aligned to the left, the others to the right.
   static func table(_ head: [String], _ rows: [[String]]) -> String {
     let rule = ["---"] + head.dropFirst().map { _ in "--:" }
     return ([head, rule] + rows).map { "| " + $0.joined(separator: " | ") + " |" }.joined(separator: "\n")

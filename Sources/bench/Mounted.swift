@@ -5,7 +5,7 @@ struct Mounted {
   let root: String
   let source: String
   let secondsToMount: Double
-  /// What counts the requests of this mount; nil in the rounds whose time is taken.
+  /// Counts the requests of this mount; nil in rounds that are timed.
   var counter: RequestCounter?
 
   static func isMounted(_ path: String) -> Bool {

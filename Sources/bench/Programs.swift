@@ -57,7 +57,6 @@ enum Program {
     let status = run(["/bin/sh", "-c", "cd '\(directory)' && { \(script)\n}"])
     if status != 0 { throw Problem("`\(script)` ended with status \(status)") }
   }
-
 }
 
 /// Both ends of a pipe, which no program inherits.

@@ -31,8 +31,8 @@ struct Results {
     }
   }
 
-  /// How long an operation takes, with its floor as 1: the number of requests multiplied by what one cost in the same round.
-  /// The median; nil where the kernel answers nearly all by itself, which is no matter of requests.
+  /// How long an operation takes, as a multiple of its floor: the number of its requests multiplied by what one cost in the
+  /// same round. The median; nil below 0.1 requests, where the time is the kernel's own.
   func multipleOfFloor(_ workload: Workload, _ contestant: String, requests: Double) -> Double? {
     guard requests >= 0.1 else { return nil }
     return perRound(workload, contestant) { round, own in

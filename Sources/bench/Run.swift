@@ -60,7 +60,7 @@ struct Run {
     return (contestants, passthrough)
   }
 
-  /// A round whose times are lost, as counting takes time.
+  /// One more round, in which nothing is timed, as counting takes time.
   private func countRequests(
     of contestants: [Contestant], as account: Account, into comparison: inout Comparison
   ) {

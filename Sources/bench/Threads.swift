@@ -8,7 +8,7 @@ func inThreads(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) t
   if let failure = failures.compactMap(\.self).first { throw failure }
 }
 
-/// Runs `body` in a thread of its own, whose credentials and processor it may change, and waits for it.
+/// Runs `body` in a new thread and waits for it. `body` may change the credentials and the processor of that thread.
 func onNewThread<T>(_ body: @escaping () throws -> T) throws -> T {
   var result: T?
   if let failure = Thread({ result = try body() }).failure() { throw failure }

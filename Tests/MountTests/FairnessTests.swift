@@ -8,7 +8,7 @@ import Testing
   private static let anna: uid_t = 61001
   private static let bert: uid_t = 61002
 
-  /// A view whose requests come by the device: those that come by io_uring have workers of their own, which take descriptors.
+  /// A view that has its requests by the device: by io_uring they have workers of their own, which take descriptors.
   private static func view(_ options: String, build: (String) throws -> Void) throws -> MountedView {
     try Ring.whileNoTestOffers { try MountedView(options, build: build) }
   }

@@ -13,7 +13,8 @@ void dfs_receive_end(void);
 ssize_t dfs_receive(int fd, void *buffer, size_t size);
 // Whether the client is being killed whose request the calling thread serves.
 bool dfs_request_is_interrupted(void);
-// The user whose request the calling thread serves; -1 when it serves none, or one of the few that are not counted.
+// The user that the request belongs to which the calling thread serves; -1 when it serves none, or one that admission does not
+// count (FORGET, INTERRUPT, INIT, DESTROY).
 int64_t dfs_request_user(void);
 
 // A file handle (`fh`) of the protocol is a pointer to this.

@@ -9,9 +9,8 @@ void dfs_yield_begin(void);
 bool dfs_yield(bool on);
 // Whether threads may from now on. Not before this says so.
 void dfs_yield_allow(bool is_allowed);
-// The thread that does is back for a request.
-void dfs_yield_is_back(void);
-// Called by the watchdog at each tick: ends it for a thread that has not been back since the tick before. Whether any thread does.
+// Called by the watchdog at each tick: ends it for a thread that has not gone on with it since the tick before. Returned is
+// whether any thread does.
 bool dfs_yield_tick(void);
 // Ends it for whichever thread does, and allows it to none: the thread may have been waiting for a processor where others work.
 void dfs_yield_end(void);
