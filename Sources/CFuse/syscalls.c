@@ -9,6 +9,7 @@
 #include <sys/fanotify.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/sysmacros.h>
@@ -110,6 +111,7 @@ void dfs_run_as_first_thread(void) {
   struct sched_param parameters;
   int policy = sched_getscheduler(first);
   if (policy >= 0 && sched_getparam(first, &parameters) == 0) sched_setscheduler(0, policy, &parameters);
+  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, (id_t)first));
 }
 
 ssize_t dfs_getdents(int fd, void *buffer, size_t size) { return syscall(SYS_getdents64, fd, buffer, size); }

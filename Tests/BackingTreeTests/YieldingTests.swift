@@ -104,6 +104,12 @@ extension AnsweringTests {
         return inThread { processors(of: "thread-self") == processors(of: "self") } ?? false
       }
       #expect(isLikeTheFirst == true)
+      let nice = inThread { () -> [CInt] in
+        let first = Glibc.nice(0)
+        BackingTree.Thread.raisePriority()
+        return [first, Glibc.nice(0)] + (inThread { [Glibc.nice(0), first] } ?? [])
+      }
+      #expect(nice.map { $0.count == 4 && $0[1] == -10 && $0[2] == $0[3] } == true)
     }
 
     private func processors(of process: String) -> Substring? {

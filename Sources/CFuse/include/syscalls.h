@@ -40,8 +40,8 @@ int dfs_open_mount(const char *path);
 pid_t dfs_gettid(void);
 // Has the calling thread run on one processor alone, if the first thread of the process may run there.
 void dfs_run_on(unsigned processor);
-// Has the calling thread run where and when the first thread of the process may. It has that from the thread that made it, which
-// may keep to a processor or make room for others.
+// Gives the calling thread the processors, the policy and the nice value of the first thread of the process. It has inherited those
+// of the thread that made it, which may keep to a processor, make room for others, or go before them.
 void dfs_run_as_first_thread(void);
 ssize_t dfs_getdents(int fd, void *buffer, size_t size);
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
