@@ -47,7 +47,7 @@ bool dfs_yield(bool on) {
     set_policy(0, SCHED_OTHER);
   }
   on = on && atomic_load_explicit(&is_allowed, memory_order_relaxed);
-  if (on) atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed);
+  if (on && yields) atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed);
   if (yields == on) return on;
   // First: what begins can be ended.
   pid_t none = 0;

@@ -65,6 +65,8 @@ extension AnsweringTests {
         _ = yielding(true)
         tick()
         seen.append(policy)
+        // Another thread does not go on with it for this one.
+        Thread { dfs_yield(true) }?.join()
         tick()
         seen.append(policy)
         var parameter = sched_param()
