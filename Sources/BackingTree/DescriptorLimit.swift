@@ -49,7 +49,7 @@ public enum DescriptorLimit {
   }()
 
   /// The lowest of those that are kept. Where there are few, programs get half of them.
-  public static let firstKept = CInt(clamping: max(count - kept, count / 2))
+  static let firstKept = CInt(clamping: max(count - kept, count / 2))
 
   /// The session, the log, the watch, SOURCE and the like: what the daemon has open for itself for as long as it runs.
   private static let own = 16

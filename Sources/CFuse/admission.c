@@ -46,7 +46,6 @@ struct account {
 struct dfs_pool {
   pthread_mutex_t lock;
   int workers, served;
-  bool buffers;
   struct account *buckets[BUCKETS], *unused;
   struct account *first_waiting, *last_waiting;
   struct service *services;
@@ -66,12 +65,11 @@ struct service {
 };
 static __thread struct service own;
 
-struct dfs_pool *dfs_pool_new(unsigned workers, bool buffers) {
+struct dfs_pool *dfs_pool_new(unsigned workers) {
   struct dfs_pool *pool = calloc(1, sizeof *pool);
   if (!pool) return NULL;
   pthread_mutex_init(&pool->lock, NULL);
   pool->workers = workers ? (int)workers : 1;
-  pool->buffers = buffers;
   return pool;
 }
 
@@ -165,7 +163,7 @@ static void finish(void) {
 }
 
 static bool buffer_request(struct dfs_pool *pool, struct account *account, const void *request, size_t size) {
-  if (!pool->buffers || account->bytes + size > MOST_BUFFERED) return false;
+  if (account->bytes + size > MOST_BUFFERED) return false;
   struct buffered *item = malloc(sizeof *item + size);
   if (!item) return false;
   item->next = NULL;
@@ -229,9 +227,7 @@ enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t 
   pthread_mutex_lock(&pool->lock);
   struct account *account = account_of(pool, user_of(header, size));
   if (account) {
-    // A handle that is not released would be kept for ever.
-    bool is_needed = !pool->buffers && (header->opcode == FUSE_RELEASE || header->opcode == FUSE_RELEASEDIR);
-    if (is_needed || (!account->first && may_serve(pool, account))) {
+    if (!account->first && may_serve(pool, account)) {
       if (account->slow) {
         admission = DFS_SERVE_APART;
         turn = 0;

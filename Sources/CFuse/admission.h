@@ -16,11 +16,10 @@ enum dfs_admission {
   DFS_REFUSED,
 };
 
-// The workers that read requests from the device share one pool; each queue of the io_uring transport has one of its own, in
-// which nothing is buffered: a request there keeps its ring entry.
+// The workers of a session.
 struct dfs_pool;
 // Lives as long as the process. NULL without memory: then everything is served.
-struct dfs_pool *dfs_pool_new(unsigned workers, bool buffers);
+struct dfs_pool *dfs_pool_new(unsigned workers);
 
 // The calling thread has received a request. `turn` is the value of the loop's turn while this thread serves the request as
 // its owner, 0 if it will not.

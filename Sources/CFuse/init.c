@@ -13,12 +13,10 @@ struct init_out_tail {
 static _Atomic uint64_t init_request;
 static uint64_t offered, wanted;
 static uint32_t wanted_depth;
-static size_t payload;
 
 bool dfs_init_offers(uint64_t flag) { return (offered & flag) != 0; }
 void dfs_init_want(uint64_t flag) { wanted |= flag & offered; }
 void dfs_init_allow_depth(uint32_t depth) { wanted_depth = depth; }
-size_t dfs_init_payload(void) { return payload; }
 
 void dfs_init_read(const void *request, size_t size) {
   const struct fuse_in_header *header = request;
@@ -40,21 +38,11 @@ static void add_wanted(struct fuse_init_out *out) {
   memcpy((char *)out + offsetof(struct fuse_init_out, flags2), &tail, sizeof tail);
 }
 
-static size_t payload_of(const struct fuse_init_out *out) {
-  // Without the flag it is 32.
-  size_t pages = out->flags & FUSE_MAX_PAGES ? out->max_pages : 32, bytes = pages * (size_t)getpagesize();
-  if (bytes < out->max_write) bytes = out->max_write;
-  return bytes < FUSE_MIN_READ_BUFFER ? FUSE_MIN_READ_BUFFER : bytes;
-}
-
-bool dfs_init_write(struct iovec *pieces, int count) {
+void dfs_init_write(const struct iovec *pieces, int count) {
   uint64_t expected = atomic_load_explicit(&init_request, memory_order_relaxed);
-  if (!expected) return false;
+  if (!expected) return;
   const struct fuse_out_header *header = pieces[0].iov_base;
-  if (header->unique != expected) return false;
+  if (header->unique != expected) return;
   atomic_store(&init_request, 0);
-  if (count < 2 || pieces[1].iov_len < sizeof(struct fuse_init_out)) return false;
-  add_wanted(pieces[1].iov_base);
-  payload = payload_of(pieces[1].iov_base);
-  return true;
+  if (count >= 2 && pieces[1].iov_len >= sizeof(struct fuse_init_out)) add_wanted(pieces[1].iov_base);
 }

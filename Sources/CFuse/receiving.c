@@ -13,7 +13,6 @@
 #include "beside.h"
 #include "cancellation.h"
 #include "helping.h"
-#include "ring.h"
 #include "yielding.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -110,7 +109,7 @@ static void *watch(void *unused) {
 void dfs_receive_begin(unsigned threads) {
   dfs_help_begin();
   // One is left to receive.
-  pool = dfs_pool_new(threads - 1, true);
+  pool = dfs_pool_new(threads - 1);
   atomic_store(&is_free, true);
   atomic_store(&has_ended, false);
   atomic_store(&is_watched, 0);
@@ -232,7 +231,6 @@ static enum dfs_admission admit(int fd, const void *buffer, ssize_t count, uint6
   if (header->opcode == FUSE_INTERRUPT) {
     uint64_t unique = ((const struct fuse_interrupt_in *)(header + 1))->unique;
     if (dfs_admission_interrupt(pool, unique)) reply_error(fd, unique, EINTR);
-    dfs_ring_interrupt(unique);
   }
   enum dfs_admission admission = dfs_admit(pool, buffer, (size_t)count, turn);
   if (admission == DFS_REFUSED) reply_error(fd, header->unique, ENOMEM);

@@ -3,7 +3,6 @@
 #include "init.h"
 #include "passthrough.h"
 #include "receiving.h"
-#include "ring.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -18,13 +17,12 @@
 enum { OPCODE_TMPFILE = 51 };
 
 static atomic_uint_fast64_t counts[DFS_OPCODES];
-static struct fuse_session *served;
 
 uint64_t dfs_request_count(unsigned opcode) {
   return opcode < DFS_OPCODES ? atomic_load_explicit(&counts[opcode], memory_order_relaxed) : 0;
 }
 
-void dfs_session_received(void *request, size_t size) {
+static void note_received(void *request, size_t size) {
   struct fuse_in_header *header = request;
   if (header->opcode < DFS_OPCODES) {
     atomic_fetch_add_explicit(&counts[header->opcode], 1, memory_order_relaxed);
@@ -37,17 +35,14 @@ void dfs_session_received(void *request, size_t size) {
 static ssize_t read_request(int fd, void *buffer, size_t size, void *userdata) {
   (void)userdata;
   ssize_t count = dfs_receive(fd, buffer, size);
-  if (count >= (ssize_t)sizeof(struct fuse_in_header)) dfs_session_received(buffer, (size_t)count);
+  if (count >= (ssize_t)sizeof(struct fuse_in_header)) note_received(buffer, (size_t)count);
   return count;
 }
 
 static ssize_t write_reply(int fd, struct iovec *pieces, int count, void *userdata) {
   (void)userdata;
-  if (dfs_ring_asked(pieces)) return dfs_ring_answer(pieces, count);
-  bool is_init = dfs_init_write(pieces, count);
-  ssize_t written = writev(fd, pieces, count);
-  if (is_init && written > 0) dfs_ring_begin(served, fd);
-  return written;
+  dfs_init_write(pieces, count);
+  return writev(fd, pieces, count);
 }
 
 static ssize_t splice_reply(int from, off_t *from_offset, int to, off_t *to_offset, size_t size, unsigned flags,
@@ -64,7 +59,6 @@ int dfs_session_mount(struct fuse_session *session, const char *mount_point) {
     return -1;
   }
   dfs_passthrough_use(fuse_session_fd(session));
-  served = session;
   return 0;
 }
 
@@ -127,7 +121,6 @@ int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clo
   dfs_receive_begin(max_threads);
   int result = fuse_session_loop_mt(session, config);
   dfs_receive_end();
-  dfs_ring_end();
   fuse_loop_cfg_destroy(config);
   return result;
 }

@@ -61,21 +61,13 @@ struct Request {
   /// Answers GETATTR, of a directory when the kernel has dropped the stale names in it: a path walk asks for this before it
   /// looks at them.
   func replyAttributes(of id: NodeID) throws(Errno) {
-    // A request is answered once, by any thread, unless it came by a ring.
+    // A request is answered once, by any thread.
     nonisolated(unsafe) let request = self
     let client = fuse_req_ctx(raw)!.pointee.pid
-    if dfs_ring_is_used() {
-      let settled = Semaphore()
-      if server.notifier.defers(untilSettled: id, for: client, { settled.post() }) { settled.wait() }
-    } else if server.notifier.defers(
-      untilSettled: id, for: client,
-      {
-        do throws(Errno) { try request.replySettledAttributes(of: id) } catch { request.fail(error) }
-      })
-    {
-      return
+    let isDeferred = server.notifier.defers(untilSettled: id, for: client) {
+      do throws(Errno) { try request.replySettledAttributes(of: id) } catch { request.fail(error) }
     }
-    try replySettledAttributes(of: id)
+    if !isDeferred { try replySettledAttributes(of: id) }
   }
 
   private func replySettledAttributes(of id: NodeID) throws(Errno) {

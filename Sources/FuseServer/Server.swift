@@ -201,7 +201,6 @@ public final class Server: @unchecked Sendable {
     view.noteNamesStable(connection.proto_minor >= 42)
     // A spliced request cannot be looked at before libfuse does.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
-    if dfs_ring_want(DescriptorLimit.firstKept) { connection.want &= ~UInt32(FUSE_CAP_SPLICE_WRITE) }
     passthrough.negotiate(
       &connection, isStacked: view.fileSystem.isOverlay,
       isForRootAlone: isForRootAlone)

@@ -21,7 +21,6 @@ public enum Statistics {
     let lines =
       server.passthrough.report + [
         ("opens that kept cached data", "\(server.keptContent.kept)"),
-        ("requests come", dfs_ring_is_used() ? "by io_uring" : "by /dev/fuse"),
         ("changes heard of", changesHeardOf(by: view)), ("changes told", changesTold(by: server)),
         ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.listingsKept)"),
         ("listings asked for", "\(view.listings.asked)"), ("listings read", "\(view.listings.fetched)"),

@@ -8,7 +8,7 @@ import SystemPackage
 enum MachineChecks {
   static var findings: [Finding] {
     [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, mountHelper]
-      + [passthroughHelper, idleProcessors, ring].compactMap { $0 } + mounts
+      + [passthroughHelper, idleProcessors].compactMap { $0 } + mounts
   }
 
   private static var device: Finding {
@@ -125,21 +125,6 @@ enum MachineChecks {
         do: "if small operations shall be about twice as fast, and the host may spend processor time on it, "
           + "echo 200000 > \(setting) as root")
       : .ok(check, "they are halted after \(nanoseconds) ns, so that a view can answer before")
-  }
-
-  /// Requests can come by io_uring from Linux 6.14 on. Nil where it is older, or lets nobody use that.
-  private static var ring: Finding? {
-    let check = "io_uring"
-    let setting = "/sys/module/fuse/parameters/enable_uring"
-    guard let isOffered = value(setting), value("/proc/sys/kernel/io_uring_disabled") != "2" else {
-      return nil
-    }
-    return isOffered == "Y"
-      ? .ok(check, "the kernel offers it, and views that are mounted now are asked by it")
-      : .advice(
-        check, "the kernel does not offer it to views, so programs on several processors wait for each other",
-        do: "if several shall do small operations at the same time, echo Y > \(setting) as root, "
-          + "and mount again")
   }
 
   /// What a file of one line says.

@@ -8,11 +8,6 @@ import Testing
   private static let anna: uid_t = 61001
   private static let bert: uid_t = 61002
 
-  /// A view that has its requests by the device: by io_uring they have workers of their own, which take descriptors.
-  private static func view(_ options: String, build: (String) throws -> Void) throws -> MountedView {
-    try Ring.whileNoTestOffers { try MountedView(options, build: build) }
-  }
-
   /// A view for all with a directory `open`, and a file system `lower` in it that hangs while its daemon is stopped.
   private final class HangingView {
     let view: MountedView
@@ -25,7 +20,7 @@ import Testing
         chmod(root, 0o777)
         try put("0123456789", at: "\(root)/file")
       }
-      view = try FairnessTests.view(options.isEmpty ? "allow_other" : "allow_other,\(options)") { root in
+      view = try MountedView(options.isEmpty ? "allow_other" : "allow_other,\(options)") { root in
         makeDirectory("\(root)/open")
         chmod("\(root)/open", 0o777)
         makeDirectory("\(root)/lower")
@@ -145,11 +140,8 @@ import Testing
       try put("x", at: "\(root)/notes.txt")
     }
     view.unmount()
-    let outcome = Ring.whileNoTestOffers {
-      Shell.run(
-        "ulimit -n 512 && exec '\(Displayfs.path)' mount -o 'allow_other,\(options)' '\(view.source)' '\(view.mountPoint)'"
-      )
-    }
+    let outcome = Shell.run(
+      "ulimit -n 512 && exec '\(Displayfs.path)' mount -o 'allow_other,\(options)' '\(view.source)' '\(view.mountPoint)'")
     try #require(outcome.status == 0, "\(outcome.complaint)")
     let done = "\(view.source).done"
     let holder = PythonProgram(

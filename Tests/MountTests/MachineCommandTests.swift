@@ -64,9 +64,6 @@ import Testing
     if isPassthroughExpected { #expect(report.contains("displayfs-passthrough")) }
     let governor = text("/sys/devices/system/cpu/cpuidle/current_governor")
     #expect(report.contains("idle processors") == (governor == "haltpoll\n"))
-    #expect(
-      report.contains("io_uring")
-        == (isThere(Ring.parameter) && text("/proc/sys/kernel/io_uring_disabled") != "2\n"))
   }
 
   @Test func theDoctorTellsOfTheDirectoryThatIsShown() throws {

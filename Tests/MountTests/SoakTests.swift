@@ -10,10 +10,6 @@ import Testing
 
   @Test func whatChangesOnBothSidesIsShownAsItIs() throws { try soak(try view()) }
 
-  @Test(.asRoot, .ring) func soItIsWhereRequestsComeByIOURing() throws {
-    try soak(try Ring.whileOffered { try view() })
-  }
-
   private func view() throws -> MountedView {
     try MountedView { root in
       for name in Self.directories.dropFirst() { makeDirectory("\(root)/\(name)") }

@@ -88,8 +88,7 @@ private enum Worker {
     USUAL = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENOTEMPTY}
     # Nothing is refused to root.
     if os.geteuid() != 0: USUAL |= {errno.EACCES, errno.EPERM}
-    # The last where requests come by io_uring.
-    GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO, errno.ECANCELED}
+    GONE = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO}
 
     renames, retries = 0, 0
 

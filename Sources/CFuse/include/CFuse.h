@@ -6,7 +6,6 @@
 #include "session.h"
 #include "receiving.h"
 #include "init.h"
-#include "ring.h"
 #include "passthrough.h"
 #include "passthrough_helper.h"
 #include "beside.h"

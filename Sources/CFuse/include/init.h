@@ -17,7 +17,4 @@ void dfs_init_allow_depth(uint32_t depth);
 
 // Called by the session with each request that was read, and each reply about to be written.
 void dfs_init_read(const void *request, size_t size);
-// True for the answer to INIT.
-bool dfs_init_write(struct iovec *pieces, int count);
-// The most bytes that a request or its answer can have beside their headers, once INIT is answered.
-size_t dfs_init_payload(void);
+void dfs_init_write(const struct iovec *pieces, int count);

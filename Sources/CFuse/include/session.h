@@ -28,5 +28,3 @@ enum { DFS_NAME_MAX = 1024 };
 size_t dfs_plus_size(uint32_t length);
 size_t dfs_add_entry_plus(fuse_req_t request, void *buffer, const struct fuse_entry_param *entry, int64_t next,
                           const uint8_t *name, uint32_t length);
-// Called with each request that was received, before libfuse sees it.
-void dfs_session_received(void *request, size_t size);
