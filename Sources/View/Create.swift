@@ -258,6 +258,7 @@ extension View {
       try refuseIfDenied(real, in: view)
       try refuseAdding(to: parent)
       var lease = cached.lease(parent, directory)
+      let start = fileSystemTime()
       do throws(Errno) {
         try cached.unheard((parent, .made, name)) { () throws(Errno) in
           try caller.actForMode(mode) { () throws(Errno) in try act(directory.directory) }
@@ -281,8 +282,16 @@ extension View {
         Found(
           directory: directory, realName: CName(copying: name), status: status, facet: .plain,
           isNameKept: !isPackage),
-        in: parent, lease: lease)
+        in: parent, lease: lease, sameness: isNewDirectory(status, since: start) ? .another : .unknown)
     }
+  }
+
+  /// Whether a directory was made since, and not put in the place of one that was: no node that is known by its inode number is
+  /// this directory. The kernel would move the dentry of that node here, and refuses to (ESTALE, `__d_unalias`) while another
+  /// client holds the lock of the directory where that node was.
+  private func isNewDirectory(_ status: stat, since start: timespec) -> Bool {
+    FileType(mode: status.st_mode) == .directory
+      && (status.st_mtim.tv_sec, status.st_mtim.tv_nsec) >= (start.tv_sec, start.tv_nsec)
   }
 
   // MARK: Shared by all changes
@@ -351,4 +360,11 @@ extension Caller {
   func actForMode<R: ~Copyable>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
     mode & S_ISGID != 0 ? try actAsMember(body) : try actWithoutSetID(body)
   }
+}
+
+/// The time that file systems of the kernel stamp files with. (`ktime_get_coarse_real_ts64`)
+private func fileSystemTime() -> timespec {
+  var time = timespec()
+  clock_gettime(CLOCK_REALTIME_COARSE, &time)
+  return time
 }

@@ -166,7 +166,8 @@ public final class NodeTable: Sendable {
   ///   - name: its real name.
   ///   - byRealName: whether that is the name it was looked up by.
   ///   - isOnlyName: whether the file has no other, so that the kernel may keep this one.
-  ///   - sameness: whether it is the file that the kernel knows, if that is no directory and was seen somewhere else.
+  ///   - sameness: whether it is the file that the kernel knows, if that was seen somewhere else. A directory is, unless it is
+  ///     `another`: its inode number was a removed directory's.
   /// - Returns: nil if that is so, and unknown.
   public func remember(
     _ identity: FileIdentity, _ type: BackingTree.FileType, facet: Facet, parent: NodeID,
@@ -183,7 +184,8 @@ public final class NodeTable: Sendable {
         let hasMoved =
           type == .directory && facet == .plain && found != 1
           && !state.isPlaced(found, parent: UInt32(parent), name)
-        if state.nodes[Int(found)].type != type || isElsewhere && sameness == .another {
+        let isReused = sameness == .another && (isElsewhere || type == .directory)
+        if state.nodes[Int(found)].type != type || isReused {
           state.detach(found, hash: hash)
           gone = NodeID(found)
         } else if type == .directory, facet == .plain, state.hasMovedUnseen(found, to: UInt32(parent)) {

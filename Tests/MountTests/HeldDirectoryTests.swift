@@ -29,6 +29,9 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         directory = os.open('\(directory)', os.O_RDONLY | os.O_DIRECTORY)
         os.kill(\(daemon), signal.SIGSTOP)
+        # A thread that runs on another processor would still read the page.
+        tasks = "/proc/\(daemon)/task"
+        while any(") T " not in open(f"{tasks}/{task}/stat").read() for task in os.listdir(tasks)): time.sleep(0.001)
         ctypes.CDLL(None, use_errno=True).syscall(217, directory, ctypes.c_void_p(address), 4096)
         """
       ).start()
@@ -95,6 +98,22 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
       #expect(rename(view.at("Free/report.txt"), view.at("Free/other.txt")) == 0)
       #expect(!isThere(view.at("Free/report")) && isThere(view.at("Free/other")))
       #expect(rename(view.at("Free/other"), view.at("Free/report")) == 0)
+    }
+    holder.letGo()
+  }
+
+  /// The kernel does not move the dentry of the directory that is gone, as it would have to lock where that was.
+  @Test func directoryThatIsMade_withTheInodeNumberOfOneThatIsGoneFromALockedDirectory_isThere() throws {
+    let view = try view()
+    for name in ["old", "other"] { makeDirectory(view.real("Held/\(name)")) }
+    let number = try #require(status(view.at("Held/old"))).st_ino
+    #expect(isThere(view.at("Held/other")))
+    let holder = try Holder(of: view.at("Held"))
+    #expect(rename(view.real("Held/other"), view.real("Held/old")) == 0)
+    var made: [ino_t] = []
+    for attempt in 0..<100 where made.last != number {
+      try #require(failure { mkdir(view.at("Free/made \(attempt)"), 0o755) } == nil)
+      made.append(try #require(status(view.real("Free/made \(attempt)"))).st_ino)
     }
     holder.letGo()
   }

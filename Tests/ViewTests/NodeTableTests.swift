@@ -38,4 +38,24 @@ import Testing
     #expect(next?.id == node.id)
     nodes = nil
   }
+
+  /// A directory that is seen at another place was moved there; one that was just made has a removed directory's inode number.
+  @Test func directoryThatWasJustMade_isAnotherNodeThanTheOneWithItsInodeNumber() throws {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
+    func remember(_ name: String, _ sameness: NodeTable.Sameness) -> NodeTable.Remembered? {
+      name.withCString {
+        nodes.remember(
+          FileIdentity(device: 1, inode: 2), .directory, facet: .plain, parent: 1, name: $0, sameness: sameness)
+      }
+    }
+    let old = try #require(remember("old", .unknown))
+    #expect(remember("moved", .unknown)?.id == old.id)
+    let made = try #require(remember("made", .another))
+    #expect(made.id != old.id)
+    #expect(made.gone == old.id)
+    #expect(nodes.location(of: old.id) == nil)
+    #expect(nodes.node(of: FileIdentity(device: 1, inode: 2)) == made.id)
+    // Where the old one was, too.
+    #expect(remember("made", .another)?.id != made.id)
+  }
 }
