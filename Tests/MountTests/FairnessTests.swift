@@ -53,8 +53,10 @@ import Testing
     }
   }
 
-  /// The longest that a user waited for one of some hundred calls in a directory, in milliseconds; nil when the calls failed.
-  private static func worstWait(in directory: String, as user: uid_t) -> Double? {
+  /// The longest that a user waited for one of some hundred calls in a directory, in milliseconds.
+  private static func worstWait(
+    in directory: String, as user: uid_t, _ location: SourceLocation
+  ) throws -> Double {
     let outcome = PythonProgram(
       """
       worst = 0
@@ -68,7 +70,7 @@ import Testing
       print(worst * 1000)
       """, as: user, in: directory
     ).run()
-    return Double(outcome.text)
+    return try #require(Double(outcome.text), "user \(user): \(outcome.errorText)", sourceLocation: location)
   }
 
   /// Expects calls in `open` to take at most 100 ms more than on a plain directory, which this machine may be slow with, too.
@@ -81,8 +83,8 @@ import Testing
       _ = try eventually {
         let plain = try TemporaryDirectory()
         chmod(plain.root, 0o777)
-        let usual = worstWait(in: plain.root, as: user) ?? 0
-        excess.append((worstWait(in: view.at("open"), as: user) ?? .infinity) - usual)
+        let usual = try worstWait(in: plain.root, as: user, location)
+        excess.append(try worstWait(in: view.at("open"), as: user, location) - usual)
         // A machine that others load may be slow once.
         return excess.count >= 3 || excess.last! < 100
       }
