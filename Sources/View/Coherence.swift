@@ -30,7 +30,7 @@ public struct Coherence: Sendable {
   }
 
   /// After how many nanoseconds the times of a watched directory are compared again; nil when the watch is trusted.
-  var recheck: UInt64? { mode == .timeout ? timeout * 1_000_000_000 : nil }
+  var recheck: Int64? { mode == .timeout ? nanoseconds(ofSeconds: timeout) : nil }
 
   /// With `auto` decided for a tree.
   func decided(for source: Directory, on fileSystem: FileSystemKind) -> Coherence {

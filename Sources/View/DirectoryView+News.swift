@@ -187,5 +187,5 @@ extension DirectoryView {
   }
 
   /// In nanoseconds: two changes further apart have different times on every file system but FAT.
-  private static let tick: UInt64 = 1_000_000_000
+  private static let tick: Int64 = 1_000_000_000
 }

@@ -30,7 +30,7 @@ public final class DirectoryView: Sendable {
   var inspector: EntryInspector { rules.inspector }
   var site: Site { rules.site }
   /// Nanoseconds after which the times are compared although there is a watch; nil is never.
-  let recheck: UInt64?
+  let recheck: Int64?
   /// Whether a staging directory was seen among the entries when they were read: one that is in use, or a leftover.
   let holdsStaging = Atomic(false)
 
@@ -54,12 +54,12 @@ public final class DirectoryView: Sendable {
     var netatalk: ChangeWatch.Key?
     /// The times at the last look, where they are compared, and when that was.
     var times: FileTimes?
-    var compared: UInt64 = 0
+    var compared: Int64 = 0
     /// Whether others may have changed something without that these times tell: in the same tick of the file system's
     /// clock, or while something was changed through the mount.
     var mayHaveMissed = false
     /// When the directories in it were last looked at for changes inside.
-    var comparedInside: UInt64 = 0
+    var comparedInside: Int64 = 0
     /// How the entries were listed that have been looked at since changes were reported last; nil was not listed.
     var before: [Projection.Slot: ListedItem?] = [:]
     /// The version of the projection that was listed to somebody who kept the listing.
@@ -95,7 +95,7 @@ public final class DirectoryView: Sendable {
 
   init(
     node: NodeID, handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?,
-    recheck: UInt64?, changes: ViewChanges, ownChanges: OwnChanges, listings: Tally,
+    recheck: Int64?, changes: ViewChanges, ownChanges: OwnChanges, listings: Tally,
     cached: CachedDirectories,
     nodes: NodeTable
   ) {

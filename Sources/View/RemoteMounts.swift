@@ -7,11 +7,11 @@ import BackingTree
 final class RemoteMounts: Sendable {
   private struct Known {
     let isRemote: Bool
-    let time: UInt64
+    let time: Int64
   }
 
   /// A device may be another file system's after an unmount. In nanoseconds.
-  private static let validity: UInt64 = 1_000_000_000
+  private static let validity: Int64 = 1_000_000_000
   private static let capacity = 256
 
   private let home: UInt64
@@ -20,9 +20,10 @@ final class RemoteMounts: Sendable {
   /// - Parameter home: the device of SOURCE. Where that stops, everything does.
   init(home: UInt64) { self.home = home }
 
-  func contain(_ device: UInt64) -> Bool {
-    if device == home { return false }
-    let now = monotonicNanoseconds()
+  func contain(_ device: UInt64) -> Bool { device != home && contain(device, now: monotonicNanoseconds()) }
+
+  /// - Parameter now: of the monotonic clock, in nanoseconds.
+  func contain(_ device: UInt64, now: Int64) -> Bool {
     if let known = devices.withLock({ $0[device] }), now - known.time < Self.validity {
       return known.isRemote
     }

@@ -45,7 +45,7 @@ public final class Tunnel: Sendable {
     let display: Name
     let remembered: Remembered
     let process: Int32
-    let since: UInt64
+    let since: Int64
   }
 
   /// The entries in the order they came, as a ring: the next one overwrites the oldest.
@@ -78,7 +78,7 @@ public final class Tunnel: Sendable {
   }
 
   private let mode: TunnelMode
-  private let timeout: UInt64
+  private let timeout: Int64
   private let capacity: Int
   private let ring = Guarded(Ring())
 
@@ -86,15 +86,14 @@ public final class Tunnel: Sendable {
   ///   - timeout: seconds; 0 remembers nothing.
   ///   - capacity: how many names are remembered at most.
   public init(mode: TunnelMode = .process, timeout: UInt64 = 15, capacity: Int = 4096) {
-    let (nanoseconds, overflow) = timeout.multipliedReportingOverflow(by: 1_000_000_000)
     self.mode = timeout == 0 || capacity <= 0 ? .off : mode
-    self.timeout = overflow ? .max : nanoseconds
+    self.timeout = nanoseconds(ofSeconds: timeout)
     self.capacity = capacity
   }
 
   /// `display` went away from `directory`, where it stood for `real`. A name that hid nothing needs no memory.
   public func remember(
-    directory: UInt64, display: Name, real: Name, attributes: [Attribute] = [], process: Int32, now: UInt64
+    directory: UInt64, display: Name, real: Name, attributes: [Attribute] = [], process: Int32, now: Int64
   ) {
     guard mode != .off, display != real else { return }
     var room = Self.attributeLimit
@@ -111,7 +110,7 @@ public final class Tunnel: Sendable {
   }
 
   /// What `display` stood for, once: the caller is about to give the name back.
-  public func take(directory: UInt64, display: Name, process: Int32, now: UInt64) -> Remembered? {
+  public func take(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
     ring.withLock { ring in
       guard let found = match(&ring, directory, display, process, now) else { return nil }
       ring.clear(found.position)
@@ -120,7 +119,7 @@ public final class Tunnel: Sendable {
   }
 
   /// What `take` would return, without taking it.
-  public func peek(directory: UInt64, display: Name, process: Int32, now: UInt64) -> Remembered? {
+  public func peek(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
     ring.withLock { match(&$0, directory, display, process, now)?.remembered }
   }
 
@@ -143,13 +142,12 @@ public final class Tunnel: Sendable {
   }
 
   private func match(
-    _ ring: inout Ring, _ directory: UInt64, _ display: Name, _ process: Int32, _ now: UInt64
+    _ ring: inout Ring, _ directory: UInt64, _ display: Name, _ process: Int32, _ now: Int64
   ) -> (position: Int, remembered: Remembered)? {
     guard let position = ring.position(directory, display), let entry = ring.slots[position] else {
       return nil
     }
-    // Two threads may read the clock in one order and get here in the other.
-    guard now < entry.since || now - entry.since < timeout else {
+    guard now - entry.since < timeout else {
       ring.clear(position)
       return nil
     }

@@ -79,12 +79,4 @@ extension View {
   private static func key(_ directory: FileIdentity) -> UInt64 {
     directory.inode ^ (directory.device &* 0x9e37_79b9_7f4a_7c15)
   }
-
-}
-
-/// (`clock_gettime`, CLOCK_MONOTONIC)
-func monotonicNanoseconds() -> UInt64 {
-  var time = timespec()
-  clock_gettime(CLOCK_MONOTONIC, &time)
-  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import View
 
-private let second: UInt64 = 1_000_000_000
+private let second: Int64 = 1_000_000_000
 
 @Suite struct TunnelTests {
   private func tunnel(_ mode: TunnelMode = .process, timeout: UInt64 = 15, capacity: Int = 4096) -> Tunnel {
@@ -22,7 +22,7 @@ private let second: UInt64 = 1_000_000_000
   }
 
   @Test(arguments: [(0, true), (14, true), (15, false), (1000, false)])
-  func theNameComesBackWithinTheTime(seconds: UInt64, comes: Bool) {
+  func theNameComesBackWithinTheTime(seconds: Int64, comes: Bool) {
     let found = tunnel().take(directory: 1, display: "notes", process: 7, now: (100 + seconds) * second)
     #expect((found != nil) == comes)
   }
@@ -144,10 +144,10 @@ private let second: UInt64 = 1_000_000_000
     struct Key: Hashable { let directory: UInt64, display: Name }
     var generator = SystemRandomNumberGenerator()
     let tunnel = Tunnel(mode: .process, timeout: 15, capacity: 20_000)
-    var model: [Key: (real: Name, process: Int32, since: UInt64)] = [:]
-    var now: UInt64 = 0
+    var model: [Key: (real: Name, process: Int32, since: Int64)] = [:]
+    var now: Int64 = 0
     for step in 0..<20_000 {
-      now += UInt64.random(in: 0...second, using: &generator)
+      now += Int64.random(in: 0...second, using: &generator)
       let key = Key(
         directory: .random(in: 0..<4, using: &generator),
         display: Name("\(Int.random(in: 0..<6, using: &generator))"))

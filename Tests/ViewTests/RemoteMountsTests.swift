@@ -1,0 +1,14 @@
+import Testing
+
+@testable import View
+
+@Suite struct RemoteMountsTests {
+  /// Two threads read the clock, and the one that read it first comes last: the difference of unsigned times ended the daemon.
+  @Test func containAtAnEarlierTimeThanTheLastOne_isAnsweredFromMemory() {
+    let mounts = RemoteMounts(home: 1)
+    let device: UInt64 = 1 << 40
+    #expect(!mounts.contain(device, now: 2_000_000_000))
+    #expect(!mounts.contain(device, now: 1_999_999_999))
+    #expect(!mounts.contain(device, now: 0))
+  }
+}
