@@ -75,10 +75,18 @@ extension View {
         }
       }
     }
-    // Its name is gone or stands for another file now. What is open still answers.
-    if let open = openNodes.file(of: id) { return (try fileStatus(open.descriptor.rawValue), false) }
-    if let handle = openHandle(of: id) { return (try handle.directory.status(), false) }
-    return (try unlinkedNodes.status(of: id), false)
+    // Its name is gone or stands for another file now.
+    let status = try statusWithoutName(of: id)
+    // Attributes of another type make the kernel give the inode up for good. (EIO, `fuse_make_bad`)
+    guard FileType(mode: status.st_mode) == nodes.type(of: id) else { throw .staleNFSFileHandle }
+    return (status, false)
+  }
+
+  /// What is open still answers.
+  private func statusWithoutName(of id: NodeID) throws(Errno) -> stat {
+    if let open = openNodes.file(of: id) { return try fileStatus(open.descriptor.rawValue) }
+    if let handle = openHandle(of: id) { return try handle.directory.status() }
+    return try unlinkedNodes.status(of: id)
   }
 
   /// Changes a node's attributes.

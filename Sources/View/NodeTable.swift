@@ -264,6 +264,11 @@ public final class NodeTable: Sendable {
     }
   }
 
+  /// The type of the backing file that a node stands for; nil when there is no such node.
+  func type(of id: NodeID) -> FileType? {
+    locked { Int(id) < $0.nodes.count && id >= 1 ? $0.nodes[Int(id)].type : nil }
+  }
+
   /// Whether a node is the file that a package is shown as.
   func isPackageFile(_ id: NodeID) -> Bool {
     locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].facet == .packageFile }

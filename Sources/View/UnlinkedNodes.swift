@@ -66,11 +66,12 @@ final class UnlinkedNodes: Sendable {
 
 extension View {
   /// To be called before an entry loses its name. - Returns: what is left of it, and of which node; nil where the kernel
-  /// does not know it.
+  /// does not know it. A node of another type is a file that is gone, and had the inode number before.
   func remains(
     of name: UnsafePointer<CChar>, _ status: stat, in directory: DirectoryHandle
   ) -> (node: NodeID, remains: UnlinkedNodes.Remains)? {
-    guard let node = nodes.node(of: FileIdentity(status)) else { return nil }
+    guard let node = nodes.node(of: FileIdentity(status)), nodes.type(of: node) == FileType(mode: status.st_mode)
+    else { return nil }
     guard FileType(mode: status.st_mode) != .regular, let located = try? directory.locate(name),
       !DescriptorLimit.isKept(located.rawValue), let now = try? fileStatus(located.rawValue),
       FileIdentity(now) == FileIdentity(status)

@@ -56,6 +56,14 @@ import ViewedTree
     #expect(try lookup("b").id == before.id)
   }
 
+  /// The kernel would give the node up for good. (EIO)
+  @Test func directoryThatIsRemoved_withTheInodeNumberOfAFileThatIsGone_isNotTheNodeOfThatFile() throws {
+    var status = try lookup("a").attributes
+    #expect("a".withCString { view.remains(of: $0, status, in: view.rootHandle) } != nil)
+    status.st_mode = S_IFDIR | 0o755
+    #expect("a".withCString { view.remains(of: $0, status, in: view.rootHandle) } == nil)
+  }
+
   @Test func whatOthersRenamedIsToldToBeTheSame() throws {
     let before = try lookup("a")
     rename(tree.path("a"), tree.path("b"))
