@@ -16,7 +16,7 @@ enum { LARGEST_WRITE = 4096, REQUEST_SIZE = FUSE_MIN_READ_BUFFER + LARGEST_WRITE
 static const struct fuse_init_out greeting = {
     .major = FUSE_KERNEL_VERSION, .minor = 31, .max_readahead = 4096, .max_write = LARGEST_WRITE, .time_gran = 1};
 
-// Attributes that are valid for no time.
+// The attribute timeout is 0, so the kernel caches no attributes.
 static const struct fuse_attr_out root = {.attr = {.ino = FUSE_ROOT_ID, .mode = S_IFDIR | 0755, .nlink = 2}};
 
 static ssize_t reply(int device, uint64_t unique, int error, const void *body, size_t size) {
@@ -29,7 +29,7 @@ static void serve(int device, const struct fuse_in_header *request) {
   switch (request->opcode) {
     case FUSE_INIT: reply(device, request->unique, 0, &greeting, sizeof greeting); break;
     case FUSE_GETATTR: reply(device, request->unique, 0, &root, sizeof root); break;
-    // These have no reply.
+    // These requests have no reply.
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
     case FUSE_INTERRUPT: break;
@@ -49,7 +49,7 @@ int bench_serve_smallest(const char *mount_point) {
     if (size >= (ssize_t)sizeof(struct fuse_in_header)) {
       serve(device, (const struct fuse_in_header *)request);
     } else if (size < 0 && errno != EINTR && errno != ENOENT) {
-      // ENOENT is a request that was interrupted before it was read, ENODEV that it is unmounted.
+      // ENOENT: a request was interrupted before it was read. ENODEV: the mount was unmounted.
       return errno == ENODEV ? 0 : errno;
     }
   }

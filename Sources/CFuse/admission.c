@@ -1,9 +1,14 @@
-// A request occupies its worker for as long as it takes, which is for ever where a file system beneath hangs. No request of a
-// user may wait for another user's. So a user occupies no more workers than are left free: then some are always free, however
-// many users do that (n users have n parts of n + 1, and one part is free). Further requests of the user are buffered, first in
-// first out, and served when an earlier one is done.
+// Admission: which requests are served now, and which are buffered.
 //
-// FORGET and INTERRUPT never block, and are not counted.
+// Mechanism: a request occupies its worker for as long as it takes, which is forever where a backing file system hangs. No
+// request of a user may wait for another user's. So a user occupies no more workers than are left free. Then some are always
+// free, however many users reach that limit: n users occupy n parts of n + 1, and one part stays free. Further requests of the
+// user are buffered, first in, first out, and served when an earlier one is done. While a request of the user is so slow that the
+// watchdog stole the loop from its worker, the user's further requests are served without owning the loop (`DFS_SERVE_APART`).
+//
+// Applies: to every request but FORGET and INTERRUPT, which never block, and INIT and DESTROY.
+//
+// Worth: isolation of the users from each other, not speed. The table in receiving.c has no figure for it.
 #define _GNU_SOURCE
 #include "admission.h"
 #include <errno.h>
@@ -19,9 +24,9 @@
 
 enum {
   BUCKETS = 64,
-  // Bytes of one user. Most requests have less than 200, but those that write have up to 1 MiB.
+  // Bytes for each user. Most requests have less than 200, but a WRITE has up to 1 MiB.
   MOST_BUFFERED = 64 << 20,
-  // Whether a client is being killed is read from a file of /proc, which costs some microseconds.
+  // Between two checks whether a client is being killed: each reads a file of /proc, which costs some microseconds.
   NANOSECONDS_BETWEEN_LOOKS = 20000000,
 };
 
@@ -33,13 +38,13 @@ struct buffered {
 
 struct account {
   uid_t user;
-  // Requests being served, and those of them that took so long that the watchdog gave the loop to another worker.
+  // Requests being served, and those of them that took so long that the watchdog stole the loop from their worker.
   int served, slow;
   struct buffered *first, *last;
   size_t bytes;
-  // In its bucket, or among those without use.
+  // The next account in the hash bucket, or in `unused`.
   struct account *next;
-  // Among those that have something buffered.
+  // The next account that has buffered requests.
   struct account *next_waiting;
 };
 
@@ -52,10 +57,10 @@ struct dfs_pool {
   atomic_bool has_waiting;
 };
 
-// The request that a thread serves.
+// The request that a worker serves.
 struct service {
   struct dfs_pool *pool;
-  // NULL while there is none.
+  // NULL while the worker serves none.
   struct account *account;
   uint64_t unique, turn, last_look;
   pid_t client;
@@ -84,8 +89,8 @@ static bool is_counted(uint32_t opcode) {
   }
 }
 
-// The user whose request it is. The kernel writes cached pages and releases handles without credentials (`nocreds` in fs/fuse):
-// these requests count for the user that opened the handle.
+// The user that a request counts for. The kernel writes cached pages and releases handles without credentials (`nocreds` in
+// fs/fuse): these requests count for the user that opened the handle.
 static uid_t user_of(const struct fuse_in_header *header, size_t size) {
   uint64_t handle = 0;
   switch (header->opcode) {
@@ -184,7 +189,7 @@ static bool buffer_request(struct dfs_pool *pool, struct account *account, const
   return true;
 }
 
-// Takes an account from among those that wait; puts it at their end if it still has something buffered.
+// Removes an account from the queue of those that have buffered requests; appends it again if it still has one.
 static void requeue(struct dfs_pool *pool, struct account *account) {
   struct account *before = NULL;
   for (struct account *it = pool->first_waiting; it != account; it = it->next_waiting) before = it;
@@ -279,7 +284,7 @@ static uint64_t now(void) {
   return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-// Whether a thread has been sent a signal that ends it: the kernel has SIGKILL pending for each thread of such a process
+// Whether a thread is being killed or is gone. The kernel has SIGKILL pending for each thread of a process that it kills
 // (`complete_signal`). (proc_pid_status(5), SigPnd)
 static bool is_being_killed(pid_t thread) {
   if (thread <= 0) return false;
@@ -319,7 +324,7 @@ static bool drop_buffered(struct dfs_pool *pool, uint64_t unique) {
 bool dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique) {
   if (!pool) return false;
   bool is_dropped = false;
-  // Reading from /proc is a cancellation point, and the lock must not stay locked.
+  // Reading /proc is a cancellation point, and a worker that is cancelled there would leave the lock held.
   int before;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
   pthread_mutex_lock(&pool->lock);

@@ -12,7 +12,7 @@ void dfs_cancellation_allow(bool is) {
   pthread_setcancelstate(is ? PTHREAD_CANCEL_ENABLE : PTHREAD_CANCEL_DISABLE, NULL);
 }
 
-// The sanitizer's own functions are in the program, before the libraries.
+// The C library's own function. The sanitizer's interceptors are in the program, which comes before the libraries.
 static void *intercepted(const char *name) { return dlsym(RTLD_NEXT, name); }
 
 void dfs_cancellable_poll(int fd) {
@@ -27,7 +27,7 @@ int dfs_cancellable_wait(sem_t *semaphore) {
   dfs_cancellation_allow(true);
   int result = wait(semaphore);
   dfs_cancellation_allow(false);
-  // As the interceptor says that what happened before sem_post(3) has happened.
+  // The interceptor reports the same: what happened before sem_post(3) happened before this.
   if (result == 0) __tsan_acquire(semaphore);
   return result;
 }

@@ -3,8 +3,8 @@
 #include <stdbool.h>
 
 // libfuse cancels its workers when the session ends. ThreadSanitizer ends a process in which a thread is cancelled inside a
-// function that the sanitizer intercepts: the interceptor's frame is left without its destructor ("finished with ignores
-// enabled"). So with this sanitizer a worker is cancelled only where it waits, in the C library's own functions.
+// function that the sanitizer intercepts, because the interceptor's frame is left without its destructor ("finished with ignores
+// enabled"). So with this sanitizer a worker can be cancelled only while it waits, in the C library's own functions.
 
 #ifndef __has_feature
 #define __has_feature(feature) 0
@@ -14,9 +14,9 @@
 
 enum { DFS_WAITS_BY_POLL = 1 };
 
-// Whether the calling thread may be cancelled outside of the functions below.
+// Sets whether the calling thread can be cancelled outside of the functions below.
 void dfs_cancellation_allow(bool is);
-// Waits until there may be something to read, and may be cancelled meanwhile.
+// Waits until there may be data to read. The thread can be cancelled meanwhile.
 void dfs_cancellable_poll(int fd);
 int dfs_cancellable_wait(sem_t *semaphore);
 

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Linux numbers system calls differently on each architecture, and some have only the newer ones.
+// Numbers of system calls differ between architectures, and some architectures have only the newer calls.
 static bool only_resolves(long number, const unsigned long *arguments) {
   switch (number) {
 #ifdef SYS_open
@@ -39,7 +39,7 @@ static bool only_resolves(long number, const unsigned long *arguments) {
   }
 }
 
-// - Returns: false where the call cannot be seen.
+// - Returns: false where the call cannot be read.
 static bool read_call(pid_t thread, long *number, unsigned long arguments[4]) {
   char path[48], text[256];
   snprintf(path, sizeof path, "/proc/%d/syscall", thread);
@@ -49,7 +49,7 @@ static bool read_call(pid_t thread, long *number, unsigned long arguments[4]) {
   close(file);
   if (size <= 0) return false;
   text[size] = 0;
-  // "running" while the thread is not in the kernel.
+  // The file reads "running" while the thread is not in the kernel.
   char *next;
   *number = strtol(text, &next, 10);
   if (next == text) return false;
@@ -74,17 +74,18 @@ enum dfs_reference dfs_reference_of(pid_t thread) {
   case SYS_fsetxattr:
   case SYS_fremovexattr:
   case SYS_ftruncate:
-  // A write takes set-id bits from the file.
+  // A write clears the set-id bits of the file.
   case SYS_write:
   case SYS_pwrite64:
   case SYS_writev:
   case SYS_pwritev:
   case SYS_fallocate: return DFS_BY_DESCRIPTOR;
   case SYS_utimensat: return arguments[1] ? DFS_BY_NAME : DFS_BY_DESCRIPTOR;
-  // The path may be empty.
+  // With AT_EMPTY_PATH the path may be empty.
   case SYS_fchownat: return arguments[3] == 0 ? DFS_BY_NAME : DFS_UNKNOWN;
 #ifdef SYS_newfstatat
-  // As fstat(3) of the C library: the path is empty, or a wrong guess only reads attributes.
+  // fstat(3) of the C library passes AT_EMPTY_PATH and an empty path. With another path the guess is wrong, but the call only
+  // reads attributes.
   case SYS_newfstatat: return arguments[3] & AT_EMPTY_PATH ? DFS_BY_DESCRIPTOR : DFS_BY_NAME;
 #endif
   case SYS_statx: return arguments[2] & AT_EMPTY_PATH ? DFS_BY_DESCRIPTOR : DFS_BY_NAME;

@@ -12,12 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// A daemon that is killed lets go of its connection when the last of its threads has ended. One that waits in the kernel,
-// for a disk, a server that does not answer or another file system, cannot end, and as long as it waits everybody who
-// asks the mount would wait too. So the connection is aborted from outside: the kernel has a file for that in the file
-// system fusectl.
+// A daemon that is killed releases its connection when the last of its threads has ended. A thread that waits in the kernel, for
+// a disk, an unresponsive server or another file system, cannot end, and until it does every client of the mount would wait, too.
+// So another process, the guardian, aborts the connection, through a file of the file system fusectl.
 
-// The abort file of the connection, without asking the mount: -1 where this user cannot reach it.
+// Opens the abort file of the connection without a request to the mount: -1 where this user cannot reach the file.
 static int open_abort(const char *mount_point) {
   struct statx status;
   if (statx(AT_FDCWD, mount_point, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &status)) return -1;
@@ -25,7 +24,7 @@ static int open_abort(const char *mount_point) {
   snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", status.stx_dev_minor);
   int file = open(path, O_WRONLY | O_CLOEXEC);
   if (file >= 0) return file;
-  // Where fusectl is not mounted, as in many containers, root can look into it all the same.
+  // Where fusectl is not mounted, as in many containers, root can open it without a mount point.
   int context = (int)syscall(SYS_fsopen, "fusectl", 1 /* FSOPEN_CLOEXEC */);
   if (context < 0) return -1;
   if (syscall(SYS_fsconfig, context, 6 /* FSCONFIG_CMD_CREATE */, NULL, NULL, 0)) return -1;
@@ -40,7 +39,7 @@ static void rename_process(int count, char **arguments) {
   prctl(PR_SET_NAME, "displayfs-guard");
   if (count < 1) return;
   char *start = arguments[0], *end = arguments[0] + strlen(arguments[0]) + 1;
-  // The arguments lie one after the other.
+  // The kernel lays the arguments out one after the other.
   for (int index = 1; index < count && arguments[index] == end; index++) end += strlen(end) + 1;
   memset(start, 0, (size_t)(end - start));
   size_t room = (size_t)(end - start) - 1;
@@ -53,7 +52,8 @@ pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments) {
   if (pipe2(ready, O_CLOEXEC)) return -1;
   pid_t guardian = fork();
   if (guardian) {
-    // It says that it can be a guardian, and is on guard, under its own name, once it has let go of everything.
+    // The guardian writes a byte when it can guard. The pipe ends once it has closed the descriptors that it inherited; by then
+    // it has its own name.
     close(ready[1]);
     char byte;
     bool can_guard = false;
@@ -64,7 +64,8 @@ pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments) {
     dfs_guardian_end(guardian);
     return -1;
   }
-  // What ends a daemon is often sent to all of its group: the guardian goes after it, not with it.
+  // A signal that ends a daemon is often sent to its whole process group. The guardian has to outlive the daemon, so it blocks
+  // all signals.
   sigset_t signals;
   sigfillset(&signals);
   sigprocmask(SIG_SETMASK, &signals, NULL);
@@ -72,10 +73,10 @@ pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments) {
   int file = open_abort(mount_point);
   if (file <= 0) _exit(1);
   setsid();
-  // Sent when the thread that forked ends, which the death of the daemon ends even if others cannot.
+  // The kernel sends SIGUSR1 when the thread that forked ends, which it does in a killed daemon even if other threads cannot.
   prctl(PR_SET_PDEATHSIG, SIGUSR1);
   if (chdir("/") || write(ready[1], "", 1) != 1) _exit(1);
-  // It holds nothing of the daemon's: neither the connection nor the tree.
+  // The guardian keeps no descriptor of the daemon: neither of the connection nor of the backing tree.
   syscall(SYS_close_range, 0u, (unsigned)file - 1, 0u);
   syscall(SYS_close_range, (unsigned)file + 1, ~0u, 0u);
   sigemptyset(&signals);

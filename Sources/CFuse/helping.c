@@ -1,7 +1,14 @@
-// What only computes is done no sooner when more threads do it than there are processors to spare. But where each answer waits
-// for a backing file system, as for one across a network, whoever asks waits for everybody who has asked before. So how long
-// answers take is watched while several ask, and where many take long, whoever receives a request while others wait calls for
-// help. Helpers receive until nothing waits.
+// Overflow workers: workers that receive requests beside the loop owner while many requests are slow.
+//
+// Mechanism: more threads than there are free CPUs do not finish requests sooner that only compute. But where each request waits
+// for a backing file system, as for one across a network, a client waits for all requests that were sent before its own. So the
+// loop measures how long requests take while several clients send them. Where many are slow, a worker that receives a request
+// while others are queued calls an overflow worker. Overflow workers receive until the queue is empty.
+//
+// Applies: several clients, and more than one request in `MANY` slower than `LONG_NANOSECONDS` for a while. Requests that are
+// slower than a watchdog tick do not depend on this: the loop is stolen from their worker (receiving.c).
+//
+// Worth: the table in receiving.c does not show it. That measurement has one client, for which no overflow worker is called.
 #define _GNU_SOURCE
 #include "helping.h"
 #include <errno.h>
@@ -12,9 +19,10 @@
 #include <unistd.h>
 
 enum {
-  // Few requests that need no waiting take so long.
+  // Few requests that need not wait take so long.
   LONG_NANOSECONDS = 200000,
-  // Many are more than one in so many, for a while.
+  // The slow-request score rises while more than one request in `MANY` is slow, up to `MOST_SLOW`; overflow workers are called
+  // from `SLOW` on.
   MANY = 5,
   MOST_SLOW = 64,
   SLOW = 32,
@@ -22,11 +30,12 @@ enum {
 };
 
 static atomic_int helpers;
-// One more was called, and has not come yet.
+// An overflow worker has been called and has not started yet.
 static atomic_bool is_called;
 static _Atomic pid_t last_caller;
 static atomic_int slowness;
-// When the request that the calling thread answers came, in nanoseconds; 0 when it is of the one who asked before, too.
+// When the calling thread received the request that it serves, in nanoseconds; 0 where that is not measured: the request before
+// came from the same client, or this one has no client.
 static __thread uint64_t received;
 
 static uint64_t now(void) {
@@ -52,7 +61,7 @@ void dfs_help_answered(void) {
 }
 
 bool dfs_help_received(int fd, pid_t caller) {
-  // Nobody waits for what no process asks, and nothing else while one asks alone.
+  // No client waits for a request without a thread id, and a single client has no other request waiting.
   if (!caller || atomic_exchange_explicit(&last_caller, caller, memory_order_relaxed) == caller) return false;
   received = now();
   if (atomic_load_explicit(&slowness, memory_order_relaxed) < SLOW) return false;

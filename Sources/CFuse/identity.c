@@ -11,10 +11,10 @@
 
 typedef struct __user_cap_data_struct capabilities[_LINUX_CAPABILITY_U32S_3];
 
-// capset costs more than open: a thread remembers whether it has CAP_FSETID, and changes that when a client's credentials ask
-// for the other state. A new thread has what its creator had.
+// capset costs more than open. So each thread stores whether it has CAP_FSETID, and calls capset only when a client's credentials
+// require the other state. A new thread has the state of its creator.
 static __thread enum { UNKNOWN, HAS, LACKS } setid;
-// Whether the thread was seen to be without supplementary groups. No thread but for dfs_assume_credentials ever gets any.
+// Whether the thread was seen to have no supplementary groups. Only dfs_assume_credentials ever gives a thread any.
 static __thread int has_no_groups;
 static __thread int has_own_umask;
 static __thread mode_t current_umask, original_umask;
@@ -31,20 +31,21 @@ static void set_effective(int capability, int on) {
 
 static void set_setid(int has) {
   if (setid == (has ? HAS : LACKS)) return;
-  // A process that never had the capability cannot raise it, and goes on without.
+  // A process that never had the capability cannot raise it, and continues without it.
   set_effective(CAP_FSETID, has);
   setid = has ? HAS : LACKS;
 }
 
-// setfsuid and setfsgid report no errors: the invalid id -1 changes nothing and returns the id in force. From 0 to another user
-// the kernel drops the capabilities that concern files (CAP_DAC_OVERRIDE, CAP_FSETID, ...), and raises them on the way back.
+// setfsuid and setfsgid report no errors: the invalid id -1 changes nothing and returns the id in force. On a change from 0 to
+// another user the kernel drops the capabilities for files (CAP_DAC_OVERRIDE, CAP_FSETID, ...), and on the way back it raises
+// them.
 static int set_ids(uid_t user, gid_t group) {
   syscall(SYS_setfsgid, group);
   syscall(SYS_setfsuid, user);
   return (gid_t)syscall(SYS_setfsgid, (gid_t)-1) == group && (uid_t)syscall(SYS_setfsuid, (uid_t)-1) == user ? 0 : -1;
 }
 
-// The raw system call: glibc's wrapper would change every thread.
+// The raw system call, because glibc's wrapper changes every thread.
 static int set_groups(const gid_t *groups, size_t count) { return (int)syscall(SYS_setgroups, count, groups); }
 
 static int clear_groups(void) { return syscall(SYS_getgroups, 0, NULL) == 0 ? 0 : set_groups(NULL, 0); }
@@ -68,7 +69,7 @@ static int set_umask(mode_t mask) {
 int dfs_assume_credentials(const struct dfs_credentials *as) {
   if (set_umask(as->umask)) return -1;
   if (as->is_own) return 0;
-  // In a user namespace that denies setgroups the daemon keeps its groups: then it acts for no other user than its own.
+  // In a user namespace that denies setgroups the daemon keeps its groups: then it acts only for its own user.
   int is_root = as->user == 0 && as->group == 0 && as->group_count == 0;
   if (!has_no_groups) has_no_groups = clear_groups() == 0;
   if (!has_no_groups && !is_root) goto refused;
@@ -91,7 +92,7 @@ void dfs_resume_credentials(const struct dfs_credentials *as) {
   if (set_umask(original_umask)) abort();
   if (as->is_own) return;
   if (as->user != 0 || as->group != 0) {
-    // A thread that went on as a client would do the next client's work with the wrong rights.
+    // A thread that kept a client's credentials would serve the next client with the wrong rights.
     if (set_ids(0, 0)) abort();
     if (as->user != 0) setid = HAS;
   }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// What linux/fuse.h of the distribution may not have yet.
+// The end of `fuse_init_out`, which the distribution's linux/fuse.h may not declare yet.
 struct init_out_tail {
   uint32_t flags2, max_stack_depth;
 };

@@ -16,7 +16,7 @@ int dfs_backing_open(fuse_req_t request, int fd) {
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 
 int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth) {
-  // Here the view itself is not counted.
+  // libfuse does not count the FUSE file system itself here.
   connection->max_backing_stack_depth = depth - 1;
   fuse_set_feature_flag(connection, FUSE_CAP_HANDLE_KILLPRIV_V2);
   return fuse_set_feature_flag(connection, FUSE_CAP_PASSTHROUGH);
@@ -40,7 +40,7 @@ void dfs_passthrough_use(int device) { (void)device; }
 
 #else
 
-// What linux/fuse.h of the distribution may not have yet (protocol 7.40).
+// Declarations that the distribution's linux/fuse.h may not have yet (protocol 7.40).
 enum { OPEN_PASSTHROUGH = 1u << 7 };
 static const uint64_t INIT_PASSTHROUGH = 1ull << 37;
 struct backing_map {
@@ -64,7 +64,7 @@ int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth) {
   (void)connection;
   if (!dfs_init_offers(INIT_PASSTHROUGH)) return 0;
   dfs_init_allow_depth(depth);
-  // Without the second the kernel asks for security.capability before every single write.
+  // Without FUSE_HANDLE_KILLPRIV_V2 the kernel requests security.capability before each write.
   dfs_init_want(INIT_PASSTHROUGH | FUSE_HANDLE_KILLPRIV_V2);
   return 1;
 }

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// A helper that its user has stopped must not stop the mount.
+// For each send and receive: a helper that its user has stopped must not stop the mount.
 enum { SECONDS_TO_ANSWER = 5 };
 
 static int send_message(int socket, dfs_helper_message message, int fd) {
@@ -40,7 +40,8 @@ static void hang_up(struct dfs_helper *helper) {
   helper->socket = -1;
 }
 
-// The answer, or -1 with the reason in errno. After one that did not come in time the next would be taken for it.
+// Sends a request and returns the reply, or -1 with errno set. After a timeout it closes the socket: the late reply would be
+// taken for that to the next request.
 static int ask(struct dfs_helper *helper, int fd) {
   dfs_helper_message answer;
   ssize_t count = -1;
@@ -63,7 +64,7 @@ static int spawn(struct dfs_helper *helper, const char *path, int end) {
   posix_spawnattr_t attributes;
   sigset_t none;
   sigemptyset(&none);
-  // The kernel would take an ended child away by itself, and its number could be another process's.
+  // While SIGCHLD is ignored the kernel reaps an ended child by itself, and the process id may become another process's.
   signal(SIGCHLD, SIG_DFL);
   int error = posix_spawn_file_actions_init(&actions);
   if (error) return error;
@@ -107,7 +108,7 @@ void dfs_helper_unregister(struct dfs_helper *helper, int backing) {
 void dfs_helper_end(struct dfs_helper *helper) {
   if (helper->socket >= 0) hang_up(helper);
   if (helper->process <= 0) return;
-  // One that its user has stopped would not see that the socket is closed.
+  // A helper that its user has stopped does not notice that the socket is closed.
   kill(helper->process, SIGKILL);
   while (waitpid(helper->process, NULL, 0) < 0 && errno == EINTR) {}
   helper->process = -1;

@@ -28,7 +28,7 @@ static void note_received(void *request, size_t size) {
     atomic_fetch_add_explicit(&counts[header->opcode], 1, memory_order_relaxed);
   }
   dfs_init_read(request, size);
-  // Both requests are laid out alike and answered alike.
+  // The two requests have the same layout and the same reply.
   if (header->opcode == OPCODE_TMPFILE) header->opcode = FUSE_CREATE;
 }
 
@@ -104,7 +104,7 @@ struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lo
 }
 
 void dfs_print_fuse_versions(void) {
-  // libfuse runs fusermount3, which writes beside what is buffered here.
+  // libfuse runs fusermount3, which prints to the same file: flush each line before it does.
   setvbuf(stdout, NULL, _IOLBF, 0);
   printf("FUSE library version %s\n", fuse_pkgversion());
   fuse_lowlevel_version();
@@ -115,7 +115,7 @@ int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clo
   if (!config) return -ENOMEM;
   fuse_loop_cfg_set_max_threads(config, max_threads);
   fuse_loop_cfg_set_clone_fd(config, clone_fd);
-  // What more there are while many requests wait end when they have nothing to do any more.
+  // libfuse starts more workers while many requests wait, and ends those above this number that are idle.
   enum { IDLE_THREADS = 10 };
   fuse_loop_cfg_set_idle_threads(config, max_threads < IDLE_THREADS ? max_threads : IDLE_THREADS);
   dfs_receive_begin(max_threads);

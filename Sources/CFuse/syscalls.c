@@ -38,7 +38,7 @@ int dfs_check_access(int dir, const char *name, int access) {
 }
 
 int dfs_has_dirty_pages(int fd) {
-  // cachestat came with Linux 6.5, and has one number on all machines.
+  // cachestat came with Linux 6.5, and has the same number on all architectures.
   struct {
     uint64_t offset, length;
   } whole = {0};
@@ -139,7 +139,7 @@ uint32_t dfs_file_system_magic(int fd) {
 int dfs_syncfs(int fd) { return syncfs(fd); }
 
 int dfs_empty_path_link(int fd, int to_dir, const char *to) {
-  // AT_EMPTY_PATH needs CAP_DAC_READ_SEARCH; the detour through /proc does the same for everybody else.
+  // AT_EMPTY_PATH needs CAP_DAC_READ_SEARCH; the path through /proc does the same without it.
   if (linkat(fd, "", to_dir, to, AT_EMPTY_PATH) == 0) return 0;
   if (errno != ENOENT && errno != EPERM) return -1;
   char path[32];

@@ -4,39 +4,40 @@ import Glibc
 import SystemPackage
 import View
 
-/// Which open files the kernel reads, writes and maps without asking: their backing files are registered with it.
+/// The open files that the kernel reads, writes and maps without requests to the daemon: their backing files are registered with
+/// the kernel.
 ///
-/// The kernel wants all opens of a node to be alike, through one registration: the first open decides and registers, the
-/// last close takes that back. A file that cannot be registered is read and written through the daemon.
+/// The kernel requires that all opens of a node are alike, through one registration: the first open decides and registers, and
+/// the last close undoes the registration. A file that cannot be registered is read and written through the daemon.
 ///
 /// The kernel reads and writes with the credentials of the thread that registered the file, for every client that opens it
-/// (`backing_file_write_iter` overrides the client's own). So files are registered with the credentials of the user nobody,
-/// unless all clients are root: a local file system uses them for nothing but blocks that are reserved for root. A server
-/// checks them, so files on a file system that has one pass through the daemon, which acts as each client.
+/// (`backing_file_write_iter` overrides the client's own). So files are registered with the credentials of the user `nobody`,
+/// unless all clients are root: a local file system uses them only for blocks that are reserved for root. A server checks them,
+/// so files on a file system with a server pass through the daemon, which acts as each client.
 ///
-/// The kernel also reads and writes with the flags of open(2), which the client may have changed since (fcntl(2), F_SETFL).
-/// Once O_DIRECT is cleared a transfer of any length has to succeed. So a file that is opened with O_DIRECT gets
-/// FOPEN_DIRECT_IO as well: its mappings are those of the backing file, but the daemon serves read(2) and write(2).
+/// The kernel also reads and writes with the flags of open(2), which the client may have changed since (fcntl(2), F_SETFL). Once
+/// O_DIRECT is cleared, a transfer of any length has to succeed. So a file that is opened with O_DIRECT gets FOPEN_DIRECT_IO as
+/// well: its mappings are those of the backing file, but the daemon serves read(2) and write(2).
 ///
-/// For an ordinary user's daemon ``PassthroughHelper`` registers files, with the credentials of that user, which all clients'
-/// data is written with anyway.
+/// For an ordinary user's daemon ``PassthroughHelper`` registers files, with the credentials of that user. All clients' data is
+/// written with those credentials anyway.
 final class Passthrough: Sendable {
   private struct Backing {
-    /// The number that the kernel knows the backing file by; 0 when data passes through the daemon.
+    /// The number by which the kernel knows the backing file; 0 when data passes through the daemon.
     let id: CInt
     var opens: Int
   }
 
-  /// The identity with which a backing file is registered; nil where the daemon has to read and write it.
+  /// The identity with which a backing file is registered; nil where the daemon has to read and write the file.
   ///
   /// - Parameters:
-  ///   - isOnServer: whether its file system has a server, which checks the identity of each client.
+  ///   - isOnServer: whether the file system of the backing file has a server, which checks the identity of each client.
   ///   - isForRootAlone: whether all clients are root.
   static func identity(isOnServer: Bool, isForRootAlone: Bool) -> DataIdentity? {
     isForRootAlone ? .root : isOnServer ? nil : .nobody
   }
 
-  /// Bytes. A smaller file that is opened to be read is not worth the two messages to the helper: one READ fetches it, and
+  /// In bytes. A smaller file that is opened for reading is not worth the two messages to the helper: one READ fetches it, and
   /// the page cache keeps it.
   static let leastForHelper: Int64 = 128 << 10
 
@@ -47,16 +48,16 @@ final class Passthrough: Sendable {
     var isForRootAlone = false
     /// Why no file of this mount can be registered; nil when files can.
     var obstacle: String? = "the kernel has not said hello yet"
-    /// Why the last file that could not be registered was not.
+    /// Why the registration of a file last failed.
     var refusal: Errno?
-    /// How many opens have been passed through, and how many have not.
+    /// How many opens have passed through, and how many have not.
     var passed = 0
     var served = 0
   }
 
   private let state = Guarded(State())
 
-  /// The session is mounted: what registers files is chosen, before the reply to INIT.
+  /// Chooses the process that registers files. Call when the session is mounted, before the reply to INIT.
   func begin(_ session: OpaquePointer, isWanted: Bool) {
     let (registrar, obstacle) = Self.registrar(session, isWanted: isWanted)
     state.withLock {
@@ -65,7 +66,7 @@ final class Passthrough: Sendable {
     }
   }
 
-  /// The session has ended.
+  /// Ends the helper, if there is one, after the session.
   func end() {
     let registrar = state.withLock { state in
       defer { state.registrar = .daemon }
@@ -89,10 +90,10 @@ final class Passthrough: Sendable {
     }
   }
 
-  /// Asks the kernel for it while INIT is answered.
+  /// Requests passthrough from the kernel. Call before the reply to INIT.
   ///
   /// - Parameters:
-  ///   - isStacked: whether the backing file system lies on another one itself, as overlayfs does.
+  ///   - isStacked: whether the backing file system is itself stacked on another one, as overlayfs is.
   ///   - isForRootAlone: whether all clients are root, if the daemon is.
   func negotiate(
     _ connection: inout fuse_conn_info, isStacked: Bool, isForRootAlone: Bool
@@ -105,12 +106,14 @@ final class Passthrough: Sendable {
     }
   }
 
-  /// A file was opened; sets how its data is to be read and written. - Returns: its backing id, 0 where it has none.
+  /// Counts the open of a file, and sets how its data is read and written.
+  ///
+  /// - Returns: the file's backing id, 0 where it has none.
   func opened(_ file: OpenFile, _ info: UnsafeMutablePointer<fuse_file_info>, for request: Request) -> CInt {
     let (id, isPassed) = state.withLock { state -> (CInt, Bool) in
       let known = state.backings[file.node]
       if known == nil, state.obstacle != nil {
-        // All opens are alike without that anybody remembers.
+        // No file can be registered any more: all opens of the node are alike without being counted.
         state.served += 1
         return (0, false)
       }
@@ -125,8 +128,10 @@ final class Passthrough: Sendable {
     return id
   }
 
-  /// A file is opened only for the kernel to tell of it. - Returns: the backing id of the node's other opens, with which
-  /// this one is counted; 0 when it is alone or those are not passed through.
+  /// Counts a replayed open, whose only purpose is the kernel's event for it.
+  ///
+  /// - Returns: the backing id of the node's other opens; 0 when there are none or they are not passed through. Then the open is
+  ///   not counted.
   func joined(_ node: NodeID) -> CInt {
     state.withLock { state in
       guard let backing = state.backings[node], backing.id != 0 else { return 0 }
@@ -135,7 +140,7 @@ final class Passthrough: Sendable {
     }
   }
 
-  /// A file of the node was closed by whom it was opened for.
+  /// Counts the close of an open file of the node; the last one undoes the registration.
   func closed(_ node: NodeID, for request: Request) {
     state.withLock { state in
       guard let backing = state.backings[node] else { return }
@@ -181,14 +186,14 @@ final class Passthrough: Sendable {
     guard let identity = Self.identity(isOnServer: file.isOnServer, isForRootAlone: isForRootAlone) else {
       throw .hasServer
     }
-    // Without CAP_FSETID: a set-user-ID bit must not outlive a write by a user without the right to keep it.
+    // Without CAP_FSETID: a set-user-ID bit must not survive a write by a user without the right to keep it.
     return try identity.caller(umask: request.caller.umask).act(setID: DFS_SETID_DROPPED) {
       () throws(Errno) in
       try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
     }
   }
 
-  /// For people: whether it is in use, and how often.
+  /// Lines for a person to read: whether passthrough is in use, and how often.
   var report: [(String, String)] {
     let (obstacle, refusal, passed, served, isHelped) = state.withLock { state in
       let isHelped = if case .helper = state.registrar { true } else { false }
@@ -219,6 +224,6 @@ final class Passthrough: Sendable {
 }
 
 extension Errno {
-  /// EREMOTE: a file on a file system that has a server.
+  /// EREMOTE: the file is on a file system that has a server.
   fileprivate static var hasServer: Errno { Errno(rawValue: Glibc.EREMOTE) }
 }

@@ -3,9 +3,9 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// What registers backing files with the kernel, which lets only CAP_SYS_ADMIN do that.
+/// The process that registers backing files with the kernel, which requires CAP_SYS_ADMIN for that.
 ///
-/// Its calls are serialized by the lock of ``Passthrough``.
+/// The lock of ``Passthrough`` serializes its calls.
 enum Registrar {
   /// The daemon itself, which is root.
   case daemon
@@ -16,17 +16,17 @@ enum Registrar {
 public final class PassthroughHelper: @unchecked Sendable {
   private var helper = dfs_helper()
 
-  /// Starts it.
+  /// Starts the program for a session.
   ///
-  /// - Throws: EPERM when the program has no right to register files.
+  /// - Throws: EPERM when the program has no right to register files, or the errno of starting it.
   init(_ program: FilePath, for session: OpaquePointer) throws(Errno) {
     let error = program.withPlatformString { dfs_helper_start(&helper, $0, fuse_session_fd(session)) }
     if error != 0 { throw Errno(rawValue: error) }
   }
 
   /// - Returns: the backing id.
-  /// - Throws: EPIPE when it has ended or does not answer; EDQUOT when the user has as many files registered as one may have;
-  ///   EACCES when the user may not write the file, as the registration would make it writable.
+  /// - Throws: EPIPE when the program has ended or does not reply; EDQUOT when the user has the maximum of files registered;
+  ///   EACCES when the user may not write the file, as the registration would make the file writable.
   func register(_ file: CInt) throws(Errno) -> CInt {
     let id = dfs_helper_register(&helper, file)
     if id <= 0 { throw Errno(rawValue: errno) }
@@ -37,8 +37,8 @@ public final class PassthroughHelper: @unchecked Sendable {
 
   deinit { dfs_helper_end(&helper) }
 
-  /// Where it is: where Mount/install and packages put it, else beside the running program, as a build does; nil where it is
-  /// in neither place.
+  /// The installed program: where Mount/install and packages put it, else beside the running program, as a build does; nil where
+  /// it is in neither place.
   public static var program: FilePath? {
     let name = "displayfs-passthrough"
     guard let running = try? FilePath("/proc/self/exe").resolvingSymlinks() else { return nil }

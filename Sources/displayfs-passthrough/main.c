@@ -1,15 +1,15 @@
-// Registers the files that an ordinary user's daemon has opened with the kernel, which then reads, writes and maps them
-// itself (FUSE_DEV_IOC_BACKING_OPEN). The kernel lets only CAP_SYS_ADMIN do that: this program is installed with that file
+// Registers files that an ordinary user's daemon has opened with the kernel, which then reads, writes and maps them itself
+// (FUSE_DEV_IOC_BACKING_OPEN). The kernel requires CAP_SYS_ADMIN for that. So this program is installed with that file
 // capability, or set-user-ID root, and the user who starts it is the adversary. See THREAT MODEL in displayfs-passthrough(8).
 //
-// A registration is more than the descriptor that it was made of. For each open of the FUSE file `fuse_passthrough_open`
-// opens the backing file again, by `backing_file_open`, with the flags that the client chose and without `inode_permission`:
-// whoever could register a file opened for reading could write to it. Hence `check_file`.
+// A registration grants more than the descriptor that it was made from. For each open of the FUSE file `fuse_passthrough_open`
+// opens the backing file again, by `backing_file_open`, with the flags that the client chose and without `inode_permission`. A
+// user that could register a file opened for reading could then write to it. Hence `check_file`.
 //
-// The kernel reads and writes with the credentials of the registration (`fuse_backing_open` takes `prepare_creds`): those of
-// the user, and CAP_SYS_ADMIN. Blocks that are reserved for root and quota ask for CAP_SYS_RESOURCE or the file system's
-// reserved user, set-user-ID bits for CAP_FSETID, permissions for CAP_DAC_OVERRIDE, none of which it has. CAP_SYS_ADMIN counts
-// where reading or writing a file is a request to the kernel (procfs, sysfs, cgroup2): hence `keeps_data`.
+// The kernel reads and writes with the credentials of the registration (`fuse_backing_open` takes `prepare_creds`): those of the
+// user, and CAP_SYS_ADMIN. Reserved blocks and quota require CAP_SYS_RESOURCE or the file system's reserved user, set-user-ID
+// bits CAP_FSETID, and permissions CAP_DAC_OVERRIDE; the registration has none of them. CAP_SYS_ADMIN matters where reading or
+// writing a file is a request to the kernel (procfs, sysfs, cgroup2). Hence `keeps_data`.
 #define _GNU_SOURCE
 #include "protocol.h"
 #include <errno.h>
@@ -44,7 +44,7 @@
 #endif
 #endif
 
-// A registered file is in no process's table of descriptors, so RLIMIT_NOFILE does not bound it.
+// A registered file is in no process's descriptor table, so RLIMIT_NOFILE does not bound it.
 enum { FILES_PER_USER = 1024 };
 
 static struct {
@@ -56,13 +56,13 @@ static bool has_registered;
 
 static void set_limit(int resource, rlim_t most) { setrlimit(resource, &(struct rlimit){most, most}); }
 
-// Leaves of root's rights CAP_SYS_ADMIN, and of what the user has handed down the socket. 0, or an errno.
+// Drops root's privileges except CAP_SYS_ADMIN, and all that the user passed on except the socket. Returns 0 or an errno.
 static int drop_privileges(void) {
   uid_t user = getuid();
   gid_t group = getgid();
-  // Root's daemon needs no helper, and root's credentials would use up reserved blocks.
+  // Root's daemon needs no helper, and with root's credentials writes would use reserved blocks.
   if (user == 0) return EPERM;
-  // For set-user-ID: the permitted set outlives the change of user.
+  // For set-user-ID: the permitted set survives the change of user.
   prctl(PR_SET_KEEPCAPS, 1);
   if (setresgid(group, group, group) || setresuid(user, user, user)) return errno;
   struct __user_cap_header_struct this_thread = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -74,7 +74,7 @@ static int drop_privileges(void) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   syscall(SYS_close_range, 1u, ~0u, 0u);
   clearenv();
-  // What ends the daemon's group of processes ends the daemon, and thereby this one.
+  // A signal to the daemon's process group ends the daemon, and this process ends with the daemon.
   setsid();
   if (chdir("/")) result = errno;
   set_limit(RLIMIT_CORE, 0);
@@ -95,7 +95,7 @@ static int drop_privileges(void) {
 #endif
 #endif
 
-// What is left to a program that has been taken over: what it does anyway.
+// Limits a compromised helper to the system calls that it makes anyway. Returns 0 or an errno.
 static int confine(void) {
 #ifdef ARCHITECTURE
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
@@ -128,8 +128,8 @@ static int confine(void) {
 #endif
 }
 
-// The file system fusectl, in which a directory for each connection belongs to the user who mounted it: -1 where there is none.
-// Not by its usual path, where it need not be mounted.
+// Opens the file system fusectl, in which the directory of each connection belongs to the user who mounted it: -1 where there is
+// none. Not by its usual path, where it need not be mounted.
 static int open_connections(void) {
   int context = (int)syscall(SYS_fsopen, "fusectl", 1 /* FSOPEN_CLOEXEC */), mount = -1;
   if (context < 0) return -1;
@@ -139,8 +139,8 @@ static int open_connections(void) {
   return mount;
 }
 
-// Whether it is /dev/fuse, and not of another user's mount as far as the kernel tells. (Linux 6.16 names the connection in
-// fdinfo.) A process that has another user's descriptor serves that mount anyway.
+// Checks that a descriptor is of /dev/fuse, and not of another user's mount as far as the kernel reports it. (Linux 6.16 names
+// the connection in fdinfo.) A process that has another user's descriptor serves that mount anyway. Returns 0 or an errno.
 static int check_device(int fd) {
   struct stat status;
   if (fstat(fd, &status)) return errno;
@@ -150,7 +150,7 @@ static int check_device(int fd) {
   int info = open(path, O_RDONLY | O_CLOEXEC);
   ssize_t count = info < 0 ? -1 : read(info, text, sizeof text - 1);
   if (info >= 0) close(info);
-  // The user can make any of this fail, as by a limit of descriptors (prlimit(2)).
+  // The user can make each of these calls fail, for instance by a descriptor limit (prlimit(2)).
   if (count < 0) return EPERM;
   text[count] = 0;
   const char *line = strstr(text, "fuse_connection:");
@@ -165,9 +165,9 @@ static int check_device(int fd) {
   return is_known && status.st_uid == getuid() ? 0 : EPERM;
 }
 
-// Whether all that reading and writing files of a file system does is to move their data. Not of tmpfs: a sealed memfd is one of
-// its files, and is mapped through a FUSE file without regard to its seals (memfd_create(2)); and CAP_SYS_ADMIN counts where memory
-// is reserved for root.
+// Whether reading and writing files of a file system only moves their data. That is not so for tmpfs: a sealed memfd is one of
+// its files, and can be mapped through a FUSE file without regard to its seals (memfd_create(2)); and CAP_SYS_ADMIN matters where
+// memory is reserved for root.
 static bool keeps_data(unsigned long magic) {
   switch (magic) {
   case EXT4_SUPER_MAGIC:
@@ -181,8 +181,8 @@ static bool keeps_data(unsigned long magic) {
   }
 }
 
-// Whether the user could open a regular file for reading and writing just now, so that its registration grants nothing.
-// Asked of the kernel: modes and owners do not tell of access lists, nor that a subvolume is read-only.
+// Checks that the user can open a regular file for reading and writing now, so that its registration grants nothing. The kernel
+// decides, because modes and owners do not show access lists, nor that a subvolume is read-only. Returns 0 or an errno.
 static int check_file(int fd) {
   struct statx status;
   struct statfs kind;
@@ -190,7 +190,7 @@ static int check_file(int fd) {
   if (!S_ISREG(status.stx_mode)) return EINVAL;
   if (fstatfs(fd, &kind)) return errno;
   if (!keeps_data((unsigned long)kind.f_type)) return EOPNOTSUPP;
-  // It could be opened only to append to.
+  // Such a file can be opened for writing only to append.
   if (status.stx_attributes & STATX_ATTR_APPEND) return EPERM;
   return syscall(SYS_faccessat2, fd, "", R_OK | W_OK, AT_EMPTY_PATH | AT_EACCESS) ? errno : 0;
 }
@@ -205,15 +205,15 @@ static void unregister(int32_t backing) {
   }
 }
 
-// The backing id, or a negative errno.
+// Returns the backing id, or a negative errno.
 static int32_t register_file(int fd) {
   int index = 0;
   while (index < FILES_PER_USER && files[index].backing) index++;
   if (index == FILES_PER_USER) return -EDQUOT;
   int error = check_file(fd);
   if (error) return -error;
-  // A timer that never runs, as the kernel counts timers for each user (RLIMIT_SIGPENDING): in all helpers of the user
-  // together, and until the helper has ended in whichever way.
+  // Each registration has a timer that never runs, because the kernel counts timers for each user (RLIMIT_SIGPENDING): in all
+  // helpers of the user together, and until the helper has ended in any way.
   struct sigevent silent = {.sigev_notify = SIGEV_NONE};
   if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &silent, &files[index].timer)) return -EDQUOT;
   int backing = ioctl(device, DFS_BACKING_OPEN, &(struct dfs_backing_map){.fd = fd});
@@ -223,8 +223,8 @@ static int32_t register_file(int fd) {
     return -error;
   }
   files[index].backing = backing;
-  // Ids are given in turn (`idr_alloc_cyclic`). What an earlier helper has registered of a connection, which ended before
-  // it was taken back, stays until the connection ends: so there is one helper to a connection.
+  // The kernel assigns ids in sequence (`idr_alloc_cyclic`). Registrations of an earlier helper that ended without undoing them
+  // last until the connection ends: so a connection has only one helper.
   if (!has_registered && backing != 1) {
     unregister(backing);
     return -EBUSY;
@@ -233,15 +233,15 @@ static int32_t register_file(int fd) {
   return backing;
 }
 
-// Receives a message, and the descriptor that came with it or -1. False when the daemon has ended, or does not keep to the
-// protocol: then this process ends.
+// Receives a message, and the descriptor that came with it or -1. Returns false when the daemon has ended or breaks the protocol:
+// then this process ends.
 static bool receive(dfs_helper_message *message, int *fd) {
   struct iovec piece = {message, sizeof *message};
   union {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];
   } control;
-  // Not CMSG_SPACE, in which two descriptors have room.
+  // CMSG_LEN, because CMSG_SPACE has room for two descriptors.
   struct msghdr packet = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
   ssize_t count;
   do count = recvmsg(STDIN_FILENO, &packet, MSG_CMSG_CLOEXEC);
@@ -275,6 +275,6 @@ int main(void) {
     close(fd);
     if (!answer(result)) break;
   }
-  // The kernel takes back what is registered when the connection ends, and clients may be reading through it.
+  // Clients may be reading through the registrations. The kernel drops them when the connection ends.
   _exit(0);
 }

@@ -1,4 +1,4 @@
-// Everything C that displayfs needs and Swift cannot import by itself.
+// The C code of displayfs: all that Swift cannot import by itself.
 #pragma once
 #include "guardian.h"
 #include "identity.h"

@@ -1,12 +1,13 @@
-// A process of its own that sees to it that a daemon's death is the end of its mount for everybody.
+// A guardian process: it aborts the connection of a daemon that died, so that no client waits for the mount.
 #pragma once
 #include <sys/types.h>
 
-// Forks a guardian of the calling process, which must be the one that serves the mount at `mount_point`, on the thread that
-// ends last. `arguments` are those of the program, which the guardian replaces in its own memory by a name of its own. -1
-// where there can be none.
+// Forks the guardian of the calling process, which must be the daemon of the mount at `mount_point`, on the thread of it that
+// ends last. `arguments` are those of the program; the guardian overwrites them in its own memory with a name of its own. Returns
+// its process id, or -1 where there can be no guardian.
 pid_t dfs_guardian_start(const char *mount_point, int count, char **arguments);
-// The mount has come to its end: the guardian is not needed any more.
+// Ends the guardian of a mount that has ended.
 void dfs_guardian_end(pid_t guardian);
-// Has it abort the connection now, and end: whatever waits for a reply, or for the lock of one that does, goes on with an error.
+// Makes the guardian abort the connection and end: a thread that waits for a reply, or for a lock that such a thread holds,
+// continues with an error.
 void dfs_guardian_abort(pid_t guardian);

@@ -1,4 +1,4 @@
-// The credentials with which a thread works. glibc's wrappers would change every thread.
+// The credentials of a single thread. glibc's wrappers would change those of every thread.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 // capability.
 enum dfs_setid { DFS_SETID_ANY, DFS_SETID_KEPT, DFS_SETID_DROPPED };
 
-// Everything of a thread by which a file system judges its calls. There is no way to set a part of it.
+// All that a file system checks of a thread that calls it. It can be set only as a whole.
 struct dfs_credentials {
   uid_t user;
   gid_t group;
@@ -20,18 +20,18 @@ struct dfs_credentials {
   bool is_own;
 };
 
-// Gives the calling thread an umask and a working directory of its own.
+// Gives the calling thread its own umask and working directory (CLONE_FS). Returns 0, or -1 with errno set.
 int dfs_unshare_file_system_state(void);
-// Gives the calling thread these credentials. The thread must have the daemon's own.
-// On failure the thread has the daemon's own credentials still, and errno is set.
+// Gives the calling thread these credentials. The thread must have the daemon's own. Returns 0, or -1 with errno set: then the
+// thread has the daemon's own credentials still.
 int dfs_assume_credentials(const struct dfs_credentials *as);
-// Gives the calling thread the daemon's own credentials back: user 0, group 0, no supplementary groups, the file capabilities of
-// root, the umask that it had at first. Ends the process when that fails.
+// Restores the calling thread's credentials to the daemon's own: user 0, group 0, no supplementary groups, the file capabilities
+// of root, and the umask that it had at first. Aborts the process when that fails.
 void dfs_resume_credentials(const struct dfs_credentials *as);
 
-// Drops the supplementary groups of the whole process, every thread included. A new thread inherits those of its creator.
+// Drops the supplementary groups of the whole process, in every thread. A new thread inherits those of its creator.
 int dfs_drop_groups(void);
 
-// Gives CAP_SYS_RESOURCE up for good, before threads are made. Unlike the right to pass over permissions it does not go with
-// the user id: whoever writes through the daemon would otherwise write past quotas and into what is reserved for root.
+// Drops CAP_SYS_RESOURCE for good, before threads are made. Unlike the capabilities that override permissions it does not depend
+// on the user id: with it, clients could write past quotas and into blocks that are reserved for root.
 void dfs_obey_quotas(void);

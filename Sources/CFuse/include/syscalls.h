@@ -14,38 +14,39 @@
 #include <sys/xattr.h>
 #include <time.h>
 
-// openat that never follows a symlink in the last component and never leaks into children.
+// openat that never follows a symlink in the last component, with O_CLOEXEC.
 int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 // openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV: several components, none a
-// symlink and none a mount point: behind one may be this very mount, which must not wait for itself.
+// symlink and none a mount point. Behind a mount point may be the daemon's own mount, on which the daemon must not wait.
 int dfs_open_beneath(int dir, const char *path, int flags);
-// Whether the page cache has changes of a file that have not been written back: 1, 0, or -1 where the kernel does not tell. (cachestat)
+// Whether the page cache has dirty pages of a file: 1, 0, or -1 where the kernel does not report it. (cachestat)
 int dfs_has_dirty_pages(int fd);
-// Has them written, and waits. 0, or -1. (sync_file_range)
+// Writes the dirty pages back, and waits. Returns 0 or -1. (sync_file_range)
 int dfs_write_back(int fd);
-// Whether a process may have a file open for writing. The descriptor must be open for reading only. For a moment it has a lease,
-// which only the owner and CAP_LEASE get: an open for writing with O_NONBLOCK may meet it (EWOULDBLOCK), others wait. SIGIO must be
-// ignored. (fcntl(2), F_SETLEASE)
+// Whether a process may have a file open for writing. `fd` must be open for reading only. For a moment the file has a lease,
+// which only its owner and CAP_LEASE can set: meanwhile an open for writing with O_NONBLOCK fails (EWOULDBLOCK), and any other
+// waits. SIGIO must be ignored. (fcntl(2), F_SETLEASE)
 bool dfs_may_be_open_for_writing(int fd);
-// faccessat2 by the credentials of the calling thread, without following a symlink. Not glibc's faccessat, which goes by the real
-// user of the process where the kernel (before Linux 5.8) or a filter of system calls does not know faccessat2: here that is ENOSYS.
+// faccessat2 with the credentials of the calling thread, without following a symlink. Not glibc's faccessat, which checks the
+// real user of the process where the kernel (before Linux 5.8) or a system call filter does not know faccessat2: here that is
+// ENOSYS.
 int dfs_check_access(int dir, const char *name, int access);
-// fstatat that never follows a symlink and requests nothing from a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
+// fstatat that never follows a symlink, and sends no request to a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
 int dfs_known_status(int dir, const char *name, struct stat *out);
-// What an open file or an O_PATH descriptor names, opened once more.
+// Opens once more the file of an open descriptor or of an O_PATH descriptor.
 int dfs_reopen(int fd, int flags);
-// A descriptor of the mount at a path that does not keep it busy where that is allowed (a detached clone of the mount; needs
-// CAP_SYS_ADMIN), else one that does until it is closed.
+// Opens the mount at a path. The descriptor does not keep the mount busy where that is allowed (a detached clone of the mount;
+// needs CAP_SYS_ADMIN), else it does until it is closed.
 int dfs_open_mount(const char *path);
 pid_t dfs_gettid(void);
-// Has the calling thread run on one processor alone, if the first thread of the process may run there.
+// Binds the calling thread to one CPU, if the first thread of the process may run there.
 void dfs_run_on(unsigned processor);
-// Gives the calling thread the processors, the policy and the nice value of the first thread of the process. It has inherited those
-// of the thread that made it, which may keep to a processor, make room for others, or go before them.
+// Gives the calling thread the CPU affinity, the policy and the nice value of the first thread of the process. It has inherited
+// those of its creator, which may be bound to a CPU, or have a lower or a higher priority.
 void dfs_run_as_first_thread(void);
 ssize_t dfs_getdents(int fd, void *buffer, size_t size);
 int dfs_renameat(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
-// Writes at the end of a file, wherever that is by then, whether or not it was opened so. (pwritev2, RWF_APPEND)
+// Appends at the end that a file has by then, whether or not it was opened with O_APPEND. (pwritev2, RWF_APPEND)
 ssize_t dfs_append(int fd, const void *bytes, size_t count);
 int dfs_fallocate(int fd, int mode, off_t offset, off_t length);
 ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset, size_t length, unsigned flags);
@@ -56,32 +57,32 @@ uint32_t dfs_file_system_magic(int fd);
 int dfs_syncfs(int fd);
 int dfs_empty_path_link(int fd, int to_dir, const char *to);
 
-// A fanotify group whose events name a directory and an entry, without limits of marks (needs CAP_SYS_ADMIN, Linux 5.9).
+// A fanotify group whose events name a directory and an entry, with no limit on marks (needs CAP_SYS_ADMIN, Linux 5.9).
 int dfs_fanotify_new(void);
-// How many bytes of events are queued; with fanotify, those of their headers. (FIONREAD)
+// The number of bytes of queued events; with fanotify, those of the event headers. (FIONREAD)
 long dfs_queued_bytes(int queue);
-// Adds a directory to a group, or takes it out: events of what is in it and of itself. The descriptor may be an O_PATH one.
+// Adds a directory to a group or removes it, for events of its entries and of itself. `directory` may be an O_PATH descriptor.
 int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added);
-// Leaves out of a group's events that an open file is written to, or has them told again. (FAN_MODIFY)
+// Excludes writes to an open file from a group's events, or includes them again. (FAN_MODIFY)
 int dfs_fanotify_ignore_writing(int group, int file, int is_ignored);
-// A file handle of at most so many bytes as ext4, XFS, Btrfs and tmpfs need for a directory; the rest is zero.
+// A file handle, with room for those of directories of ext4, XFS, Btrfs and tmpfs; the rest is zero.
 struct dfs_handle {
   uint32_t length;
   int32_t type;
   uint64_t bytes[3];
 };
-// EOVERFLOW when a handle is longer.
+// Fails with EOVERFLOW when the handle is longer.
 int dfs_handle_of(int directory, struct dfs_handle *handle);
-// Opens a directory to name it (O_PATH); needs CAP_DAC_READ_SEARCH. `mount` is anything open on its file system.
+// Opens a directory with O_PATH; needs CAP_DAC_READ_SEARCH. `mount` is a descriptor of any file on the same file system.
 int dfs_open_handle(int mount, const struct dfs_handle *handle);
 
-// Waits for a semaphore until a time of the monotonic clock. (`sem_clockwait`, which Swift does not see)
+// Waits for a semaphore until a time of the monotonic clock. (`sem_clockwait`, which Swift cannot import)
 // - Returns: false when that time has passed.
 bool dfs_semaphore_wait(sem_t *semaphore, const struct timespec *end);
 
-// Constants that Swift does not see, as values.
+// Constants that Swift cannot import, as values.
 extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
 extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE;
-// fork, which Swift hides because the child may only go on in a process that has one thread.
+// fork, which Swift hides, because a child is safe only in a process with one thread.
 pid_t dfs_fork(void);

@@ -1,16 +1,18 @@
-// Making room for whoever is answered.
+// Idle-priority wakeup: the policy SCHED_IDLE for the thread whose reply wakes a client. See yielding.c.
 #pragma once
 #include <stdbool.h>
 
-// Finds out whether this process may. Once, before any thread does.
+// Tests whether this process may set SCHED_IDLE and leave it again. Call once, before any thread calls `dfs_yield`.
 void dfs_yield_begin(void);
-// Whether the calling thread is to make room for whoever it wakes, by the policy SCHED_IDLE. It must not sleep meanwhile, and one
-// thread at a time does. Returned is whether it does: not where this process may not, or it is not allowed now.
+// Sets the calling thread's policy to SCHED_IDLE, or back to SCHED_OTHER. The thread must not sleep with SCHED_IDLE. Returns
+// whether the thread has SCHED_IDLE afterwards: never where the process may not, while it is not allowed, or while another thread
+// has it.
 bool dfs_yield(bool on);
-// Whether threads may from now on. Not before this says so.
+// Sets whether threads may set SCHED_IDLE from now on. At first they may not.
 void dfs_yield_allow(bool is_allowed);
-// Called by the watchdog at each tick: ends it for a thread that has not gone on with it since the tick before. Returned is
-// whether any thread does.
+// Called by the watchdog at each tick: restores the policy of a thread that has made no progress since the last tick. Returns
+// whether any thread has SCHED_IDLE.
 bool dfs_yield_tick(void);
-// Ends it for whichever thread does, and allows it to none: the thread may have been waiting for a processor where others work.
+// Restores the policy of the thread that has SCHED_IDLE, and allows it to none: the thread may wait for a CPU on which other
+// threads run.
 void dfs_yield_end(void);
