@@ -1,4 +1,4 @@
-/// A queue, from which the first element is removed in constant time.
+/// A queue that removes its first element in constant time, on average.
 struct FirstInFirstOut<Element> {
   private var elements: [Element?] = []
   private var head = 0
@@ -8,12 +8,12 @@ struct FirstInFirstOut<Element> {
 
   mutating func append(_ element: Element) { elements.append(element) }
 
-  /// The queue must not be empty.
+  /// Precondition: the queue is not empty.
   mutating func removeFirst() -> Element {
     let first = elements[head]!
     elements[head] = nil
     head += 1
-    // Half of the room at most stays empty.
+    // At most half of the array is unused.
     if head * 2 >= elements.count {
       elements.removeFirst(head)
       head = 0

@@ -3,15 +3,15 @@ import CFuse
 import Glibc
 import View
 
-/// A file handle of the protocol: a reference that is owned until RELEASE, with the user that opened it.
+/// A file handle of the protocol (`fh`): a retained reference to an object, owned until RELEASE, with the user that opened it.
 enum Handle {
   private typealias Pointer = UnsafeMutablePointer<dfs_open>
 
-  /// Files and packages are told apart by the class of what the number refers to.
+  /// Returns a handle that retains `object`. The object's class says whether it is a file, a package or a directory.
   ///
   /// - Parameters:
-  ///   - descriptors: counted for the caller's user.
-  ///   - isListed: whether among those that are kept for listing.
+  ///   - descriptors: how many descriptors are counted for the client's user.
+  ///   - isListed: whether they are counted in ``ClientDescriptors/listed``, the descriptors that are reserved for listing.
   static func own(
     _ object: AnyObject, of caller: Caller, descriptors: Int = 1, isListed: Bool = false
   ) -> UInt64 {
@@ -27,8 +27,8 @@ enum Handle {
     info.flatMap { Pointer(bitPattern: UInt($0.pointee.fh)) }
   }
 
-  /// What the number refers to, if that is of a class, which has no subclasses: `as?` would first ask of which protocols the
-  /// object is another form.
+  /// The object behind a handle if it is of the given class, else nil. The class must have no subclasses: `as?` would first look
+  /// up protocol conformances of the object (bridging).
   static func object<Class: AnyObject>(
     _ info: UnsafeMutablePointer<fuse_file_info>?, as class: Class.Type
   ) -> Class? {
@@ -49,7 +49,7 @@ enum Handle {
     open.deallocate()
   }
 
-  /// The kernel has released what it had open.
+  /// Ends an open on RELEASE, or when the reply to the open did not reach the kernel.
   static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
     if let file = file(info) {
       request.server.passthrough.closed(file.node, for: request)

@@ -2,42 +2,43 @@ import DisplayNames
 import Glibc
 import View
 
-/// What the kernel is still to drop: the stale names of each directory, and the replies that are deferred until it has.
+/// The invalidations that the kernel has yet to receive: the stale names of each directory, and the replies that are deferred
+/// until they are sent.
 ///
-/// Only decides and remembers; ``KernelNotifier`` sends the messages and gives the replies. Times are milliseconds of the
+/// This type only keeps state and decides; ``KernelNotifier`` sends the messages and the replies. Times are milliseconds of the
 /// monotonic clock.
 struct InvalidationQueues {
   typealias Reply = @Sendable () -> Void
 
-  /// Of all directories, about 10 MB. Beyond it the names of a directory that gets more than its share are not remembered one by
-  /// one: all of its names are invalidated when its turn comes.
+  /// The bound for the names of all directories together, about 10 MB. Beyond it, a directory that has `share` names or more
+  /// gives up its list, and all of its names are invalidated when a thread takes its batch.
   static let maximumNames = 65_536
-  /// What is left to each directory, whatever others have.
+  /// How many names a directory may always queue, however many names other directories have queued.
   static let share = 1024
-  /// How long a reply is deferred while a message waits for a lock that the client may hold itself: longer than a look-up holds
-  /// it.
+  /// How long a reply is deferred while a message waits for a lock that the client itself may hold. Longer than a LOOKUP holds
+  /// the lock.
   static let patience: Int64 = 5
-  /// How long replies are deferred while a message waits for a lock, which another user may hold for ever: shorter than a person
+  /// How long a reply is deferred while a message waits for a lock, which another user may hold for ever. Shorter than a person
   /// notices.
   static let limit: Int64 = 80
-  /// How long they are deferred at most where no message waits for a lock yet, as the machine is busy.
+  /// The longest deferral while no message waits for a lock yet, because the machine is busy.
   static let longest: Int64 = 2000
-  /// When an expired name is expired again. The reply to a revalidation, which takes no lock, may reach the kernel after the
-  /// message and be believed.
+  /// The delay after which an expired name is expired once more. Revalidation takes no lock, so its reply may reach the kernel
+  /// after the first message and be believed.
   static let untilRepeat: Int64 = 1000
 
   struct Staleness: Equatable {
     var mayBeDirectory: Bool
-    /// Whether the name was expired a while ago, and nothing has been done to it since.
+    /// Whether this repeats an earlier expiry, and the name has not been queued anew since.
     var isRepeated = false
   }
 
-  /// What a thread sends for one directory, waiting for the directory's lock.
+  /// The messages that a thread sends for one directory. Sending waits for the directory's lock.
   struct Batch {
     var names: [Name: Staleness] = [:]
-    /// The attributes of these nodes are to be expired once the kernel knows the nodes: their look-up holds the lock.
+    /// Nodes whose attributes are to be expired once the kernel knows the nodes: the LOOKUP of a node holds the lock until then.
     var nodes: Set<NodeID> = []
-    /// Whether all names of the directory are to be invalidated.
+    /// Whether all names of the directory are to be invalidated, because too many are stale to be listed.
     var areNamesLost = false
 
     var isEmpty: Bool { names.isEmpty && nodes.isEmpty && !areNamesLost }
@@ -45,20 +46,20 @@ struct InvalidationQueues {
 
   private struct Queue {
     var batch = Batch()
-    /// Nodes that live on while the kernel may resolve a stale name to them.
+    /// Nodes that a stale name led to and that live on under other names. The kernel may still resolve a stale name to them.
     var moved: Set<NodeID> = []
     /// How many batches threads have taken.
     var taken = 0
-    /// When the messages of the last one may have begun to wait for the lock; nil where none was taken.
+    /// The earliest time at which the messages of the last batch began to wait for the lock; nil before the first batch.
     var waitsSince: Int64?
-    /// When replies began to depend on the queue; nil where none does.
+    /// When replies began to depend on the queue; nil while none does.
     var awaitedSince: Int64?
     var deferred: [Deferred] = []
   }
 
   private struct Deferred {
     let begin: Int64
-    /// The number of the batch that is to be done before the reply is given. What was added since concerns later walks.
+    /// The number of the batch that must be sent before the reply. Names that are queued later concern later path walks.
     let batch: Int
     /// Whether the client may hold the lock that the message waits for.
     let mayHoldLock: Bool
@@ -75,15 +76,15 @@ struct InvalidationQueues {
   }
 
   private var queues: [NodeID: Queue] = [:]
-  /// Directories that no thread serves.
+  /// Directories with a queue that no thread serves yet.
   private var ready = FirstInFirstOut<NodeID>()
   /// Directories with deferred replies.
   private var deferring: Set<NodeID> = []
   private var repeats: [(when: Int64, name: StaleName)] = []
   private var names = 0
-  /// How many directories replies may depend on.
+  /// How many directories have replies that may depend on their queues.
   private(set) var awaited = 0
-  /// Whether the names of any directory have been lost since all were settled.
+  /// Whether any directory has given up its list of names since the queues were last empty.
   private(set) var areAnyLost = false
 
   // MARK: Adding
@@ -125,12 +126,13 @@ struct InvalidationQueues {
 
   var readyCount: Int { ready.count }
 
-  /// A directory that no other thread serves from now on, until `takeBatch` returns nil for it.
+  /// Returns a directory that the calling thread alone serves, until `takeBatch` returns nil for it.
   mutating func takeReady() -> NodeID? { ready.isEmpty ? nil : ready.removeFirst() }
 
-  /// What is to be sent for a directory, of which nothing is being sent; nil when it is settled.
+  /// Takes the next batch of a directory. The caller has sent the previous batch completely.
   ///
-  /// - Returns: also the replies that were deferred until what was sent before had been.
+  /// - Returns: the batch, nil when the directory is settled; and the replies that were deferred until the batches taken so far
+  ///   were sent.
   mutating func takeBatch(of directory: NodeID, now: Int64) -> (batch: Batch?, replies: [Reply]) {
     guard var queue = queues[directory] else { return (nil, []) }
     let (ready, others) = queue.deferred.partitioned { $0.batch <= queue.taken }
@@ -152,14 +154,18 @@ struct InvalidationQueues {
     return (batch, replies)
   }
 
-  /// A name was expired, and is to be expired again. - Returns: whether the clock must be set.
+  /// Schedules a second expiry of a name that was expired.
+  ///
+  /// - Returns: whether the timer must be woken.
   mutating func addRepeat(of name: StaleName, now: Int64) -> Bool {
     guard repeats.count < Self.maximumNames else { return false }
     repeats.append((now + Self.untilRepeat, name))
     return repeats.count == 1
   }
 
-  /// Drops everything. - Returns: the replies that are still deferred.
+  /// Drops everything.
+  ///
+  /// - Returns: the replies that are still deferred.
   mutating func removeAll() -> [Reply] {
     defer { self = InvalidationQueues() }
     return queues.values.flatMap { $0.deferred.map(\.reply) }
@@ -170,18 +176,18 @@ struct InvalidationQueues {
   /// Whether a path walk through a directory may still meet a stale name.
   func isUnsettled(_ directory: NodeID) -> Bool { queues[directory]?.awaitedSince != nil }
 
-  /// Whether more names of a directory are stale than are remembered.
+  /// Whether more names of a directory are stale than the queue lists.
   func hasLostNames(_ directory: NodeID) -> Bool { queues[directory]?.batch.areNamesLost ?? false }
 
   /// Keeps a reply until a directory is settled.
   ///
-  /// - Returns: whether it was kept; if not, the nodes that a stale name may still lead to.
+  /// - Returns: whether the reply was kept; if not, the nodes that a stale name may still lead to.
   mutating func deferReply(
     untilSettled directory: NodeID, for client: pid_t, mayHoldLock: Bool, now: Int64,
     _ reply: @escaping Reply
   ) -> (isDeferred: Bool, moved: Set<NodeID>) {
     guard let queue = queues[directory], let since = queue.awaitedSince else { return (false, []) }
-    // A queue that waits longer than that is not waited for.
+    // Do not defer further replies behind a queue that has been blocked for longer than this.
     guard queue.waitsSince.map({ now - $0 < Self.limit }) ?? (now - since < Self.longest) else {
       return (false, queue.moved)
     }
@@ -196,11 +202,11 @@ struct InvalidationQueues {
     var replies: [Reply] = []
     /// The clients of these replies that may meet a stale name, and the nodes that it may lead to.
     var walks: [(client: pid_t, nodes: Set<NodeID>)] = []
-    /// When something is due next; nil where nothing is.
+    /// The next time at which something is due; nil if nothing is.
     var next: Int64?
   }
 
-  /// What is due: replies that have been deferred long enough, names to expire again.
+  /// Takes the replies that have been deferred for long enough, and queues the names that are to be expired again.
   mutating func takeDue(now: Int64) -> Due {
     var due = Due()
     for directory in deferring {

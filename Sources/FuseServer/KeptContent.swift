@@ -2,14 +2,15 @@ import BackingTree
 import CFuse
 import View
 
-/// Which files the page cache may keep the content of from one open to the next. (FOPEN_KEEP_CACHE)
+/// Decides for which files the page cache is kept from one open to the next (FOPEN_KEEP_CACHE).
 ///
-/// An open without that flag drops what is cached, in the client's open(2) after the reply. Another open may be replied to
-/// before: so what is cached counts as read from a version of the file only once the open that dropped the rest is released.
+/// An open without that flag invalidates the page cache, in the client's open(2) after the reply. The daemon may reply to another
+/// open before that. So the cached pages count as read from one version of the file only once the open that invalidated the
+/// earlier pages is released.
 final class KeptContent: Sendable {
   private struct Entry {
     let version: ContentVersion
-    /// The open that dropped what was cached before; nil once it is released.
+    /// The open that invalidated the earlier pages; nil once it is released.
     var dropping: ObjectIdentifier?
   }
 
@@ -18,14 +19,14 @@ final class KeptContent: Sendable {
     var kept = 0
   }
 
-  /// Of more files nothing is remembered.
+  /// When there are this many entries, all are dropped.
   private static let limit = 65_536
 
   private let state = Guarded(State())
 
-  /// A file was opened. Its data is read through the page cache.
+  /// Registers an open of a file whose data is read through the page cache.
   ///
-  /// - Returns: whether it may keep what it has cached.
+  /// - Returns: whether the open may keep the page cache.
   func opened(_ file: OpenFile) -> Bool {
     guard let version = file.version else {
       forget(file.node)
@@ -48,7 +49,7 @@ final class KeptContent: Sendable {
     return false
   }
 
-  /// An open file was released.
+  /// Ends an open, on RELEASE.
   func closed(_ file: OpenFile) {
     state.withLock { state in
       if state.entries[file.node]?.dropping == ObjectIdentifier(file) {
@@ -57,9 +58,9 @@ final class KeptContent: Sendable {
     }
   }
 
-  /// A node's content may have changed: the next open drops what is cached.
+  /// Drops the entry of a node whose content may have changed: its next open invalidates the page cache.
   func forget(_ node: NodeID) { state.withLock { $0.entries[node] = nil } }
 
-  /// How many opens have kept what was cached.
+  /// How many opens have kept the page cache.
   var kept: Int { state.withLock { $0.kept } }
 }

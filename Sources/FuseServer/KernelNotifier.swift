@@ -5,33 +5,32 @@ import Glibc
 import Synchronization
 import View
 
-/// Sends the kernel's notify messages: what it must not answer from its caches any more.
+/// Sends notify messages to the kernel, which invalidate its cached dentries and attributes.
 ///
-/// FUSE_NOTIFY_INVAL_ENTRY takes the inode lock of the directory. The request that is being served may hold that lock until
-/// its reply, and any user who can list a directory can hold it for as long as they like (getdents64(2) into a page of a FUSE
-/// mount of their own that they have stopped). So each directory with stale names has a queue of its own, served by one of
-/// several threads: a message that waits for its lock keeps no other waiting.
+/// FUSE_NOTIFY_INVAL_ENTRY takes the inode lock of the directory. A request in progress may hold that lock until its reply, and
+/// any user who can list the directory can hold it for as long as they like (getdents64(2) into a page of a FUSE mount of their
+/// own that they have stopped). So each directory with stale names has its own queue, and several threads serve the queues: a
+/// message that waits for its lock does not delay messages for other directories.
 ///
-/// FUSE_NOTIFY_INVAL_INODE takes no lock and is sent at once. That makes names that were invalidated in the background
-/// invalid at once for every client: a path walk asks for the permission of each directory that it passes
-/// (`fuse_permission`), and with the directory's attributes expired that is a GETATTR, the reply to which is deferred until
-/// the queue is empty. A client that holds the directory's lock itself (mkdir(2) asks for the permission under it) would wait
-/// for a message that waits for the client: where the client's system call may be one of these, the reply is deferred for
-/// milliseconds only.
+/// FUSE_NOTIFY_INVAL_INODE takes no lock and is sent at once. It makes the queued names invalid at once for every client: a path
+/// walk checks the permission of each directory on the path (`fuse_permission`). With expired attributes that check sends a
+/// GETATTR, whose reply is deferred until the messages queued so far have been sent. A client that holds the directory's lock
+/// itself (mkdir(2) checks the permission under it) would deadlock: it would wait for a message that waits for the client. Where
+/// the client's system call may be one of these, the reply is deferred for milliseconds only.
 ///
-/// Lock order: nothing is locked, no message sent and no reply given while the queues are locked.
+/// Lock order: `queues` is innermost. While it is held, no other lock is taken, no message is sent and no reply is sent.
 final class KernelNotifier: KernelCache, @unchecked Sendable {
   private let session: OpaquePointer
   private let view: View
   private let keptContent: KeptContent
   private let queues = Guarded(InvalidationQueues())
   private let threads = NotifierPool()
-  /// For replies, which must not wait for those that wait for locks.
+  /// Threads for replies, so that a reply does not queue behind threads that wait for directory locks.
   private let repliers = NotifierPool()
   private let ended = Atomic<Bool>(false)
-  /// How many directories replies may depend on, looked at with each reply about a directory.
+  /// How many directories have replies that may depend on their queues. Read for each reply about a directory.
   private let awaited = Atomic<Int>(0)
-  /// Whether names of any directory are lost, looked at with each name that is looked up.
+  /// Whether any directory has given up its list of stale names. Read for each reply with an entry.
   private let areAnyLost = Atomic<Bool>(false)
 
   init(session: OpaquePointer, view: View, keptContent: KeptContent) {
@@ -60,7 +59,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   /// - Returns: false when the kernel does not know the node.
   private func expireNow(_ node: NodeID) -> Bool {
     if hasEnded { return false }
-    // From -1 on is none of its content.
+    // A negative offset invalidates the attributes only, no content.
     return fuse_lowlevel_notify_inval_inode(session, node, -1, 0) != -ENOENT
   }
 
@@ -78,7 +77,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     }
   }
 
-  /// Changes the queues, and has threads serve what became ready.
+  /// Changes the queues, and has threads serve the directories that became ready.
   private func change(_ body: (inout InvalidationQueues) -> Void) {
     if hasEnded { return }
     let added = queues.withLock { queues -> Int in
@@ -95,34 +94,34 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     areAnyLost.store(queues.areAnyLost, ordering: .releasing)
   }
 
-  // MARK: Replies that depend on what the kernel has dropped
+  // MARK: Replies that depend on invalidations
 
-  /// Whether a path walk through a directory may still meet a stale name: its attributes must not be cached.
+  /// Whether a path walk through a directory may still meet a stale name. If so, the directory's attributes must not be cached.
   func isUnsettled(_ directory: NodeID) -> Bool {
     guard awaited.load(ordering: .acquiring) > 0 else { return false }
     return queues.withLock { $0.isUnsettled(directory) }
   }
 
-  /// Whether more names of a directory are stale than are remembered: no name in it may be cached.
+  /// Whether more names of a directory are stale than its queue lists. If so, no name in it may be cached.
   func hasLostNames(_ directory: NodeID) -> Bool {
     guard areAnyLost.load(ordering: .acquiring) else { return false }
     return queues.withLock { $0.hasLostNames(directory) }
   }
 
-  /// Defers a reply until the kernel has dropped a directory's stale names, or that takes too long.
+  /// Defers a reply until the kernel has dropped a directory's stale names, or until a time limit.
   ///
-  /// - Returns: false when there is nothing to wait for, and `reply` will not be called.
+  /// - Returns: false when there is nothing to wait for; `reply` is not called then.
   func defers(
     untilSettled directory: NodeID, for client: pid_t, _ reply: @escaping @Sendable () -> Void
   ) -> Bool {
     guard isUnsettled(directory), !hasEnded else { return false }
-    // Before the lock is taken: it reads a file.
+    // Called before the lock is taken, because it reads a file (`/proc/TID/syscall`).
     let mayHoldLock = dfs_may_hold_directory_lock(client)
     let now = milliseconds()
     let (isDeferred, moved) = queues.withLock {
       $0.deferReply(untilSettled: directory, for: client, mayHoldLock: mayHoldLock, now: now, reply)
     }
-    // The walk may meet a stale name.
+    // The path walk may meet a stale name.
     view.noteStaleWalk(to: moved, by: client)
     guard isDeferred else { return false }
     if hasEnded { giveLeftReplies() } else { threads.wakeTimer() }
@@ -136,10 +135,10 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     threads.start { [self] in giveDueReplies() }
   }
 
-  /// Sends no message from now on. Called before the session's descriptor is closed, whose number may then be another file's.
+  /// Sends no message from now on. Called before the session's descriptor is closed: another file may then get its number.
   func stop() {
     ended.store(true, ordering: .sequentiallyConsistent)
-    // A thread that is about to send is in the kernel by then, which needs the number no more.
+    // A thread that was about to send has entered the kernel by then, which no longer needs the descriptor's number.
     for job in threads.stop(milliseconds: 100) + repliers.stop(milliseconds: 0) { job() }
     giveLeftReplies()
   }
@@ -148,19 +147,19 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     for reply in queues.withLock({ $0.removeAll() }) { reply() }
   }
 
-  /// Called when the mount is gone.
+  /// Called after the mount is gone.
   func waitUntilEnded(milliseconds: Int) -> Bool {
     let haveEnded = [threads, repliers].map { $0.waitUntilEnded(milliseconds: milliseconds) }
     return haveEnded.allSatisfy { $0 }
   }
 
-  /// - Returns: the time until the next call.
+  /// - Returns: the milliseconds until the next call; nil if nothing is scheduled.
   private func giveDueReplies() -> Int? {
     let now = milliseconds()
     var due = InvalidationQueues.Due()
     change { due = $0.takeDue(now: now) }
     for walk in due.walks { view.noteStaleWalk(to: walk.nodes, by: walk.client) }
-    // By other threads: a reply reads attributes, for which it may wait.
+    // On other threads: a reply reads attributes, which may block.
     for reply in due.replies { repliers.add(reply) }
     return due.next.map { Int(max(1, $0 > now ? $0 - now : 1)) }
   }
@@ -170,7 +169,8 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     while let batch = takeBatch(of: directory) { send(batch, in: directory) }
   }
 
-  /// What is to be sent for a directory; nil when it is settled.
+  /// Takes the next batch of a directory, and sends the replies that waited for the previous one; nil when the directory is
+  /// settled.
   private func takeBatch(of directory: NodeID) -> InvalidationQueues.Batch? {
     if hasEnded { return nil }
     let (batch, replies) = queues.withLock { queues in
@@ -186,20 +186,21 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
 
   private func send(_ batch: InvalidationQueues.Batch, in directory: NodeID) {
     if !batch.nodes.isEmpty {
-      // No file has this name: it waits for the lock, and with it for the look-ups that make the nodes known.
+      // No file has the name `.`: the message only waits for the directory's lock, and thus for the LOOKUPs that make the nodes
+      // known.
       expireOrInvalidate(".", in: directory, mayBeDirectory: false)
       for node in batch.nodes { _ = expireNow(node) }
     }
     for (name, staleness) in batch.names { drop(name, in: directory, staleness) }
     guard batch.areNamesLost else { return }
-    // Not by the queue, which has no room for them.
+    // Sent directly: the queue has no room for these names.
     for stale in view.staleNames(inDirectory: directory) {
       drop(stale.name, in: directory, .init(mayBeDirectory: stale.mayBeDirectory))
     }
     _ = expireNow(directory)
   }
 
-  /// Has the kernel drop a dentry, or look it up again if it may be a directory's.
+  /// Invalidates a dentry, or expires it if it may be a directory's, so that the kernel looks it up again.
   private func drop(_ name: Name, in directory: NodeID, _ staleness: InvalidationQueues.Staleness) {
     let isKnown = expireOrInvalidate(name, in: directory, mayBeDirectory: staleness.mayBeDirectory)
     guard isKnown, staleness.mayBeDirectory, !staleness.isRepeated else { return }
@@ -207,13 +208,13 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     if queues.withLock({ $0.addRepeat(of: stale, now: milliseconds()) }) { threads.wakeTimer() }
   }
 
-  /// - Returns: whether the kernel knew the name.
+  /// - Returns: whether the kernel had a dentry of that name.
   @discardableResult
   private func expireOrInvalidate(_ name: Name, in directory: NodeID, mayBeDirectory: Bool) -> Bool {
     if hasEnded { return false }
     var isExpired = mayBeDirectory
     if mayBeDirectory, !dfs_init_offers(UInt64(DFS_HAS_EXPIRE_ONLY)) {
-      // Before Linux 6.2 a name can only be invalidated. One that still leads to its directory is left to its timeout.
+      // Before Linux 6.2, a name can only be invalidated. A name that still leads to its directory is left to its entry timeout.
       if view.leadsToKnownDirectory(name, in: directory) { return false }
       isExpired = false
     }
@@ -222,13 +223,13 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     } == 0
   }
 
-  /// Has a name looked up again, at once. Waits for the directory's lock.
+  /// Expires a name at once. Waits for the directory's lock.
   func expireNow(_ name: Name, in directory: NodeID) {
     expireOrInvalidate(name, in: directory, mayBeDirectory: true)
   }
 }
 
-/// Of the monotonic clock.
+/// The time of the monotonic clock.
 private func milliseconds() -> Int64 {
   var now = timespec()
   clock_gettime(CLOCK_MONOTONIC, &now)

@@ -3,13 +3,13 @@ import Glibc
 import SystemPackage
 import View
 
-/// Where the options of a live view come from when they are to be others.
+/// The source of new options for a mounted view.
 public struct LiveOptions: Sendable {
-  /// What is asked of the mount's root to set an option: this followed by `name=value`. (`getxattr`, which works on a
-  /// mount that is read-only too, and can answer with what is wrong)
+  /// The prefix of the extended attribute of the mount's root that sets an option; `name=value` follows it. It is set by
+  /// getxattr(2), which also works on a read-only mount and can return an error message.
   public static let attribute = "user.displayfs.set:"
 
-  /// Why options cannot be had. Its description is a sentence.
+  /// Why new options cannot be used. The description is a sentence.
   public struct Problem: Error, CustomStringConvertible {
     public let description: String
     public init(_ description: String) { self.description = description }
@@ -17,17 +17,17 @@ public struct LiveOptions: Sendable {
 
   private let read: @Sendable (_ setting: String?) throws(Problem) -> ViewOptions
 
-  /// - Parameter read: gives the options as they are to be now, with `setting` (`name=value`) added for good.
+  /// - Parameter read: returns the current options. A `setting` (`name=value`) is added to them for good.
   public init(_ read: @escaping @Sendable (_ setting: String?) throws(Problem) -> ViewOptions) {
     self.read = read
   }
 
-  /// The setting that an attribute's name asks for.
+  /// The setting in the name of an extended attribute; nil for another attribute.
   static func setting(_ name: UnsafePointer<CChar>) -> String? {
     strncmp(name, attribute, attribute.utf8.count) == 0 ? String(cString: name + attribute.utf8.count) : nil
   }
 
-  /// - Returns: what is wrong; nil when it is done.
+  /// - Returns: an error message; nil on success.
   func apply(_ setting: String?, to view: View) -> String? {
     do throws(Problem) {
       let options = try read(setting)

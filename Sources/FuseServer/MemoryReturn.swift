@@ -4,17 +4,17 @@ import Glibc
 import Synchronization
 import View
 
-/// Gives memory back to the system when the kernel has forgotten many files and has come to rest after that: it forgets
-/// thousands at a time, when it needs memory itself, and what is freed in small pieces goes back only when it is asked for.
+/// Returns memory to the system after the kernel has sent FORGET for many nodes and has paused. The kernel forgets thousands of
+/// nodes at a time when it needs memory itself, and the allocator returns small freed blocks only on malloc_trim(3).
 final class MemoryReturn: Sendable {
-  /// Fewer than these are not worth the work.
+  /// Fewer forgotten nodes than this are not worth the work.
   private static let many = 4096
 
   private let forgotten = Atomic<Int>(0)
   private let hasEnded = Atomic<Bool>(false)
   private let wake = Semaphore()
 
-  /// The kernel has forgotten so many files.
+  /// Counts nodes that the kernel has forgotten.
   func add(_ count: Int) {
     let sum = forgotten.add(count, ordering: .relaxed)
     if sum.oldValue < Self.many, sum.newValue >= Self.many { wake.post() }
@@ -25,7 +25,7 @@ final class MemoryReturn: Sendable {
     wake.post()
   }
 
-  /// Works until `end`.
+  /// Runs until `end`.
   func run(_ view: View) {
     while true {
       wake.wait()
@@ -34,7 +34,7 @@ final class MemoryReturn: Sendable {
         if hasEnded.load(ordering: .relaxed) { return }
         seen = forgotten.load(ordering: .relaxed)
         wake.wait(milliseconds: 500)
-        // What woke this may have been the end, of which nobody tells twice.
+        // `end` posts only once, and that may have been the wakeup here: check `hasEnded` again.
       } while hasEnded.load(ordering: .relaxed) || forgotten.load(ordering: .relaxed) != seen
       forgotten.store(0, ordering: .relaxed)
       view.nodes.shrink()

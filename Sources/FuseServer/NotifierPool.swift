@@ -1,16 +1,15 @@
 import BackingTree
 
-/// The threads that do what may wait for a lock that a client holds, or for the backing file system, and a timer.
+/// A pool of threads for work that may wait for a lock that a client holds, or for the backing file system, and a timer thread.
 ///
-/// There are as many as wait at the same time, within a bound.
+/// There are as many threads as jobs that wait at the same time, within a bound.
 final class NotifierPool: Sendable {
   private static let minimum = 2
-  /// While more directories than that are locked, each by a process that waits, stale names in other directories stay until
-  /// their entries time out.
+  /// While processes block more directories than this, stale names in other directories stay until their entry timeout.
   private static let maximum = 512
   /// How long a thread beyond the minimum waits for work before it ends, in milliseconds.
   private static let idleTime = 2000
-  /// After how many milliseconds it is tried again to start a thread.
+  /// The delay before another attempt to start a thread, in milliseconds.
   private static let pause = 100
 
   private struct State {
@@ -24,14 +23,14 @@ final class NotifierPool: Sendable {
   private let work = Semaphore()
   private let clock = Semaphore()
 
-  /// - Parameter tick: called by the timer thread at first, when it is woken, and when the time has passed that it returned,
-  ///   in milliseconds. It must not wait for anything.
+  /// - Parameter tick: called by the timer thread at the start, on `wakeTimer`, and after the milliseconds that it returned. It
+  ///   must not block.
   func start(tick: @escaping @Sendable () -> Int?) {
     for _ in 0..<Self.minimum { startThread() }
     threads.start { [self] in
       while !state.withLock({ $0.hasEnded }) {
         var wait = tick()
-        // The system may have had no thread left for a moment.
+        // The system may have been out of threads for a moment.
         if !startMissing() { wait = min(wait ?? Self.pause, Self.pause) }
         if let wait { clock.wait(milliseconds: wait) } else { clock.wait() }
       }
@@ -40,7 +39,7 @@ final class NotifierPool: Sendable {
 
   func wakeTimer() { clock.post() }
 
-  /// Has a thread do something.
+  /// Runs a job on a thread of the pool; on the calling thread once the pool is stopped.
   func add(_ job: @escaping @Sendable () -> Void) {
     let (hasEnded, lacksThread) = state.withLock { state -> (Bool, Bool) in
       if state.hasEnded { return (true, false) }
@@ -48,14 +47,15 @@ final class NotifierPool: Sendable {
       return (false, state.jobs.count > state.idle)
     }
     if hasEnded { return job() }
-    // Not started by this thread: it may be a worker with the policy SCHED_IDLE, and so would the new one be until it first runs.
+    // The timer thread starts it, not the calling thread: that may be a worker with the policy SCHED_IDLE, which a new thread
+    // would inherit until it first runs.
     if lacksThread { clock.post() }
     work.post()
   }
 
-  /// Begins nothing any more, and waits for the threads, but no longer than that.
+  /// Starts no more jobs, and waits for the threads, at most for the given time.
   ///
-  /// - Returns: what was not begun.
+  /// - Returns: the jobs that were not started.
   func stop(milliseconds: Int) -> [@Sendable () -> Void] {
     state.withLock { $0.hasEnded = true }
     clock.post()
@@ -69,14 +69,14 @@ final class NotifierPool: Sendable {
   /// - Returns: false when a thread could not be started.
   private func startMissing() -> Bool {
     let missing = state.withLock { $0.hasEnded ? 0 : $0.jobs.count - $0.idle }
-    // The timer is one of them.
+    // `threads.count` includes the timer thread.
     for _ in 0..<max(0, min(missing, Self.maximum + 1 - threads.count)) where !startThread() { return false }
     return true
   }
 
   @discardableResult
   private func startThread() -> Bool {
-    // Counted here: until it runs, another thread is not missing.
+    // Counted as idle before it runs, so that no further thread is started in its place.
     state.withLock { $0.idle += 1 }
     if threads.start({ [self] in run() }) { return true }
     state.withLock { $0.idle -= 1 }
@@ -102,7 +102,7 @@ final class NotifierPool: Sendable {
         return (nil, true)
       }
       if ends {
-        // One that was started while the pool was stopped was not counted there.
+        // Pass the wakeup on: `stop` did not count a thread that was started at the same time.
         if state.withLock({ $0.hasEnded }) { work.post() }
         return
       }

@@ -1,10 +1,10 @@
 import BackingTree
 import View
 
-/// The threads that keep the kernel's caches and programs that watch the mount informed of changes.
+/// The threads that report changes to the kernel's caches and to programs that watch the mount.
 ///
-/// They wait for the locks of directories, which any user may hold, and for the backing file system: the session ends without
-/// waiting for them.
+/// They wait for directory locks, which any user may hold, and for the backing file system. So the session ends without waiting
+/// for them.
 final class NotifierThreads: Sendable {
   private let view: View
   private let notifier: KernelNotifier
@@ -20,9 +20,10 @@ final class NotifierThreads: Sendable {
     view.startCaching(notifier)
     view.startFollowing()
     following.start {
-      // Where many clients compute, the daemon's threads wait for a processor, and events pile up that the next request has to
-      // deliver before it may reply. With this a change in the backing tree was seen after 0.1 to 0.3 s instead of 0.4 to 0.9
-      // (Mount/attack --pattern everything, two processors, a load of 30). How much it does depends on changes alone.
+      // Where many clients compute, the daemon's threads wait for a CPU, and events pile up that the next request must process
+      // before its reply. With the raised priority, a change in the backing tree was seen after 0.1 to 0.3 s instead of 0.4 to
+      // 0.9 s (Mount/attack --pattern everything, two CPUs, a load of 30). The thread's work depends on the number of changes
+      // alone.
       Thread.raisePriority()
       view.follow { replay?.add($0) }
     }
@@ -35,7 +36,9 @@ final class NotifierThreads: Sendable {
     notifier.stop()
   }
 
-  /// Called when the mount is gone. - Returns: false when a thread still waits for a lock, or for the backing file system.
+  /// Called after the mount is gone.
+  ///
+  /// - Returns: false when a thread still waits for a lock or for the backing file system.
   func waitUntilEnded() -> Bool {
     let haveEnded = [
       notifier.waitUntilEnded(milliseconds: 200), replay?.waitUntilEnded(milliseconds: 200) ?? true,

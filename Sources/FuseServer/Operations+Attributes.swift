@@ -18,8 +18,8 @@ extension Operations {
             id, change, open: Handle.file(info), caller: request.caller,
             isInterrupted: { request.isInterrupted })
         }
-        // Of an older answer to any other question the kernel knows that it is older than what it was told meanwhile; of this
-        // it may keep nothing.
+        // For every other request, the kernel recognizes a reply that is older than a later invalidation. It does not for
+        // SETATTR, so the kernel may not cache these attributes.
         var result = try request.view.attributes(id)
         fuse_reply_attr(raw, &result, 0)
       } catch { request.fail(error) }
@@ -35,7 +35,7 @@ extension Operations {
 }
 
 extension AttributeChange {
-  /// From the kernel's SETATTR and its FUSE_SET_ATTR_* bits.
+  /// Converts the kernel's SETATTR and its FUSE_SET_ATTR_* bits.
   init(_ attributes: stat, which: CInt) {
     self.init()
     if which & FUSE_SET_ATTR_MODE != 0 { mode = attributes.st_mode }

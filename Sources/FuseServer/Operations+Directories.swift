@@ -64,10 +64,10 @@ extension Operations {
       var told: [(entry: Entry, name: CName)] = []
       do throws(Errno) {
         let lease = view.leaseOfEntries(in: directory, from: Int64(offset), caller: request.caller)
-        // An entry takes several times the room that it takes in the backing directory.
+        // An entry takes several times the space that it takes in the backing directory.
         try view.list(directory, from: Int64(offset), size: size / 4) { listed in
           let length = UInt32(listed.name.count)
-          // The kernel refuses a whole listing for a longer one.
+          // With a longer name, the kernel refuses the whole listing.
           if length > DFS_NAME_MAX { return true }
           guard used + dfs_plus_size(length) <= size else { return false }
           var parameters = fuse_entry_param()

@@ -12,7 +12,7 @@ extension Operations {
           return try Statistics.report(of: request.server).copied(into: buffer)
         }
         if id == NodeTable.root, let setting = LiveOptions.setting(name!) {
-          // Whoever asks for the length first sets it with the value.
+          // A client that queries the length first sets the option when it reads the value.
           if size == 0 { return 4096 }
           return try Array(request.server.set(setting, for: request.caller).utf8).copied(into: buffer)
         }
@@ -42,7 +42,7 @@ extension Operations {
 }
 
 extension Request {
-  /// Answers with a value, or with its length where the caller only asks for that (size 0).
+  /// Replies with a value, or with its length if the client requests only that (size 0).
   func replyValue(
     _ size: Int, _ body: (View, UnsafeMutableRawBufferPointer) throws(Errno) -> Int
   ) {

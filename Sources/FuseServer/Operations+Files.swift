@@ -9,12 +9,12 @@ extension Operations {
     table.open = { raw, id, info in
       let request = Request(raw: raw!)
       if request.replayed != nil {
-        // Whatever else is open of the file stays as it is.
+        // The node's other opens stay as they are: this one joins their passthrough, or uses direct I/O.
         let backing = request.server.passthrough.joined(id)
         info!.pointee.direct_io = backing == 0 ? 1 : 0
         info!.pointee.fh = Handle.own(
           ReplayedOpen(id, isPassedThrough: backing != 0), of: request.caller, descriptors: 0)
-        // The kernel closes the backing file, too.
+        // On RELEASE the kernel closes the backing file as well: the event of that is an echo.
         if backing != 0 { request.view.noteTold(id) }
         if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
         return
@@ -34,13 +34,13 @@ extension Operations {
             if backing == 0, request.server.keptContent.opened(file) { info!.pointee.keep_cache = 1 }
           case .package(let package):
             info!.pointee.fh = Handle.own(package, of: caller, descriptors: descriptors)
-            // Its bytes belong to this open alone: another one may find the package changed.
+            // The data belongs to this open alone: the package may have changed by the next open.
             info!.pointee.direct_io = 1
             info!.pointee.noflush = 1
           }
         }
         if dfs_reply_open(raw, info, backing) == -ENOENT {
-          // The client has not dropped what is cached.
+          // The client has not invalidated the page cache.
           request.server.keptContent.forget(id)
           Handle.close(info, for: request)
         }
@@ -125,7 +125,7 @@ extension Operations {
       let request = Request(raw: raw!)
       guard let file = Handle.file(info) else { return request.succeed() }
       request.view.closing(file, caller: request.caller)
-      // Closing a copy makes a backing file system that delays errors (NFS, quotas) report them now.
+      // Closing a duplicate makes a backing file system that delays errors (NFS, quotas) report them now.
       let copy = dup(file.descriptor.rawValue)
       if copy < 0 || Glibc.close(copy) == 0 {
         request.succeed()
@@ -156,7 +156,7 @@ extension Operations {
         if let file = Handle.file(info) {
           fuse_reply_lseek(raw, try systemCall { lseek(file.descriptor.rawValue, offset, whence) })
         } else if let package = Handle.object(info, as: OpenPackage.self) {
-          // A stream has no holes: data until its end.
+          // A package stream has no holes: it is data until its end.
           guard offset >= 0, offset < package.size else { throw Errno(rawValue: ENXIO) }
           fuse_reply_lseek(raw, whence == dfs_SEEK_HOLE ? off_t(package.size) : offset)
         } else {
@@ -167,7 +167,7 @@ extension Operations {
     table.copy_file_range = { raw, _, offsetIn, infoIn, _, offsetOut, infoOut, length, flags in
       let request = Request(raw: raw!)
       do throws(Errno) {
-        // EXDEV makes the caller copy by reading and writing, which a package can be.
+        // EXDEV makes the caller fall back to reading and writing, which works for a package.
         guard let source = Handle.file(infoIn), let target = Handle.file(infoOut) else { throw .improperLink }
         let count = try request.caller.act { () throws(Errno) in
           try systemCall {

@@ -1,7 +1,7 @@
 import CFuse
 import Glibc
 
-/// The table of callbacks that libfuse calls, one file for each group of operations.
+/// The table of callbacks that libfuse calls. Each group of operations has its own file.
 enum Operations {
   static func table() -> fuse_lowlevel_ops {
     var table = fuse_lowlevel_ops()

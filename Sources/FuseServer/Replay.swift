@@ -6,19 +6,19 @@ import Logging
 import SystemPackage
 import View
 
-/// Makes the kernel notify programs that watch the mount of what changed behind it.
+/// Makes the kernel notify programs that watch the mount of changes that were made in the backing tree.
 ///
-/// The FUSE protocol has no message for that. So a thread of the daemon does through the mount what was done behind it:
-/// it makes, removes and renames, and the kernel notifies its watchers. The requests that such a thread causes are answered
-/// from what already is (`ReplayAnswers`) and change nothing.
+/// The FUSE protocol has no message for that. So a replay thread of the daemon repeats the change through the mount: it creates,
+/// removes and renames, and the kernel notifies the programs. The replies to the requests of such a thread describe the state
+/// that already exists (`ReplayAnswers`); the requests change nothing.
 ///
-/// A replay waits for the locks of the directories that it concerns, which any user may hold: so there are several threads.
-/// Replays that share a directory run one after the other, in the order in which the changes were reported; no other waits
-/// for them, nor does a request.
+/// A replay waits for the locks of its directories, which any user may hold: so there are several threads. Replays that share a
+/// directory run one after the other, in the order in which the changes were reported. No other replay and no request waits for
+/// them.
 final class Replay: @unchecked Sendable {
   private struct Queue {
     var changes: [ViewChange] = []
-    /// Directories in which more changed than is replayed one by one.
+    /// Directories with too many changes to replay one by one.
     var crowded: Set<NodeID> = []
     /// Directories whose changes are being replayed.
     var busy: Set<NodeID> = []
@@ -38,9 +38,9 @@ final class Replay: @unchecked Sendable {
     }
   }
 
-  /// More changes than this are not replayed one by one: their directories are reported as changed.
+  /// Changes beyond this number are not replayed one by one: their directories are reported as changed.
   private static let limit = 1024
-  /// A thread for each directory whose lock somebody holds, up to this many.
+  /// The bound for threads. Each directory whose lock a client holds may block one.
   private static let maximumThreads = 32
 
   let answers = ReplayThreads()
@@ -50,7 +50,7 @@ final class Replay: @unchecked Sendable {
   private let queue = Guarded(Queue())
   private let threads = ThreadGroup()
   private let wake = Semaphore()
-  /// The file system that the mount is, once it has been seen.
+  /// The device number of the mount, once it has been seen.
   private let device = Guarded<UInt64?>(nil)
 
   init(view: View, mountPoint: FilePath, notifier: KernelNotifier) {
@@ -59,7 +59,7 @@ final class Replay: @unchecked Sendable {
     self.mountPoint = mountPoint
   }
 
-  /// Has changes replayed, soon.
+  /// Queues changes for replay.
   func add(_ changes: [ViewChange]) {
     let lacksThread = queue.withLock { queue -> Bool in
       guard !queue.hasEnded else { return false }
@@ -84,12 +84,12 @@ final class Replay: @unchecked Sendable {
     for _ in 0..<threads.count { wake.post() }
   }
 
-  /// Waits for the threads. Called when the session has ended, which ends what they wait for in it.
+  /// Waits for the threads. Called after the session has ended, which ends what the threads wait for in it.
   func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
 
   private func run() {
     let answers = self.answers.add(Thread.current, view)
-    // The kernel may give the number to a client's thread.
+    // The kernel may reuse the TID for a client's thread.
     defer { self.answers.remove(Thread.current) }
     while true {
       queue.withLock { $0.idleThreads += 1 }
@@ -98,7 +98,7 @@ final class Replay: @unchecked Sendable {
       if hasEnded { return }
       guard let first = take() else { continue }
       var next: Task? = first
-      // Open for a moment only: it would keep others from unmounting.
+      // Open for a moment only: an open descriptor may keep the mount busy for unmounting.
       if let root = openMount() {
         let replaying = ReplayingThread(
           view: view, notifier: notifier, answers: answers, root: Directory(descriptor: root.rawValue))
@@ -123,7 +123,7 @@ final class Replay: @unchecked Sendable {
     }
   }
 
-  /// The oldest change in directories of which no older one waits or is being replayed.
+  /// Takes the oldest change whose directories have no older change pending or in progress, else a crowded directory.
   private func take() -> Task? {
     queue.withLock { queue in
       var taken = queue.busy
@@ -152,10 +152,10 @@ final class Replay: @unchecked Sendable {
 
   private var hasEnded: Bool { queue.withLock { $0.hasEnded } }
 
-  /// Milliseconds between tries to open the mount, where descriptors or memory have run out for a moment.
+  /// Milliseconds between attempts to open the mount, where descriptors or memory have run out for a moment.
   private static let pauses = [1, 10, 100, 1000, 5000]
 
-  /// - Returns: nil where the mount cannot be reached, as something else lies over it or the session has ended.
+  /// - Returns: nil if the mount cannot be reached, because another mount covers it or the session has ended.
   private func openMount() -> Descriptor? {
     for pause in Self.pauses + [0] {
       let opened = mountPoint.withPlatformString { dfs_open_mount($0) }
@@ -175,7 +175,7 @@ final class Replay: @unchecked Sendable {
 
   private func checked(_ root: consuming Descriptor) -> Descriptor? {
     guard let status = try? fileStatus(root.rawValue), status.st_ino == view.rootInode else { return nil }
-    // Something else may lie over the mount by now.
+    // Another mount may cover this one by now.
     let isMount = device.withLock { device in
       let isMount = device == nil || device == UInt64(status.st_dev)
       if isMount { device = UInt64(status.st_dev) }
@@ -186,7 +186,7 @@ final class Replay: @unchecked Sendable {
   }
 }
 
-/// What one thread replays.
+/// Replays changes on one replay thread.
 private struct ReplayingThread {
   let view: View
   let notifier: KernelNotifier
@@ -195,18 +195,18 @@ private struct ReplayingThread {
 
   private static let greeting = Name(".displayfs-replay")
 
-  /// Whether the daemon knows this thread's requests from those of others; if it did not, they would change files.
+  /// Whether the daemon recognizes the requests of this thread. If it did not, they would change files.
   func isRecognized() -> Bool {
     if answers.isRecognized { return true }
     answers.step = .greeting
     defer { answers.step = .nothing }
-    // A client may have looked for it, and the kernel cache that it is absent.
+    // A client may have looked this name up, and the kernel may hold a negative entry for it.
     notifier.expireNow(Self.greeting, in: NodeTable.root)
     _ = Self.greeting.bytes.withCName { root.has($0) }
     return answers.isRecognized
   }
 
-  // MARK: What is done
+  // MARK: Steps
 
   func perform(_ change: ViewChange) {
     switch change {
@@ -218,7 +218,7 @@ private struct ReplayingThread {
     }
   }
 
-  /// Does something to an entry's name in its directory, which is answered as a step.
+  /// Runs an operation on an entry's name in its directory. `step` determines the replies to its requests.
   private func act(
     _ item: ListedItem, _ step: ReplayAnswers.Step,
     _ body: (Directory, UnsafePointer<CChar>) throws(Errno) -> Void
@@ -226,7 +226,8 @@ private struct ReplayingThread {
     let directory = try open(item.directory)
     answers.step = step
     defer { answers.step = .nothing }
-    // What the kernel answers by itself would be taken for what is done. Who touches does it to what is there.
+    // Expire the dentry, so that the kernel sends a LOOKUP. Otherwise it would operate on the cached dentry, whatever that stands
+    // for. A touch operates on the entry that is there.
     if case .touching = step {} else { notifier.expireNow(item.name, in: item.directory) }
     try item.name.bytes.withCName { (name) throws(Errno) in
       try body(Directory(descriptor: directory.rawValue), name)
@@ -235,7 +236,7 @@ private struct ReplayingThread {
 
   private func appear(_ item: ListedItem) {
     if view.isStillDirectory(item), item.name == item.realName { return touch(item.directory) }
-    // What cannot be told is seen by whoever looks.
+    // An error only loses the notification: the entry is visible all the same.
     try? act(item, .appearing(item)) { (directory, name) throws(Errno) in
       switch item.type {
       case .directory: try directory.makeDirectory(name, mode: 0o700)
@@ -247,10 +248,10 @@ private struct ReplayingThread {
 
   private func vanish(_ item: ListedItem) {
     if view.isStillDirectory(item) {
-      // To answer that its name leads nowhere, or to remove it, would make the kernel detach what is mounted there, and fail
-      // getcwd(2) for those who work there.
+      // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and
+      // getcwd(2) would fail for processes that work there.
       if item.name == item.realName { return touch(item.directory) }
-      // The kernel moves the dentry to the name that leads there still.
+      // The kernel moves the dentry to the real name, which still leads there.
       try? act(item, .touching) { (directory, _) throws(Errno) in
         _ = item.realName.bytes.withCName { directory.has($0) }
       }
@@ -270,7 +271,7 @@ private struct ReplayingThread {
         }
       }
     } catch {
-      // One of the directories is nowhere to be seen, or the entry has moved on.
+      // One of the directories has no path in the view, or the entry has moved again.
       vanish(old)
       appear(new)
     }
@@ -282,7 +283,7 @@ private struct ReplayingThread {
         _ = try directory.open(name, O_WRONLY | O_NONBLOCK)
       }
     }
-    // glib believes in no change of content that was not announced by one before the file was closed.
+    // glib ignores a close after writing as a change of content unless a change event preceded it, so an attribute event follows.
     touch(item)
   }
 
@@ -292,7 +293,7 @@ private struct ReplayingThread {
     }
   }
 
-  /// Tells of a directory that it changed, without saying what.
+  /// Reports a directory as changed, without details.
   func touch(_ directory: NodeID) {
     guard let opened = try? open(directory) else { return }
     answers.step = .touching
@@ -309,7 +310,7 @@ private struct ReplayingThread {
 }
 
 extension ViewChange {
-  /// Where something became different.
+  /// The directories in which something changed.
   var directories: [NodeID] {
     switch self {
     case .appeared(let item), .vanished(let item), .written(let item), .attributes(let item):

@@ -5,13 +5,12 @@ import Synchronization
 import SystemPackage
 import View
 
-/// How the requests of the replaying thread are answered: from what already is, or was. They change nothing, whatever
-/// they ask for.
+/// Serves the requests of a replay thread from the state before or after a change. They change nothing, whatever the operation.
 final class ReplayAnswers: Sendable {
   /// What the thread is doing.
   enum Step: Sendable {
     case nothing
-    /// It finds out whether its requests are known.
+    /// It checks whether the daemon recognizes its requests.
     case greeting
     case appearing(ListedItem)
     case vanishing(ListedItem)
@@ -22,7 +21,7 @@ final class ReplayAnswers: Sendable {
   private let view: View
   private let current = Guarded(Step.nothing)
   private let recognized = Atomic<Bool>(false)
-  /// Whether the kernel has asked, in this step, what the name stands for that is to go.
+  /// Whether the kernel has looked up, in this step, the name that is about to be removed or renamed.
   private let wasAsked = Atomic<Bool>(false)
 
   init(view: View) { self.view = view }
@@ -35,7 +34,7 @@ final class ReplayAnswers: Sendable {
     }
   }
 
-  /// Whether a request of the thread has come and was known for one.
+  /// Whether a request of the thread has arrived and was recognized.
   var isRecognized: Bool { recognized.load(ordering: .acquiring) }
 
   func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
@@ -58,13 +57,13 @@ final class ReplayAnswers: Sendable {
     return try view.lookup(parent, name)
   }
 
-  /// Something was made, and is what there is. (mknod, mkdir, symlink)
+  /// Replies to mknod, mkdir and symlink with the entry that already exists.
   func make(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
     guard case .appearing(let item) = step, item.isAt(parent, name) else { throw .ioError }
     return try view.lookup(parent, name)
   }
 
-  /// (unlink, rmdir)
+  /// Replies to unlink and rmdir.
   func remove(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .vanishing(let item) = step, item.isAt(parent, name) else { throw .ioError }
     try refuseWhatIsKept()
@@ -77,17 +76,17 @@ final class ReplayAnswers: Sendable {
     view.noteMoved(old, to: new)
   }
 
-  /// A program may have looked the name up since it was expired, when it stood for something else already: the kernel would
-  /// give that file the new name. It asks again when it is told that what it keeps is stale.
+  /// Fails with ESTALE if the kernel used a cached dentry. A client may have looked the name up after it was expired, when it
+  /// already stood for another file: the kernel would give that file the new name. On ESTALE the kernel looks the name up again.
   private func refuseWhatIsKept() throws(Errno) {
     guard wasAsked.load(ordering: .acquiring) else { throw .staleNFSFileHandle }
   }
 }
 
-/// What the replaying thread has open: nothing.
+/// The object behind a file handle of a replay thread. It has no file open.
 final class ReplayedOpen {
   let node: NodeID
-  /// Whether it counts among the opens that the kernel serves.
+  /// Whether it counts among the opens that the kernel passes through.
   let isPassedThrough: Bool
 
   init(_ node: NodeID, isPassedThrough: Bool) {
@@ -103,11 +102,11 @@ extension ListedItem {
   }
 }
 
-/// The threads that replay changes, as requests name them.
+/// The replay threads, by the thread ID that their requests carry.
 final class ReplayThreads: Sendable {
   private let answers = Guarded<[pid_t: ReplayAnswers]>([:])
 
-  /// - Returns: what answers the requests of a thread.
+  /// - Returns: the object that serves the requests of the thread.
   func add(_ thread: pid_t, _ view: View) -> ReplayAnswers {
     let new = ReplayAnswers(view: view)
     answers.withLock { $0[thread] = new }
@@ -116,6 +115,6 @@ final class ReplayThreads: Sendable {
 
   func remove(_ thread: pid_t) { answers.withLock { $0[thread] = nil } }
 
-  /// What answers a request of that thread, if it is one that replays a change.
+  /// The object that serves the requests of a thread; nil if it is not a replay thread.
   subscript(_ thread: pid_t) -> ReplayAnswers? { answers.withLock { $0[thread] } }
 }

@@ -4,10 +4,10 @@ import Glibc
 import SystemPackage
 import View
 
-/// A request of the kernel, to be answered exactly once. It is gone when it is answered.
+/// A request of the kernel. It gets exactly one reply, which frees it.
 struct Request {
   let raw: fuse_req_t
-  /// It outlives its requests.
+  /// The server outlives its requests.
   unowned(unsafe) let server: Server
 
   init(raw: fuse_req_t) {
@@ -22,18 +22,18 @@ struct Request {
     return Caller(user: context.uid, group: context.gid, process: context.pid, umask: context.umask)
   }
 
-  /// Whether the client was interrupted (FUSE_INTERRUPT), or the session ends.
+  /// Whether the client was interrupted (FUSE_INTERRUPT), or the session is ending.
   var isInterrupted: Bool { fuse_req_interrupted(raw) != 0 || server.isEnding }
 
   func succeed() { fuse_reply_err(raw, 0) }
-  /// EMFILE of the daemon becomes ENFILE: the client has not used up a limit of its own.
+  /// Replies with an error. EMFILE of the daemon becomes ENFILE: the client has not reached a limit of its own.
   func fail(_ error: Errno) {
     let isDaemons = error == .tooManyOpenFiles
     fuse_reply_err(raw, (isDaemons ? Errno.tooManyOpenFilesInSystem : error).rawValue)
   }
 
-  /// Runs `body`, which opens something that the client keeps open, with so many descriptors counted for the client's user.
-  /// They are given back when the handle is released, or at once when `body` fails.
+  /// Counts descriptors for the client's user and runs `body`, which opens something that the client keeps open. The descriptors
+  /// are given back when the handle is released, or at once if `body` fails.
   func counting(
     _ count: Int = 1, in descriptors: ClientDescriptors = .opened, _ body: () throws(Errno) -> Void
   ) throws(Errno) {
@@ -45,23 +45,23 @@ struct Request {
     }
   }
 
-  /// Answers with what a name in a directory stands for.
+  /// Replies with the entry of a name in a directory.
   func reply(_ found: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     let view = view
     let entry = found.current
     var out = parameters(entry)
     if server.notifier.hasLostNames(parent) { out.entry_timeout = 0 }
     if fuse_reply_entry(raw, &out) == -ENOENT {
-      // The kernel did not hear of it, so it will not forget it either.
+      // The reply did not reach the kernel, so no FORGET will follow.
       view.forget(entry.id, count: 1)
     }
     view.settle(entry, parent, name)
   }
 
-  /// Answers GETATTR, of a directory when the kernel has dropped the stale names in it: a path walk asks for this before it
-  /// looks at them.
+  /// Replies to GETATTR. For a directory with stale names, the reply is deferred until the kernel has dropped them: a path walk
+  /// requests the attributes before it uses the names.
   func replyAttributes(of id: NodeID) throws(Errno) {
-    // A request is answered once, by any thread.
+    // A request gets one reply, from any thread.
     nonisolated(unsafe) let request = self
     let client = fuse_req_ctx(raw)!.pointee.pid
     let isDeferred = server.notifier.defers(untilSettled: id, for: client) {
@@ -75,11 +75,11 @@ struct Request {
     try view.refuseStaleName(of: id, caller)
     var attributes = try view.leasedAttributes(id)
     if server.notifier.isUnsettled(id) {
-      // The next walk is to ask again.
+      // Timeout 0, so that the next path walk requests the attributes again.
       fuse_reply_attr(raw, &attributes.stat, 0)
       return
     }
-    // Whoever looks at the mount point wants to know whether the mount answers.
+    // A stat of the mount point is used to check whether the daemon replies, so its attributes are cached for at most a second.
     let longest = id == NodeTable.root ? min(1, view.keptFor) : view.keptFor
     fuse_reply_attr(raw, &attributes.stat, attributes.lease == nil ? 0 : longest)
     if let lease = attributes.lease { view.settle(lease, of: id) }
@@ -95,8 +95,8 @@ struct Request {
     out.ino = entry.id
     out.generation = entry.generation
     out.attr = entry.attributes
-    // What is told of a directory holds for the next question at least, which the kernel asks at once to see who may pass
-    // (it makes a tick of this).
+    // A directory's attributes stay valid for the permission check that follows at once (the kernel turns this timeout into one
+    // tick).
     let atOnce = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
     out.attr_timeout = entry.attributesLease == nil ? atOnce : view.keptFor
     if server.notifier.isUnsettled(entry.id) { out.attr_timeout = 0 }
@@ -104,12 +104,12 @@ struct Request {
     return out
   }
 
-  /// What answers this request if the thread that replays changes made it: then it must change nothing.
+  /// The object that serves this request if a replay thread sent it; the request must change nothing then.
   var replayed: ReplayAnswers? {
     server.replay?.answers[fuse_req_ctx(raw)!.pointee.pid]
   }
 
-  /// Runs an operation whose success is answered with 0.
+  /// Runs an operation that has no result: replies with 0 or with its error.
   func perform(_ body: (View) throws(Errno) -> Void) {
     do throws(Errno) {
       try body(view)
@@ -117,7 +117,7 @@ struct Request {
     } catch { fail(error) }
   }
 
-  /// The same for an operation that may be a replayed one.
+  /// The same for an operation that a replay thread may request.
   func perform(
     _ body: (View) throws(Errno) -> Void, replaying answer: (ReplayAnswers) throws(Errno) -> Void
   ) {
@@ -127,15 +127,15 @@ struct Request {
     } catch { fail(error) }
   }
 
-  /// Runs an operation that is answered with what a name stands for afterwards.
+  /// Runs an operation that replies with the resulting entry of a name.
   func performEntry(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, _ body: (View) throws(Errno) -> Entry
   ) {
     do throws(Errno) { reply(try body(view), parent, name) } catch { fail(error) }
   }
 
-  /// The same for an operation that may be a replayed one. What is replayed the kernel must not keep: it is so for the
-  /// replaying thread alone.
+  /// The same for an operation that a replay thread may request. The kernel must not cache the entry of a replayed operation: it
+  /// holds for the replay thread alone.
   func performEntry(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, _ body: (View) throws(Errno) -> Entry,
     replaying answer: (ReplayAnswers) throws(Errno) -> Entry

@@ -12,18 +12,18 @@ public final class Server: @unchecked Sendable {
   let passthrough = Passthrough()
   let keptContent = KeptContent()
   private let wantsPassthrough: Bool
-  /// Whether all clients are root, if the daemon is. Set once by `run`, before any request can come.
+  /// Whether root is the only possible client, if the daemon runs as root. Set once by `run`, before the first request.
   private var isForRootAlone = false
   private let liveOptions: LiveOptions?
   private let onReady: @Sendable () -> Void
   private let onStopping: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
   let memoryReturn = MemoryReturn()
-  /// Set once by `run`, before any request can come.
+  /// Set once by `run`, before the first request.
   private(set) var notifier: KernelNotifier!
-  /// Nil where nothing can be replayed. Set once by `run`, before any request can come.
+  /// Nil where nothing can be replayed. Set once by `run`, before the first request.
   private(set) var replay: Replay?
-  /// Set once by `run`, before any request can come.
+  /// Set once by `run`, before the first request.
   private var session: OpaquePointer?
   private let loop = Guarded(Loop())
 
@@ -34,16 +34,16 @@ public final class Server: @unchecked Sendable {
     var isStopping = false
   }
 
-  /// Why a mount did not come about.
+  /// Why mounting or serving failed.
   public struct MountError: Error, CustomStringConvertible {
     public let description: String
   }
 
   /// - Parameters:
-  ///   - passthrough: whether the kernel shall read and write the backing files itself where it can.
-  ///   - onReady: called once, when the kernel has greeted the daemon: from then on the mount answers.
-  ///   - liveOptions: gives the options anew; nil where they cannot be changed.
-  ///   - onStopping: called once, when it answers no more requests.
+  ///   - passthrough: whether the kernel reads and writes the backing files itself where it can.
+  ///   - onReady: called once, when the INIT handshake is done and the mount serves requests.
+  ///   - liveOptions: reads the options anew; nil if they cannot be changed.
+  ///   - onStopping: called once, when the mount serves no more requests.
   public init(
     view: View, passthrough: Bool = true, liveOptions: LiveOptions? = nil,
     onReady: @escaping @Sendable () -> Void, onStopping: @escaping @Sendable () -> Void = {}
@@ -60,11 +60,11 @@ public final class Server: @unchecked Sendable {
 
   deinit { operations.deallocate() }
 
-  /// Mounts, serves until the view is unmounted or the process is told to stop, and unmounts.
+  /// Mounts, serves until the view is unmounted or `stop` is called, and unmounts.
   ///
   /// - Parameters:
-  ///   - options: for libfuse and the kernel, each the bytes of `name` or `name=value`.
-  ///   - debug: libfuse prints every request to standard error.
+  ///   - options: the options for libfuse and the kernel, each the bytes of `name` or `name=value`.
+  ///   - debug: whether libfuse prints every request to standard error.
   public func run(at mountPoint: FilePath, options: [[UInt8]], debug: Bool) throws(MountError) {
     isForRootAlone = !options.contains(Array("allow_other".utf8))
     let arguments =
@@ -84,7 +84,7 @@ public final class Server: @unchecked Sendable {
       let given = String(decoding: Array(options.joined(separator: ",".utf8)), as: UTF8.self)
       throw MountError(description: "libfuse refused the options \(given)")
     }
-    // A thread that still waits for a lock returns to the session.
+    // False while a notifier thread waits for a lock: it will use the session when it continues.
     var mayDestroy = true
     defer { if mayDestroy { fuse_session_destroy(session) } }
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
@@ -118,7 +118,7 @@ public final class Server: @unchecked Sendable {
     notifying.stop()
     fuse_session_unmount(session)
     if !notifying.waitUntilEnded() {
-      // A message waits for a lock that a client holds which waits for a reply, and keeps the connection open.
+      // A message waits for a lock of a client that waits for a reply itself. That keeps the connection open.
       dfs_guardian_abort(guardian)
       guardian = -1
       mayDestroy = notifying.waitUntilEnded()
@@ -126,7 +126,7 @@ public final class Server: @unchecked Sendable {
     memoryReturn.end()
     returning?.join()
     view.settleImports()
-    // libfuse says no more when it cannot make the first of its threads.
+    // libfuse reports no details when it cannot create its first thread.
     if result == -EAGAIN || result == -1 {
       throw MountError(
         description:
@@ -138,15 +138,17 @@ public final class Server: @unchecked Sendable {
     }
   }
 
-  /// Ends `run` from another thread; it returns when the requests that are under way have been answered. False when that
-  /// was asked for before.
+  /// Ends `run` from another thread. `run` returns after the replies to all requests in progress.
+  ///
+  /// - Returns: false if the end was requested before.
   public func stop() -> Bool {
     let isFirst = loop.withLock { loop in
       defer { loop.isStopping = true }
       return !loop.isStopping
     }
     guard isFirst else { return false }
-    // The thread that waits looks at the session when it is interrupted. It may have looked just before.
+    // A signal interrupts the waiting thread, which then checks the session. It may have checked just before the signal, so the
+    // signal is repeated.
     var interrupting = sigaction()
     interrupting.__sigaction_handler.sa_handler = { _ in }
     sigaction(SIGURG, &interrupting, nil)
@@ -162,10 +164,10 @@ public final class Server: @unchecked Sendable {
     return true
   }
 
-  /// Whether the session ends: no worker may wait any longer.
+  /// Whether the session is ending: no worker may wait any longer.
   var isEnding: Bool { session.map { fuse_session_exited($0) != 0 } ?? true }
 
-  /// What `displayfs status` prints.
+  /// The report that `displayfs status` prints.
   public var statistics: String { String(decoding: Statistics.report(of: self), as: UTF8.self) }
 
   /// Reads the options anew.
@@ -178,42 +180,46 @@ public final class Server: @unchecked Sendable {
     }
   }
 
-  /// Changes an option of the live view. - Returns: what is wrong, as a sentence; nothing when it is done.
+  /// Changes an option of the live view.
+  ///
+  /// - Returns: an error message; empty on success.
+  /// - Throws: EPERM for a client that is neither root nor the daemon's user, ENODATA if options cannot be changed.
   func set(_ setting: String, for caller: Caller) throws(Errno) -> String {
     guard caller.user == 0 || caller.user == geteuid() else { throw .notPermitted }
     guard let liveOptions else { throw Errno(rawValue: ENODATA) }
     return liveOptions.apply(setting, to: view) ?? ""
   }
 
-  /// The kernel's INIT: what both sides can do. Called before any other request.
+  /// Handles the kernel's INIT, the first request: negotiates what both sides support.
   func negotiate(_ connection: inout fuse_conn_info) {
-    // libfuse's capabilities have been of several types.
+    // The type of libfuse's capability constants differs between versions.
     func want(_ capability: some BinaryInteger) {
       if connection.capable & UInt32(capability) != 0 { connection.want |= UInt32(capability) }
     }
-    // ACLs are checked by the kernel; the umask is applied by the backing file system, which knows about default ACLs.
+    // The kernel checks ACLs. The backing file system applies the umask, as it knows default ACLs.
     want(FUSE_CAP_POSIX_ACL)
     want(FUSE_CAP_DONT_MASK)
-    // Who lists a directory keeps nobody from looking there. Here the kernel's flag and libfuse's are the same, and libfuse before
-    // 3.17 does not pass it on.
+    // READDIR does not block LOOKUP in the same directory. For this flag, the kernel's bit and libfuse's bit are the same, and
+    // libfuse before 3.17 does not pass it on.
     dfs_init_want(UInt64(FUSE_CAP_PARALLEL_DIROPS))
-    // Linux 6.14, of which nothing else tells: vendors' kernels take such a change with the rest of its version.
+    // Since Linux 6.14, the kernel looks up the name that the client gave, even if the name changes meanwhile. Only protocol
+    // version 7.42 shows that: vendor kernels backport such a change together with its version.
     view.noteNamesStable(connection.proto_minor >= 42)
-    // A spliced request cannot be looked at before libfuse does.
+    // A spliced request cannot be inspected before libfuse parses it.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     passthrough.negotiate(
       &connection, isStacked: view.fileSystem.isOverlay,
       isForRootAlone: isForRootAlone)
-    // As many as the protocol has room for. The kernel holds back every background request (RELEASE, readahead, direct I/O) while
-    // so many are in flight, of whatever user. How many are served at once the request loop decides, for each user.
+    // The protocol's maximum. The kernel holds back every background request (RELEASE, readahead, direct I/O) while this many are
+    // in flight, of all users together. The request loop limits how many are served at once, for each user.
     connection.max_background = UInt32(UInt16.max)
     connection.congestion_threshold = UInt32(UInt16.max)
   }
 
-  /// Asks the mount from a thread of its own: the kernel lets that wait until the session is complete, so the answer
-  /// is what the first user will get.
+  /// Calls stat(2) on the mount point from a separate thread, then `onReady`. The kernel blocks the call until INIT is complete,
+  /// so its result is what the first client will get.
   ///
-  /// - Returns: whether there was a thread left for it.
+  /// - Returns: whether the thread could be started.
   private func announceWhenAnswering(_ mountPoint: FilePath) -> Bool {
     let asking = Thread { [onReady] in
       do throws(Errno) { _ = try mountPoint.stat() } catch {

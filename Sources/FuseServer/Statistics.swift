@@ -3,13 +3,13 @@ import CFuse
 import Glibc
 import View
 
-/// What a mount tells of itself: the extended attribute ``attribute`` of its root, one `name: value` on each line.
+/// The report of a mount about itself: the extended attribute ``attribute`` of its root, one `name: value` on each line.
 public enum Statistics {
-  /// Reserved by the mount; `displayfs status` asks for it.
+  /// Reserved by the mount; `displayfs status` reads it.
   static let attribute = ViewStatus.attribute
 
-  /// The names of lines that count since the mount was made: what they grow by says what happens now. `requests` counts
-  /// each kind.
+  /// The names of the lines that count since the mount was made: their growth shows the current activity. `requests` counts each
+  /// kind.
   public static let counters: Set = [
     "opens passed through", "opens served by the daemon", "opens that kept cached data", "listings asked for",
     "listings read",
@@ -40,20 +40,20 @@ public enum Statistics {
     return view.coherence.mode == .timeout ? "\(interface), and by comparing times" : interface
   }
 
-  /// Whether programs that watch the mount are told of changes made beneath it.
+  /// Whether programs that watch the mount are notified of changes in the backing tree.
   private static func changesTold(by server: Server) -> String {
     if !server.view.options.profile.appliesRules { return "no: a mirror has nothing to compare" }
     return server.replay == nil ? "no: the mount is read-only" : "yes"
   }
 
-  /// What the daemon occupies (proc(5), the second number of `statm`, in pages).
+  /// The daemon's resident memory (proc(5), the second number of `statm`, in pages).
   private static var memory: String {
     let numbers = (Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/statm") ?? []).split(separator: 0x20)
     let pages = numbers.count > 1 ? Int(String(decoding: numbers[1], as: UTF8.self)) ?? 0 : 0
     return "\(pages * Int(getpagesize()) / 1024) KiB"
   }
 
-  /// What the kernel asked for, the most frequent first.
+  /// The kernel's requests by kind, the most frequent first.
   private static var requests: String {
     let counts = names.map { (name: $0.name, count: dfs_request_count($0.code)) }.filter { $0.count > 0 }
     return counts.sorted { $0.count > $1.count }.map { "\($0.count) \($0.name)" }.joined(separator: ", ")
