@@ -1,6 +1,6 @@
 import DisplayNames
 
-/// What configuration files say (displayfs.conf(5)).
+/// The content of configuration files (displayfs.conf(5)).
 public struct Configuration: Sendable {
   /// An option of the mount, as the text that would follow `-o`.
   public struct Setting: Sendable, Equatable {
@@ -9,10 +9,10 @@ public struct Configuration: Sendable {
     public let place: TextPlace
   }
 
-  /// A profile of the user's own.
+  /// A profile that a configuration file defines.
   public struct DefinedProfile: Sendable {
     public var name: String
-    /// Another defined profile or one of ``Profile``.
+    /// The name of another defined profile or of a ``Profile``.
     public var base: String
     public var basePlace: TextPlace
     public var settings: [Setting] = []
@@ -20,31 +20,31 @@ public struct Configuration: Sendable {
     public var places: [PlacePattern] = []
   }
 
-  /// In the order of the files, most important last.
+  /// In the order of the files, the most important last.
   public var settings: [Setting] = []
   public var rules: [Rule] = []
   public var profiles: [String: DefinedProfile] = [:]
 
   public init() {}
 
-  /// Adds what a more important file says.
+  /// Adds the content of a more important file.
   public mutating func add(_ other: Configuration) {
     settings += other.settings
     rules += other.rules
     profiles.merge(other.profiles) { $1 }
   }
 
-  /// What a profile, built-in or defined, comes down to.
+  /// A built-in or defined profile with everything that it is derived from.
   public struct ResolvedProfile: Sendable {
     public var base: Profile
-    /// Those of the profiles it is derived from come first.
+    /// The settings of the profiles that it is derived from come first.
     public var settings: [Setting] = []
     public var rules: [Rule] = []
     public var places: [PlacePattern] = []
   }
 
-  /// - Parameter place: where the profile is asked for, if in a file.
-  /// - Throws: when there is no such profile, or profiles are derived from each other in a circle.
+  /// - Parameter place: where a file selects the profile; nil if no file does.
+  /// - Throws: if there is no such profile, or if profiles are derived from each other in a circle.
   public func profile(_ name: String, askedAt place: TextPlace? = nil) throws(ConfigurationError)
     -> ResolvedProfile
   {
@@ -75,7 +75,9 @@ public struct Configuration: Sendable {
     return result
   }
 
-  /// Every profile that is asked for is there. - Returns: what is wrong, in the order of the names.
+  /// Checks that every selected profile exists.
+  ///
+  /// - Returns: the problems, in the order of the names.
   public func problemsOfProfiles() -> [ConfigurationError] {
     var problems: [ConfigurationError] = []
     func check(_ name: String, at place: TextPlace) {
@@ -89,7 +91,7 @@ public struct Configuration: Sendable {
   }
 }
 
-/// A place in a configuration file; line and column begin with 1, columns count characters.
+/// A position in a configuration file. Line and column begin with 1; columns count characters.
 public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
   public let file: String
   public let line: Int
@@ -98,7 +100,7 @@ public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
   public var description: String { "\(file):\(line):\(column)" }
 }
 
-/// What is wrong in a configuration file, and where.
+/// A problem in a configuration file, and its position.
 public struct ConfigurationError: Error, Sendable, Equatable, CustomStringConvertible {
   public let place: TextPlace?
   public let message: String

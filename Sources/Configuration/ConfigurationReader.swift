@@ -3,7 +3,7 @@ import DisplayNames
 /// The options of the mount, as far as the configuration must know them.
 public struct KnownSettings: Sendable {
   public let names: [String]
-  /// Throws, with a sentence as its description, when the value is none for the option.
+  /// Throws if the value is not valid for the option. The description of the error is a sentence.
   public let check: @Sendable (_ name: String, _ value: String) throws -> Void
 
   public init(names: [String], check: @escaping @Sendable (_ name: String, _ value: String) throws -> Void) {
@@ -13,14 +13,13 @@ public struct KnownSettings: Sendable {
 }
 
 extension Configuration {
-  /// Larger files are refused: nobody writes them.
+  /// The maximum size. Larger files are refused: no real configuration is that large.
   public static let largestFile = 1 << 20
 
   /// Reads one file.
   ///
   /// - Parameter file: its name, for messages and for the origin of rules.
-  /// - Returns: what it says, and all that is wrong in it, from its beginning to its end. After a syntax error nothing is
-  ///   read.
+  /// - Returns: the configuration, and all problems in the order of their positions. After a syntax error, nothing is read.
   public static func read(
     _ bytes: [UInt8], file: String, settings: KnownSettings
   ) -> (configuration: Configuration, problems: [ConfigurationError]) {
@@ -41,7 +40,7 @@ extension Configuration {
   }
 }
 
-/// Where the lines of a file begin.
+/// The positions at which the lines of a file begin.
 private struct Places {
   private let file: String
   private let bytes: [UInt8]
@@ -60,13 +59,13 @@ private struct Places {
       if lineStarts[middle] <= offset { low = middle } else { high = middle }
     }
     let before = bytes[lineStarts[low]..<min(bytes.count, max(offset, lineStarts[low]))]
-    // Bytes that go on with a character begin with the bits 10.
+    // The continuation bytes of a character begin with the bits 10.
     let column = before.reduce(1) { $1 & 0xc0 == 0x80 ? $0 : $0 + 1 }
     return TextPlace(file: file, line: low + 1, column: column)
   }
 }
 
-/// Turns tables into rules, profiles and settings, and collects what is wrong on the way.
+/// Converts tables to rules, profiles and settings, and collects the problems.
 private struct ConfigurationReader {
   let places: Places
   let known: KnownSettings
@@ -111,7 +110,7 @@ private struct ConfigurationReader {
     }
     guard let value = text(of: entry) else { return nil }
     let setting = Configuration.Setting(name: entry.key, value: value, place: places[entry.value.offset])
-    // Which profiles there are is known when all files are read.
+    // The profiles are known only when all files have been read.
     if entry.key == "profile" { return setting }
     do { try known.check(entry.key, value) } catch {
       complain(entry.value.offset, "\(error)")
@@ -233,7 +232,7 @@ private struct ConfigurationReader {
     return result
   }
 
-  /// A name for everybody, or a table of names by language.
+  /// One name for all languages, or a table of names by language.
   private mutating func names(_ entry: TOMLTable.Entry) -> [String: String]? {
     switch entry.value.content {
     case .string(let text): return checked(text, entry.value.offset).map { ["": $0] }
@@ -256,7 +255,7 @@ private struct ConfigurationReader {
   }
 
   private mutating func checked(_ name: String, _ offset: Int) -> String? {
-    // Names that begin with a period are for entries whose real names do.
+    // With a real name that begins with a period, because the name may begin with one too.
     if LocalizedName.sanitize(name, realName: ".x") != nil { return name }
     complain(
       offset, "this can be no display name: it is empty, too long, or holds characters that are not seen")
@@ -286,7 +285,7 @@ private struct ConfigurationReader {
     return nil
   }
 
-  /// One string or an array of some, each with its offset.
+  /// One string or an array of strings, each with its offset.
   private mutating func strings(_ entry: TOMLTable.Entry) -> [(String, Int)] {
     switch entry.value.content {
     case .string(let text): return [(text, entry.value.offset)]

@@ -1,20 +1,20 @@
-/// Finds what somebody meant to write.
+/// Suggests corrections for misspelled words.
 public enum Spelling {
-  /// The candidate of which `word` is the beginning, else the one that differs least from it; nil when none comes near.
+  /// The candidate that begins with `word`, else the candidate with the smallest distance; nil if none is near.
   public static func nearest(_ word: String, among candidates: [String]) -> String? {
     if word.count > 2, let whole = candidates.first(where: { $0.hasPrefix(word) }) { return whole }
     let nearest = candidates.min { distance($0, word) < distance($1, word) }
     return nearest.flatMap { distance($0, word) <= 3 ? $0 : nil }
   }
 
-  /// A sentence that says that there is no such thing, and which may have been meant.
+  /// A sentence that reports an unknown word, and the word that may have been meant.
   static func unknown(_ word: String, _ kind: String, among candidates: [String]) -> String {
     "\(word): no such \(kind)"
       + (nearest(word, among: candidates).map { "; did you mean \($0)?" }
         ?? "; use one of: \(candidates.joined(separator: ", "))")
   }
 
-  /// How many letters differ (Levenshtein). Of a long word only the beginning is looked at.
+  /// The number of letters that differ (Levenshtein distance). Only the beginning of a long word is compared.
   private static func distance(_ a: String, _ b: String) -> Int {
     let a = a.prefix(64)
     let b = Array(b.prefix(64))

@@ -1,13 +1,13 @@
-/// Reads TOML 1.0 ("TOML: Tom's Obvious Minimal Language", v1.0.0), keeping where each key and value stands.
+/// Reads TOML 1.0 ("TOML: Tom's Obvious Minimal Language", v1.0.0), and keeps the position of each key and value.
 struct TOMLReader {
   private let bytes: [UInt8]
   private var at = 0
   private let root = TOMLTable(.header, offset: 0)
 
-  /// Deeper nesting of arrays and inline tables is nothing that people write.
+  /// The maximum nesting of arrays and inline tables. No real configuration nests deeper.
   private static let deepest = 32
 
-  /// - Throws: the first thing that is wrong.
+  /// - Throws: the first problem.
   static func read(_ bytes: [UInt8]) throws(TOMLError) -> TOMLTable {
     if let offset = firstInvalid(in: bytes) {
       throw TOMLError(offset: offset, message: "this is not UTF-8 text")
@@ -79,7 +79,7 @@ struct TOMLReader {
     return new
   }
 
-  /// The table that a header's path leads through.
+  /// The table that a part of a header's path leads to.
   private func descend(into table: TOMLTable, _ key: Key) throws(TOMLError) -> TOMLTable {
     switch table[key.text]?.content {
     case nil:
@@ -127,7 +127,7 @@ struct TOMLReader {
     let offset: Int
   }
 
-  /// Names separated by periods; blanks around them are passed over.
+  /// Names separated by periods. Blanks around them are skipped.
   private mutating func keyPath() throws(TOMLError) -> [Key] {
     var keys: [Key] = []
     repeat {
@@ -195,7 +195,7 @@ struct TOMLReader {
   private mutating func word() throws(TOMLError) -> TOMLValue.Content {
     let start = at
     while let byte = peek, byte.isLetterOrDigit || "+-_.:".utf8.contains(byte) { at += 1 }
-    // A date may be separated from its time by one blank.
+    // One blank may separate a date from its time.
     if at - start == 10, peek == " ", TOMLScalar.isDate(bytes[start..<at]), at + 1 < bytes.count,
       bytes[at + 1].isDigit
     {
@@ -238,7 +238,7 @@ struct TOMLReader {
           at += 1
           count += 1
         }
-        // Up to two marks before the three that close it belong to the text.
+        // Up to two quotation marks before the closing three belong to the text.
         if count >= 3 {
           return String(decoding: out + Array(repeating: quote, count: count - 3), as: UTF8.self)
         }
@@ -346,7 +346,7 @@ enum TOMLScalar {
     let bytes = Array(word.utf8)
     guard let first = bytes.first, first.isDigit || first == "+" || first == "-" else { return nil }
     if isTime(bytes[...]) { return .time(word) }
-    // An underscore stands between digits.
+    // An underscore must stand between digits.
     for index in bytes.indices where bytes[index] == "_" {
       guard index > 0, index + 1 < bytes.count, bytes[index - 1].isHexDigit, bytes[index + 1].isHexDigit
       else { return nil }

@@ -16,7 +16,7 @@ struct TOMLValue {
   let content: Content
   let offset: Int
 
-  /// What it is, for people.
+  /// The kind of the value, for messages.
   var kind: String {
     switch content {
     case .string: "a string"
@@ -33,7 +33,7 @@ struct TOMLValue {
 
 /// A table of a TOML document, with its keys in the order in which they were written.
 final class TOMLTable {
-  /// How it came into being, which decides what may still be added to it.
+  /// How the table was defined. This decides what may still be added to it.
   enum Definition { case implicit, header, dotted, inline }
 
   struct Entry {
@@ -43,7 +43,7 @@ final class TOMLTable {
   }
 
   var definition: Definition
-  /// Where it begins.
+  /// The offset at which the table begins.
   let offset: Int
   private(set) var entries: [Entry] = []
   private var positions: [String: Int] = [:]
@@ -55,7 +55,7 @@ final class TOMLTable {
 
   subscript(key: String) -> TOMLValue? { positions[key].map { entries[$0].value } }
 
-  /// Adds a value, or replaces the one of that key.
+  /// Adds a value, or replaces the value of the key.
   func set(_ key: String, at offset: Int, to value: TOMLValue) {
     if let position = positions[key] {
       entries[position].value = value
@@ -66,7 +66,7 @@ final class TOMLTable {
   }
 }
 
-/// What is wrong with a document, and the offset of the byte where that was noticed.
+/// A problem in a document, and the offset of the byte at which it was found.
 struct TOMLError: Error {
   let offset: Int
   let message: String

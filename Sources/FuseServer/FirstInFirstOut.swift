@@ -1,4 +1,4 @@
-/// A queue that removes its first element in constant time, on average.
+/// A queue that removes its first element in amortized constant time.
 struct FirstInFirstOut<Element> {
   private var elements: [Element?] = []
   private var head = 0

@@ -3,10 +3,11 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// The arguments of this process are bytes, and the parser wants text. A byte that is not part of valid UTF-8 stands as a
-/// private-use character meanwhile, U+10FF80 for 0x80 and so on; such a character itself stands as its four bytes.
+/// Converts the arguments of this process, which are bytes, to the text that the argument parser needs, and back. A byte that is
+/// not part of valid UTF-8 is mapped to a private-use character, U+10FF80 for 0x80 and so on. Such a character itself is mapped
+/// as its four bytes.
 enum Arguments {
-  /// Those after the program's name.
+  /// The arguments after the program's name.
   static var current: [String] {
     (1..<max(1, Int(CommandLine.argc))).compactMap { index in
       CommandLine.unsafeArgv[index].map { text(Array(UnsafeRawBufferPointer(start: $0, count: strlen($0)))) }

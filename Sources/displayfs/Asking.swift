@@ -3,10 +3,10 @@ import Glibc
 import SystemPackage
 
 extension FilePath {
-  /// Looks at a directory in a way that the kernel does not answer from its own caches, where it goes on with what it knows
-  /// of a mount whose daemon has died. (`stat`, `statvfs`)
+  /// Calls stat(2) and statvfs(2) on a directory. Not both are served from the kernel's caches, which stay in use for a mount
+  /// whose daemon has died.
   ///
-  /// - Throws: what keeps whoever serves it from answering, ENOTCONN for one that has died.
+  /// - Throws: the error of the call; ENOTCONN for a mount whose daemon has died.
   func ask() throws(Errno) {
     _ = try stat()
     var space = statvfs()

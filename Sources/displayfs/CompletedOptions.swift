@@ -4,16 +4,16 @@ import Glibc
 import View
 
 extension MountOptions {
-  /// The options that may stand in configuration files and in the environment.
+  /// The options that configuration files and the environment may set.
   static let settings = KnownSettings(names: own.map(\.name).filter { $0 != "config" }) { name, value in
     var scratch = MountOptions()
     try scratch.apply(name, value)
   }
 
-  /// Remembers an option of displayfs itself, once it is seen that its value can be used.
+  /// Records an option of displayfs itself, after checking its value.
   mutating func give(_ name: String, _ value: String) throws(Failure) {
     switch name {
-    // A profile may be defined in a file.
+    // Not checked here: a file may define the profile.
     case "profile": given.append((name, value))
     // A daemon has another working directory.
     case "config": given.append((name, ConfigurationFiles.absolute(value)))
@@ -31,19 +31,19 @@ extension MountOptions {
     }
   }
 
-  /// The options of each `-o`, completed.
+  /// Parses the options of each `-o`, and completes them.
   ///
-  /// - Parameter sloppy: whether options that nobody knows are passed over.
+  /// - Parameter sloppy: whether unknown options are ignored.
   static func completed(_ lists: [String], sloppy: Bool = false) throws(Failure) -> MountOptions {
     var options = MountOptions()
     for list in lists { try options.add(list, sloppy: sloppy) }
     return try options.completed()
   }
 
-  /// These options with what configuration files and the environment add. Everything is read anew.
+  /// Returns these options, completed from configuration files and the environment. Everything is read anew.
   ///
-  /// Of two values for one option, that of the command line counts, then the environment's, then those of the chosen
-  /// profile, of the file that `config` names, of the user's and of the system's file.
+  /// If an option has several values, the command line has priority, then the environment, the chosen profile, the file that
+  /// `config` names, the user's file and the system's file.
   func completed() throws(Failure) -> MountOptions {
     let environment = Self.environment
     func chosen(_ name: String) -> String? {
@@ -76,7 +76,7 @@ extension MountOptions {
     return result
   }
 
-  /// The options that the environment sets; an empty variable sets none.
+  /// The options that the environment sets. An empty variable sets none.
   private static var environment: [(name: String, value: String)] {
     own.map(\.name).compactMap { name in
       getenv(variable(name)).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : (name, $0) }

@@ -23,11 +23,11 @@ struct Completions: ParsableCommand {
   }
 }
 
-/// Completes what follows `-o`: names of options, and their values.
+/// Completes the argument of `-o`: names of options, and their values.
 enum OptionCompletion {
   static let kind = CompletionKind.custom { words, index, _ in candidates(words, at: index) }
 
-  /// What the word at `index` may become. bash breaks words at each equals sign and replaces only what follows it.
+  /// The completions of the word at `index`. bash splits words at each equals sign and replaces only the part after it.
   private static func candidates(_ words: [String], at index: Int) -> [String] {
     guard words.indices.contains(index) else { return MountOptions.completions }
     var first = words[index] == "=" ? index - 1 : index

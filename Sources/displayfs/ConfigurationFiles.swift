@@ -5,12 +5,12 @@ import SystemPackage
 
 /// The configuration files of the system and of the user (displayfs.conf(5)).
 enum ConfigurationFiles {
-  /// What `config` is set to so that no file is read.
+  /// The value of `config` with which no file is read.
   static let none = "none"
 
-  /// The files that are there, the least important first.
+  /// The files that exist, the least important first.
   ///
-  /// A mount that root makes is the system's: what happens to be in root's home says nothing about it.
+  /// A mount by root belongs to the system, so no file in root's home directory is read.
   static var standard: [String] {
     var paths = ["/etc/displayfs/config.toml"] + parts(of: "/etc/displayfs/conf.d")
     if geteuid() != 0 {
@@ -24,9 +24,9 @@ enum ConfigurationFiles {
     return paths.filter { access($0, F_OK) == 0 }
   }
 
-  /// Reads the standard files and the one that is named.
+  /// Reads the standard files and the named file.
   ///
-  /// - Throws: everything that is wrong in any of them.
+  /// - Throws: all problems of all files.
   static func read(also named: String?) throws(Failure) -> Configuration {
     if named == none { return Configuration() }
     let (configuration, problems) = try check(standard + (named.map { [$0] } ?? []))
@@ -39,7 +39,7 @@ enum ConfigurationFiles {
     return configuration
   }
 
-  /// What files say together, and all that is wrong in them.
+  /// Reads files, and returns their combined configuration and all problems in them.
   static func check(_ paths: [String]) throws(Failure) -> (Configuration, [ConfigurationError]) {
     var configuration = Configuration()
     var problems: [ConfigurationError] = []
@@ -51,7 +51,7 @@ enum ConfigurationFiles {
     return (configuration, problems + (problems.isEmpty ? configuration.problemsOfProfiles() : []))
   }
 
-  /// A path that still leads to the file when the working directory is another.
+  /// Converts a path so that it does not depend on the working directory.
   static func absolute(_ path: String) -> String {
     guard path != none, !path.hasPrefix("/"), let resolved = realpath(path, nil) else { return path }
     defer { free(resolved) }
@@ -74,7 +74,7 @@ enum ConfigurationFiles {
     }
   }
 
-  /// `*.toml` in a directory, in the order of their names.
+  /// `*.toml` in a directory, sorted by name.
   private static func parts(of directory: String) -> [String] {
     guard let opened = try? systemCall({ open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }) else {
       return []

@@ -3,12 +3,11 @@ import CFuse
 import FuseServer
 import Glibc
 
-/// Runs the mount in the background. The foreground process ends when the mount answers, or when it failed.
+/// Runs the mount in the background. The foreground process ends once the mount is ready or has failed.
 enum Daemon {
   /// Returns in the foreground process only.
   ///
-  /// - Parameter failed: called in the foreground process when the one in the background has ended without the mount ever
-  ///   having answered.
+  /// - Parameter failed: called in the foreground process if the background process has ended before the mount was ready.
   static func run(
     _ body: @escaping (@escaping @Sendable () -> Void) throws(Failure) -> Void, failed: () -> Void
   ) throws(Failure) {
@@ -17,7 +16,7 @@ enum Daemon {
       throw Failure(.system, "no pipe can be made: \(String(cString: strerror(errno)))")
     }
     let (reading, writing) = (ends[0], ends[1])
-    // Nothing has started a thread yet, so the child is a whole process.
+    // The process has only one thread at this point, so the child is complete.
     switch dfs_fork() {
     case -1: throw Failure(.system, "no process can be made: \(String(cString: strerror(errno)))")
     case 0:
@@ -25,9 +24,9 @@ enum Daemon {
       chdir("/")
       try endWith { () throws(Failure) in
         try body {
-          // Not before: automount(8) lets nobody but its own group of processes reach a mount point that is being mounted.
+          // Not earlier: while a mount point is being mounted, automount(8) lets only its own process group reach it.
           setsid()
-          // From here on nobody reads what we print; what is worth telling goes to the log.
+          // Output goes to /dev/null from here on; messages go to the log.
           let null = open("/dev/null", O_RDWR)
           for standard in 0...2 { dup2(null, CInt(standard)) }
           if null > 2 { close(null) }
@@ -45,16 +44,17 @@ enum Daemon {
       var status: CInt = 0
       waitpid(child, &status, 0)
       failed()
-      // The child has said what was wrong.
+      // The child has printed the error.
       exit(status & 0x7f == 0 && status >> 8 != 0 ? status >> 8 : ExitStatus.mount.rawValue)
     }
   }
 
-  /// Does all that is left to do, and ends the process.
+  /// Runs the rest of the process in a new thread, and ends the process.
   ///
-  /// Swift's runtime marks its locks with the number of the thread that took them, and each thread remembers its own: after a
-  /// fork the first thread goes on with that of its parent's. The kernel then finds no owner whom another thread could wait
-  /// for, nor lets this one unlock, and both try for ever. So the first thread does nothing, and a new one everything.
+  /// Swift's runtime marks its locks with the ID of the thread that holds them, and each thread caches its own ID. After a fork,
+  /// the first thread continues with the cached ID of its parent. The kernel then finds no owner that another thread could wait
+  /// for, nor lets this thread unlock, and both retry for ever. So the first thread does nothing, and a new thread does
+  /// everything.
   private static func endWith(_ body: @escaping () throws(Failure) -> Void) throws(Failure) -> Never {
     var all = sigset_t()
     var before = sigset_t()

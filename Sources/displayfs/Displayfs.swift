@@ -18,7 +18,7 @@ struct Displayfs: ParsableCommand {
 @main
 enum Main {
   static func main() {
-    // A reader that goes away must end us as quietly as it ends `ls`.
+    // Writing to a closed pipe must end the process silently, as it ends `ls`.
     signal(SIGPIPE, SIG_DFL)
     let arguments = separated(Arguments.current)
     do {
@@ -49,8 +49,8 @@ enum Main {
   }
 }
 
-/// `-oro` as `-o ro`, the way mount(8) and its users write it; the argument parser would take `-oname=value` for an option
-/// called `-oname`.
+/// Splits `-oro` into `-o ro`, since mount(8) and its users write it that way. The argument parser would read `-oname=value` as
+/// an option called `-oname`.
 private func separated(_ arguments: [String]) -> [String] {
   let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
   return arguments[..<end].flatMap {

@@ -30,13 +30,13 @@ struct Doctor: ParsableCommand {
   }
 }
 
-/// What a check found, and what to do about it.
+/// The result of a check, and its remedy.
 struct Finding {
   enum Grade: String {
     case ok
-    /// Views work; something could be better, or some users need more.
+    /// Views work, but something could be better, or some users need more.
     case advice
-    /// Somebody cannot mount, or a view is broken.
+    /// Some user cannot mount, or a view is broken.
     case problem
   }
 

@@ -1,15 +1,15 @@
-/// The exit statuses, those of mount(8) where they fit.
+/// The exit statuses. They are those of mount(8) where these fit.
 enum ExitStatus: Int32 {
   case success = 0
-  /// Wrong arguments, or not allowed.
+  /// Wrong arguments, or an operation that is not permitted.
   case usage = 1
   /// The machine lacks something: no /dev/fuse, no memory, no such file.
   case system = 2
-  /// The mount or unmount did not come about.
+  /// Mounting or unmounting failed.
   case mount = 32
 }
 
-/// An error as the user reads it: what happened, to which file, and what to do.
+/// An error message for the user: what happened, to which file, and what to do.
 struct Failure: Error, CustomStringConvertible {
   let code: ExitStatus
   let description: String

@@ -1,8 +1,8 @@
 import SystemPackage
 
-/// The way mount(8) calls its helpers: `mount.displayfs SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-t type] [-o options]`.
+/// An invocation by mount(8), as its helper: `mount.displayfs SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-t type] [-o options]`.
 ///
-/// The letters mean other things than those of `displayfs mount`: `-f` is a rehearsal, `-s` tolerates unknown options.
+/// The letters have other meanings than those of `displayfs mount`: `-f` is a dry run, `-s` ignores unknown options.
 struct HelperInvocation {
   private var positional: [String] = []
   private var lists: [String] = []

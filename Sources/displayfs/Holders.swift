@@ -2,7 +2,7 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// Who keeps a mount busy, as far as this user may know: as fuser(1) lists them.
+/// The processes that keep a mount busy, as fuser(1) lists them, as far as this user may see them.
 struct Holders {
   struct Holder {
     let process: pid_t
@@ -12,8 +12,8 @@ struct Holders {
 
   private let found: [Holder]
 
-  /// Looks through the processes without asking the mount. One that waits in the kernel is passed over: what waits for a
-  /// mount that does not answer must not have us wait too.
+  /// Searches /proc without a request to the mount. A process in uninterruptible sleep is skipped: it may wait for a mount that
+  /// does not reply, and inspecting it could block too.
   init(of mount: MountTable.Line) {
     var found: [Holder] = []
     for process in ProcessTable.all where process != getpid() {
@@ -25,7 +25,7 @@ struct Holders {
     self.found = found.sorted { $0.process < $1.process }
   }
 
-  /// Who holds what, in words: the first few of them; nil when none is found.
+  /// The first few processes with what each holds, as a sentence; nil if none is found.
   var sentence: String? {
     if found.isEmpty { return nil }
     let named = found.prefix(5).map { "\($0.name) (\($0.process)) has \($0.held) there" }

@@ -1,7 +1,7 @@
 import View
 
-/// Answers as JSON (RFC 8259). A name that is not UTF-8 is given as text with replacement characters and, as
-/// `...Bytes`, in hexadecimal.
+/// Output as JSON (RFC 8259). A name that is not UTF-8 is written as text with replacement characters and, in a field `...Bytes`,
+/// in hexadecimal.
 enum JSON {
   static func object(_ explanation: Explanation) -> String {
     let names = object([
@@ -21,7 +21,7 @@ enum JSON {
     return "{" + pairs.joined(separator: ", ") + "}"
   }
 
-  /// One object on each line.
+  /// An array with one object on each line.
   static func array(_ objects: [String]) -> String { "[" + objects.joined(separator: ",\n ") + "]" }
 
   private static func string(_ text: String) -> String {

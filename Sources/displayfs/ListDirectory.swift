@@ -54,12 +54,12 @@ struct ListDirectory: ParsableCommand {
   }
 }
 
-/// The entries of a directory of a view, sorted by the bytes of their names, and if asked for those of the directories below.
+/// Walks the entries of a directory of a view, sorted by the bytes of their names, and on request those of all subdirectories.
 struct ViewWalk {
   let view: View
   let includesHidden: Bool
   let descends: Bool
-  /// Whether a directory below could not be read; which one was said on standard error.
+  /// Whether a subdirectory could not be read. The error message on standard error names it.
   private(set) var hasFailed = false
   private var isOver = false
 
@@ -69,8 +69,8 @@ struct ViewWalk {
     self.descends = descends
   }
 
-  /// - Parameter body: is given each entry, a directory before what lies in it, and the lines that lead to it from the top.
-  ///   It tells whether to go on.
+  /// - Parameter body: is called with each entry, a directory before its contents, and with the lines that lead to the entry from
+  ///   the top. It returns whether to continue.
   mutating func visit(
     _ node: NodeID, _ lead: [UInt8] = [], _ body: (Explanation, [UInt8]) -> Bool
   ) throws(Errno) {
@@ -90,7 +90,7 @@ struct ViewWalk {
         }
         try visit(child, lead + Array((isLast ? "    " : "│   ").utf8), body)
       } catch {
-        // One that has gone meanwhile, or that may not be reached (`hidden=deny`), has nothing to show.
+        // A directory that was removed meanwhile, or that may not be reached (`hidden=deny`), shows nothing.
         if error == .noSuchFileOrDirectory { continue }
         printError("displayfs: \(FilePath(bytes: entry.realPath)): \(error)")
         hasFailed = true

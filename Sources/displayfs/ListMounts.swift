@@ -36,11 +36,11 @@ struct ListMounts: ParsableCommand {
 /// Whether a mount can be used.
 enum MountState: String {
   case answers
-  /// Its daemon is gone, and every call gives ENOTCONN.
+  /// Its daemon has died, and every call fails with ENOTCONN.
   case dead
-  /// It belongs to another user, who alone may ask it.
+  /// It belongs to another user, and only that user may access it.
   case foreign
-  /// Its daemon is there and says nothing.
+  /// Its daemon is running but does not reply.
   case silent
 
   var sentence: String {
@@ -52,10 +52,10 @@ enum MountState: String {
     }
   }
 
-  /// How long a daemon may think before it counts as silent, in milliseconds.
+  /// How long a daemon may take before it counts as silent, in milliseconds.
   private static let patience: CInt = 3000
 
-  /// Asks the mount, in a process of its own: whoever waits for a daemon that hangs cannot be interrupted.
+  /// Checks a mount from a child process: a process that waits for a hanging daemon cannot be interrupted.
   static func of(_ mountPoint: FilePath) -> MountState {
     var ends: [CInt] = [0, 0]
     guard pipe(&ends) == 0 else { return .silent }

@@ -8,10 +8,10 @@ import SystemPackage
 import View
 
 extension MountOptions {
-  /// The options that can be set on a live view.
+  /// The options that can be changed on a mounted view.
   static let live = ["language", "extensions", "hidden", "packages", "disabled-rules"]
 
-  /// Reads everything anew, with what is set meanwhile added to what the mount was made with.
+  /// Reads all options anew: those of the mount command, with the settings that were added later.
   var live: LiveOptions {
     let given = Guarded(self.given)
     return LiveOptions { setting throws(LiveOptions.Problem) in
@@ -30,7 +30,7 @@ extension MountOptions {
     }
   }
 
-  /// `name=value` of an option that can be set on a live view.
+  /// Parses `name=value` for an option that can be changed on a mounted view.
   static func parseLive(_ setting: String) throws(Failure) -> (name: String, value: String) {
     let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
     guard parts.count == 2, live.contains(parts[0]) else {

@@ -3,14 +3,14 @@ import Glibc
 import Logging
 import Synchronization
 
-/// How much is logged, in the whole process.
+/// The log level of the whole process.
 enum LogLevel {
   private static let levels: [Logger.Level] = [.info, .debug, .trace, .warning]
   private static let index = Atomic(0)
 
   static var current: Logger.Level { levels[index.load(ordering: .relaxed)] }
 
-  /// From the usual level to more, and at last to less than that.
+  /// Switches to the next level: from the usual level to the more verbose levels, then to a less verbose one.
   static func cycle(_ logger: Logger) {
     let next = (index.load(ordering: .relaxed) + 1) % levels.count
     index.store(next, ordering: .relaxed)
@@ -20,23 +20,23 @@ enum LogLevel {
 
 /// Writes the log, on a thread of its own.
 ///
-/// What takes the messages may have stopped: the journal, a terminal, the file system that a file is on. Writing blocks then, and
-/// neither a worker nor the thread that fetches signals may wait for it. So messages are queued, and those that find the queue full
-/// are dropped and counted.
+/// The destination of the log may have stopped: the journal, a terminal, the file system of a file. Writing blocks then, and
+/// neither a worker nor the signal thread may wait for it. So messages are queued. Messages that find the queue full are dropped
+/// and counted.
 final class LogWriter: Sendable {
   typealias Message = @Sendable () -> Void
 
   private struct Queue {
     var messages: [Message] = []
     var dropped = 0
-    /// Reports how many messages were dropped, where they would have gone.
+    /// Reports the number of dropped messages to the log that they were meant for.
     var report: (@Sendable (Int) -> Void)?
     /// Whether messages are queued, or taken from the queue and not yet written.
     var isBusy = false
   }
 
   private static let bound = 256
-  /// How long a process that ends waits for what is still queued.
+  /// How long a process that ends waits for the queued messages.
   private static let patience = Duration.milliseconds(500)
   private static let hasStarted = Atomic(false)
   private static let shared = LogWriter()
@@ -44,16 +44,16 @@ final class LogWriter: Sendable {
   private let queue = Guarded(Queue())
   private let wake = Semaphore()
 
-  /// Has a message written, soon or never.
+  /// Queues a message. It may be dropped.
   ///
   /// - Parameters:
-  ///   - message: writes it. May block.
-  ///   - report: writes how many messages before it were dropped.
+  ///   - message: writes the message. May block.
+  ///   - report: writes how many earlier messages were dropped.
   static func add(_ message: @escaping Message, report: @escaping @Sendable (Int) -> Void) {
     shared.add(message, report: report)
   }
 
-  /// Waits until all is written, but not for a log that has stopped. To be called before the process ends.
+  /// Waits until all messages are written, but not for a log that has stopped. Must be called before the process ends.
   static func flush() {
     guard hasStarted.load(ordering: .acquiring) else { return }
     let deadline = ContinuousClock.now + patience
@@ -63,7 +63,7 @@ final class LogWriter: Sendable {
   private init() {
     Self.hasStarted.store(true, ordering: .releasing)
     atexit { LogWriter.flush() }
-    // Without a thread for it nothing is logged.
+    // If the thread cannot be started, nothing is logged.
     Thread { [self] in run() }?.detach()
   }
 
@@ -94,7 +94,7 @@ final class LogWriter: Sendable {
   }
 }
 
-/// In the foreground: one line each on standard error.
+/// The log in the foreground: one line for each message on standard error.
 struct StandardErrorLog: QueuedLog {
   var metadata: Logger.Metadata = [:]
   var logLevel: Logger.Level {
@@ -113,8 +113,8 @@ struct StandardErrorLog: QueuedLog {
     printError(isJournal ? "<\(level.priority)>\(text)" : "displayfs: \(level): \(text)")
   }
 
-  /// Whether standard error leads to the journal, which reads a priority at the beginning of a line
-  /// (systemd.exec(5), `JOURNAL_STREAM`).
+  /// Whether standard error leads to the journal, which reads a priority at the beginning of a line (systemd.exec(5),
+  /// `JOURNAL_STREAM`).
   private static let isJournal: Bool = {
     var status = stat()
     guard let stream = getenv("JOURNAL_STREAM"), fstat(STDERR_FILENO, &status) == 0 else { return false }
@@ -122,7 +122,7 @@ struct StandardErrorLog: QueuedLog {
   }()
 }
 
-/// A log whose messages are queued, so that no worker waits for its destination.
+/// A log whose messages are queued, so that no worker waits for the log's destination.
 protocol QueuedLog: LogHandler {
   static func write(_ level: Logger.Level, _ text: String)
 }
@@ -139,7 +139,7 @@ extension QueuedLog {
   }
 }
 
-/// As a daemon: the system log, which the journal reads too. Where there is none, nothing is said.
+/// The log of a daemon: the system log, which the journal reads too. If there is none, messages are lost.
 struct SystemLog: QueuedLog {
   var metadata: Logger.Metadata = [:]
   var logLevel: Logger.Level {
@@ -147,7 +147,7 @@ struct SystemLog: QueuedLog {
     set {}
   }
 
-  /// The name stays where it is: the C library keeps the pointer.
+  /// The name is static, because the C library keeps the pointer.
   init(_ label: String) {
     let name: StaticString = "displayfs"
     name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) {
@@ -170,7 +170,7 @@ private func droppedMessages(_ count: Int) -> String {
 }
 
 extension Logger.Level {
-  /// That of syslog(3).
+  /// The priority for syslog(3).
   fileprivate var priority: CInt {
     switch self {
     case .trace, .debug: LOG_DEBUG
@@ -184,7 +184,7 @@ extension Logger.Level {
 }
 
 extension String {
-  /// For printf: a percent sign in a name is one.
+  /// Escapes percent signs for printf.
   fileprivate var replacingPercent: String {
     split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%%")
   }

@@ -4,7 +4,7 @@ import FuseServer
 import Glibc
 import SystemPackage
 
-/// What every view on this machine depends on. A few system calls each; nothing is changed.
+/// Checks of the requirements of every view on this machine. Each takes a few system calls and changes nothing.
 enum MachineChecks {
   static var findings: [Finding] {
     [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, mountHelper]
@@ -43,8 +43,8 @@ enum MachineChecks {
     return .ok(check, "users can mount with \(path)")
   }
 
-  /// What is wrong where fusermount3 does not find the table in which it looks for what it shall unmount: directories and
-  /// images that no installer has finished lack it.
+  /// The problem if fusermount3 does not find the mount table in which it looks up the mount to unmount; nil if it does.
+  /// Directories and images that no installer has finished lack the table.
   static var missingTableOfMounts: String? {
     access("/etc/mtab", F_OK) == 0
       ? nil
@@ -87,7 +87,7 @@ enum MachineChecks {
     return .ok("kernel", release)
   }
 
-  /// What is enough for the directories that a busy desktop keeps in memory.
+  /// Enough watches for the directories that a busy desktop keeps in memory.
   private static let watchesAdvised = 65_536
 
   private static var changeWatches: Finding {
@@ -107,9 +107,9 @@ enum MachineChecks {
     return .ok("inotify", "\(watches) watches and \(instances) instances for each user")
   }
 
-  /// Whoever asks a view sleeps until it has answered. In a virtual machine whose kernel does not wait a moment before it
-  /// halts a processor, it is the host that must start it again. ("Guest halt polling" in the kernel's documentation.) Nil where
-  /// the host, or no host, decides.
+  /// A client sleeps until the view has replied. In a virtual machine, if the kernel does not poll for a moment before it halts a
+  /// CPU, the host must start the CPU again. ("Guest halt polling" in the kernel's documentation.) Nil where the host decides, or
+  /// where there is no host.
   private static var idleProcessors: Finding? {
     let check = "idle processors"
     let setting = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
@@ -127,7 +127,7 @@ enum MachineChecks {
       : .ok(check, "they are halted after \(nanoseconds) ns, so that a view can answer before")
   }
 
-  /// What a file of one line says.
+  /// The first line of a file.
   private static func value(_ file: String) -> String? {
     Directory(descriptor: AT_FDCWD).wholeFile(file).map {
       String(decoding: $0.prefix { $0 != 0x0a }, as: UTF8.self)
@@ -172,7 +172,7 @@ enum MachineChecks {
         do: "link it to \(program), as Mount/install does")
   }
 
-  /// What lets the kernel read and write the files of ordinary users' mounts itself. Nil where the kernel cannot.
+  /// The program that lets the kernel read and write the files of ordinary users' mounts directly. Nil where the kernel cannot.
   private static var passthroughHelper: Finding? {
     guard let version = kernelVersion, version >= (6, 9) else { return nil }
     let check = "displayfs-passthrough"

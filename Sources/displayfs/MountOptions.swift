@@ -2,23 +2,23 @@ import Configuration
 import DisplayNames
 import View
 
-/// What `-o` asks for, sorted by who it is for.
+/// The options of `-o`, sorted by the component that they are for.
 struct MountOptions {
   var view = ViewOptions()
   var tunnel = TunnelOptions()
   var importsPackages = true
   var coherence = Coherence()
-  /// Whether the kernel shall read and write the backing files itself.
+  /// Whether the kernel reads and writes the backing files itself.
   var passthrough = true
-  /// For libfuse and the kernel, as `Arguments.text`.
+  /// The options for libfuse and the kernel, as `Arguments.text`.
   var fuse: [String] = []
-  /// Whether a view that is mounted shall keep to these from now on.
+  /// Whether `remount` was given: the options apply to a view that is mounted already.
   var isRemount = false
   var allowsOthers = false
-  /// Options of displayfs itself in the order given: they count more than any file's.
+  /// The options of displayfs itself in the order given. They have priority over those of any file.
   var given: [(name: String, value: String)] = []
 
-  /// Options of mount(8) and fstab(5) that concern others: accepted, so that the usual lines work.
+  /// Options of mount(8) and fstab(5) that do not concern displayfs. They are accepted, so that the usual lines work.
   private static let ignored: Set<String> = [
     "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
     "nonempty", "use_ino",
@@ -26,15 +26,15 @@ struct MountOptions {
     "rw", "atime",
     "diratime", "nodiratime", "async", "suid_dumpable", "default_permissions",
   ]
-  /// Passed on as they are.
+  /// Options that are passed on unchanged.
   private static let passed: Set<String> = [
     "allow_other", "allow_root", "auto_unmount", "dev", "nodev", "suid", "nosuid", "exec", "noexec",
     "noatime",
     "sync", "dirsync", "ro",
   ]
-  /// Passed on with their value.
+  /// Options that are passed on with their value.
   private static let passedWithValue: Set<String> = ["fsname", "subtype", "context", "fscontext"]
-  /// Those of displayfs itself.
+  /// The options of displayfs itself.
   static let own: [TextOption<MountOptions>] =
     ViewOptions.named.map { $0.lifted(to: \.view) } + [
       .choice("tunnel", \.tunnel.mode),
@@ -43,11 +43,11 @@ struct MountOptions {
       .toggle("passthrough", \.passthrough),
       .choice("coherence", \.coherence.mode),
       .seconds("timeout", \.coherence.timeout, most: (86_400, is: "a day")),
-      // Names a file of others.
+      // Names a file with more options; handled separately.
       TextOption("config") { (_, _) throws(OptionError) in },
     ]
 
-  /// What can be typed for an option, for shells to complete: each choice, or the name where the values cannot be listed.
+  /// The completions that a shell offers: each value of an option, or the name where the values cannot be listed.
   static var completions: [String] {
     own.flatMap { option in
       option.values.isEmpty ? ["\(option.name)="] : option.values.map { "\(option.name)=\($0)" }
@@ -56,7 +56,7 @@ struct MountOptions {
 
   /// Adds the options of one `-o`, separated by commas; `\,` is a comma in a value.
   ///
-  /// - Parameter sloppy: pass over what is no option, as mount(8) asks its helpers with `-s`.
+  /// - Parameter sloppy: whether unknown options are ignored, as mount(8) requests from its helpers with `-s`.
   mutating func add(_ list: String, sloppy: Bool = false) throws(Failure) {
     for option in Self.split(list) where !option.isEmpty {
       do throws(Failure) { try addOne(option) } catch { if !sloppy { throw error } }
@@ -96,7 +96,8 @@ struct MountOptions {
         + " All options are in displayfs(1).")
   }
 
-  /// `,` and `\` as libfuse wants them inside a value. By scalars: a comma with an accent is one.
+  /// Escapes `,` and `\` in a value for libfuse. Works by scalars, because a comma with a combining accent still contains a
+  /// comma.
   static func escape(_ value: String) -> String {
     var escaped = String.UnicodeScalarView()
     for scalar in value.unicodeScalars {
@@ -125,7 +126,7 @@ struct MountOptions {
   }
 }
 
-/// How long and for whom a hidden extension is remembered when its name goes away.
+/// How long a hidden extension is remembered after its name goes away, and for which clients.
 struct TunnelOptions {
   var mode = TunnelMode.process
   /// In seconds.

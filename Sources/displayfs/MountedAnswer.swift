@@ -5,9 +5,10 @@ import Glibc
 import SystemPackage
 import View
 
-/// What a mounted view answers about one of its files, through the extended attributes `user.displayfs.*`.
+/// Queries a mounted view about one of its files, through the extended attributes `user.displayfs.*`.
 enum MountedAnswer {
-  /// Nil when the path does not lie in a mounted view, or is a symlink or special file, which have no such attributes.
+  /// Returns one value. Nil if the path does not lie in a mounted view, or is a symlink or special file: these have no such
+  /// attributes.
   static func of(_ question: String, _ path: FilePath) -> [UInt8]? {
     let value = [UInt8](unsafeUninitializedCapacity: 8192) { buffer, count in
       count = max(
@@ -19,9 +20,9 @@ enum MountedAnswer {
     return value.isEmpty ? nil : value
   }
 
-  /// All answers at once; nil when the path does not lie in a mounted view.
+  /// Returns all values; nil if the path does not lie in a mounted view.
   ///
-  /// - Throws: when it does, and nothing can be told of it.
+  /// - Throws: if the path lies in a mounted view that returns no values for it.
   static func explanation(_ path: FilePath) throws(Failure) -> Explanation? {
     if let answer = answers(path) { return answer }
     let error = Errno(rawValue: errno)
@@ -36,7 +37,7 @@ enum MountedAnswer {
   }
 
   private static func isInView(_ device: UInt64) -> Bool {
-    // As makedev(3) puts it together; file systems without a device have the major number 0.
+    // The device number is composed as by makedev(3). File systems without a device have the major number 0.
     let minor = device & 0xff | device >> 12 & ~0xff
     return device >> 8 & 0xfff == 0 && MountTable.displayfs.contains { $0.device == "\(minor)" }
   }

@@ -7,7 +7,7 @@ import Logging
 import SystemPackage
 import View
 
-/// Checks what can be checked beforehand, then mounts, in the foreground or as a daemon.
+/// Checks the requirements, then mounts, in the foreground or as a daemon.
 struct Mounter {
   private let source: FilePath
   private let mountPoint: FilePath
@@ -29,13 +29,13 @@ struct Mounter {
     try Daemon.run { (ready) throws(Failure) in
       try serve(debug: false, logHandler: SystemLog.init, onReady: ready)
     } failed: {
-      // With no process left it could not even run fusermount3 to unmount again.
+      // If no further process could be created, the daemon could not even run fusermount3 to unmount again.
       try? Self.cleanUp(mountPoint)
     }
     if opens { openInFileManager() }
   }
 
-  /// A desktop without one is no reason to take the mount back.
+  /// On a desktop without a file manager, the mount stays.
   private func openInFileManager() {
     guard Program.start("xdg-open", [mountPoint.bytes]) == nil else { return }
     printError(
@@ -50,14 +50,14 @@ struct Mounter {
     Signals.block()
     LoggingSystem.bootstrap(logHandler)
     let logger = Logger(label: "displayfs")
-    // A thread that acts as a client has the client's groups alone; root's own grant nothing that root may not do anyway. In the
-    // foreground too: nothing else runs in this process. No thread has been made yet.
+    // A thread that impersonates a client has only the client's groups. Root's own groups grant nothing that root lacks. They are
+    // dropped in the foreground too, since nothing else runs in this process. No thread has been created yet.
     if geteuid() == 0, dfs_drop_groups() != 0 {
       logger.warning(
         "the daemon's supplementary groups cannot be dropped (\(Errno(rawValue: errno))), as in a user namespace that denies setgroups: it changes nothing for other users than root"
       )
     }
-    // Both are opened before there is a mount, so that nothing is ever reached through the mount itself.
+    // Both are opened before the mount exists, so that nothing is ever reached through the mount itself.
     let root = try Self.open(source)
     let covered = try coveredDirectory()
     let view: View
@@ -79,16 +79,17 @@ struct Mounter {
     } catch { throw Failure(.mount, "\(error)") }
   }
 
-  /// What limits whoever started the daemon is not to limit those who use the mount, and what limits them holds.
+  /// The limits of the user that started the daemon must not limit the clients of the mount, and the limits of the clients must
+  /// hold.
   private func takeNoLimits() {
     DescriptorLimit.raise()
     dfs_obey_quotas()
-    // A file that must not grow (`ulimit -f`) and a log that nobody reads any more are errors of one call. A lease that is broken
-    // was to be given back anyway.
+    // A file that must not grow (`ulimit -f`) and a log that no process reads any more become errors of one call. A lease that is
+    // broken was to be given back anyway.
     for signal in [SIGXFSZ, SIGPIPE, SIGIO] { Glibc.signal(signal, SIG_IGN) }
   }
 
-  /// Bytes, as the name of the source is.
+  /// The options as bytes, since the name of the source is bytes.
   private var fuseOptions: [[UInt8]] {
     var result = options.fuse
     func add(_ name: String, _ value: String) {
@@ -116,10 +117,10 @@ struct Mounter {
 
   // MARK: Checks
 
-  /// Unmounts what a daemon that died has left at the mount point: nobody can use it any more. One that does not answer is
-  /// told of, as asking it would not come to an end.
+  /// Unmounts a mount that a dead daemon has left at the mount point: it is of no use any more. A mount whose daemon does not
+  /// reply is reported, since a request to it would not return.
   ///
-  /// What is wrong with the mount point otherwise, or with unmounting, is told by what comes next.
+  /// Later steps report other problems with the mount point, or with unmounting.
   private static func cleanUp(_ mountPoint: FilePath) throws(Failure) {
     guard let mount = MountTable.last(at: mountPoint), mount.type == "fuse.displayfs" else { return }
     switch MountState.of(mount.mountPoint) {
@@ -133,7 +134,7 @@ struct Mounter {
     }
   }
 
-  /// The absolute path of a directory that is there, without symlinks.
+  /// Resolves a path to the absolute path of an existing directory, without symlinks.
   private static func directory(_ path: FilePath, called role: String) throws(Failure) -> FilePath {
     do throws(Errno) {
       let resolved = try path.resolvingSymlinks()

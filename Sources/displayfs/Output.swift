@@ -4,7 +4,7 @@ import SystemPackage
 
 /// Standard output for names, which are bytes.
 enum Output {
-  /// Writes the bytes and a newline at once, so that lines of several threads do not mix.
+  /// Writes the bytes and a newline in one call, so that lines of several threads do not mix.
   static func line(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
     Self.bytes(bytes + [0x0a], to: descriptor)
   }
@@ -27,6 +27,6 @@ enum Output {
 }
 
 enum Text {
-  /// Bytes as text; what is not UTF-8 becomes the replacement character.
+  /// Decodes bytes as text. Bytes that are not UTF-8 become the replacement character.
   static func lossy(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 }

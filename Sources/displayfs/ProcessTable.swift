@@ -1,13 +1,13 @@
 import BackingTree
 import Glibc
 
-/// What /proc tells of processes.
+/// Information about processes from /proc.
 enum ProcessTable {
   static var all: [pid_t] { numbers(in: "/proc") }
 
-  /// Its name, and the letter of its state (proc_pid_stat(5)); nil when there is no such process.
+  /// The name of a process, and the letter of its state (proc_pid_stat(5)); nil if there is no such process.
   static func nameAndState(of process: pid_t) -> (name: String, state: Character)? {
-    // PID (NAME) STATE ...; a name may hold anything, parentheses too.
+    // PID (NAME) STATE ...; a name may contain any character, parentheses too.
     guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/stat"),
       let start = bytes.firstIndex(of: UInt8(ascii: "(")), let end = bytes.lastIndex(of: UInt8(ascii: ")")),
       start < end, end + 2 < bytes.count
@@ -17,7 +17,7 @@ enum ProcessTable {
 
   static func threads(of process: pid_t) -> [pid_t] { numbers(in: "/proc/\(process)/task") }
 
-  /// Whether what is said of one of a process's open files has a line. (/proc/PID/fdinfo)
+  /// Whether /proc/PID/fdinfo has the line for any open file of a process.
   static func hasOpen(_ line: [UInt8], _ process: pid_t) -> Bool {
     numbers(in: "/proc/\(process)/fdinfo").contains { number in
       Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/fdinfo/\(number)")?.contains(line) ?? false

@@ -1,9 +1,11 @@
 import Glibc
 import SystemPackage
 
-/// Other programs, found along PATH, or where the system keeps its own when a service was started without one.
+/// Other programs, found along PATH, then in the system's directories: a service may have been started without PATH.
 enum Program {
-  /// Runs a program to its end. Its exit status, or -1 when a signal ended it; nil when there is no such program.
+  /// Runs a program to its end.
+  ///
+  /// - Returns: its exit status, -1 if a signal ended it, nil if there is no such program.
   static func run(_ name: String, _ arguments: [[UInt8]] = []) -> CInt? {
     guard let child = start(name, arguments) else { return nil }
     var status: CInt = 0
@@ -11,7 +13,9 @@ enum Program {
     return status & 0x7f == 0 ? (status >> 8) & 0xff : -1
   }
 
-  /// Starts a program and does not wait for it. Its number, or nil when there is no such program.
+  /// Starts a program and does not wait for it.
+  ///
+  /// - Returns: its PID; nil if there is no such program.
   @discardableResult static func start(_ name: String, _ arguments: [[UInt8]] = []) -> pid_t? {
     guard let path = path(of: name) else { return nil }
     var words: [UnsafeMutablePointer<CChar>?] = ([Array(name.utf8)] + arguments).map { word in
@@ -24,7 +28,7 @@ enum Program {
     return path.withPlatformString { posix_spawn(&child, $0, nil, nil, &words, environ) } == 0 ? child : nil
   }
 
-  /// Where a program is; nil when there is none that this user may run.
+  /// The path of a program; nil if there is none that this user may run.
   static func path(of name: String) -> FilePath? {
     let path = getenv("PATH").map { String(cString: $0) } ?? ""
     let directories = path.split(separator: ":").map(String.init) + ["/usr/local/bin", "/usr/bin", "/bin"]

@@ -3,7 +3,7 @@ import DisplayNames
 import SystemPackage
 import View
 
-/// The options of all commands that ask about a view without mounting it.
+/// The options of all commands that query a view without mounting it.
 struct QueryOptions: ParsableArguments {
   @Option(
     name: .customShort("o"),
@@ -23,7 +23,7 @@ struct QueryOptions: ParsableArguments {
 }
 
 extension QueryOptions {
-  /// What a mounted view says of a path that lies in it, else what the view of the tree around it would be.
+  /// Explains a path by the mounted view that it lies in, else by the view of the tree around it.
   func explanation(of path: FilePath) throws(Failure) -> Explanation {
     if let answer = try MountedAnswer.explanation(path) { return answer }
     let place = try place(of: path)

@@ -2,11 +2,11 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// Changes what the kernel keeps to at a view that is mounted, as `mount -o remount,ro` asks for.
+/// Changes the kernel's options of a mounted view, for `mount -o remount,ro`.
 ///
-/// Options of displayfs itself are not the kernel's: `displayfs set` changes them.
+/// Options of displayfs itself do not concern the kernel: `displayfs set` changes them.
 enum Remount {
-  /// (`mount` with MS_REMOUNT)
+  /// Calls mount(2) with MS_REMOUNT.
   static func perform(_ mountPoint: FilePath, _ options: MountOptions) throws(Failure) {
     guard let mount = MountTable.last(at: mountPoint), mount.type == "fuse.displayfs" else {
       throw Failure(.mount, "\(mountPoint): no displayfs is mounted here whose options could be changed")
@@ -18,7 +18,8 @@ enum Remount {
     throw Failure(.mount, "\(mountPoint): its options cannot be changed: \(error)\(advice)")
   }
 
-  /// As libfuse does it, who has to be root may still not bring devices and set-user-ID programs along without saying so.
+  /// As in libfuse, `nosuid` and `nodev` are the default although only root can remount: set-user-ID programs and devices need
+  /// `suid` and `dev`.
   private static func flags(_ options: [String]) -> UInt {
     var flags = UInt(MS_NOSUID) | UInt(MS_NODEV)
     for option in options {

@@ -1,11 +1,11 @@
 import Glibc
 
-/// What a service tells the manager that started it, in systemd's protocol (sd_notify(3)): lines in one datagram, sent to
+/// Notifies the service manager that started the process, in systemd's protocol (sd_notify(3)): lines in one datagram, sent to
 /// the socket that the environment names.
 enum ServiceManager {
-  /// The mount answers.
+  /// The mount is ready.
   static func ready(_ status: String) { tell("READY=1\nMAINPID=\(getpid())\nSTATUS=\(oneLine(status))") }
-  /// The configuration is being read anew, until `reloaded`. The time is how a manager tells this from an older message.
+  /// The configuration is being reloaded, until `reloaded`. The time lets the manager distinguish this message from an older one.
   static func reloading() {
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
@@ -14,7 +14,7 @@ enum ServiceManager {
   static func reloaded() { tell("READY=1") }
   static func stopping() { tell("STOPPING=1\nSTATUS=Unmounting") }
 
-  /// Nothing happens where no manager listens.
+  /// Does nothing if no manager listens.
   private static func tell(_ message: String) {
     guard let name = getenv("NOTIFY_SOCKET"), strlen(name) > 1 else { return }
     var address = sockaddr_un()
@@ -23,14 +23,14 @@ enum ServiceManager {
     guard length < MemoryLayout.size(ofValue: address.sun_path) else { return }
     withUnsafeMutableBytes(of: &address.sun_path) { path in
       path.copyMemory(from: UnsafeRawBufferPointer(start: name, count: length))
-      // An abstract socket begins with NUL, which an environment cannot hold.
+      // An abstract socket's name begins with NUL, which an environment variable cannot contain.
       if path[0] == UInt8(ascii: "@") { path[0] = 0 }
     }
     let socket = Glibc.socket(
       AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     guard socket >= 0 else { return }
     defer { close(socket) }
-    // Without a NUL at the end: that would be a part of an abstract name.
+    // Without a final NUL, which would be a part of an abstract name.
     let addressLength = socklen_t(MemoryLayout<sa_family_t>.size + length)
     let bytes = Array(message.utf8)
     _ = withUnsafePointer(to: &address) {

@@ -4,14 +4,14 @@ import Glibc
 import Logging
 import SystemPackage
 
-/// What signals ask of a mount. They are blocked in every thread and fetched by one, so that a handler may do more than
-/// handlers may.
+/// Handles the signals of a mount. They are blocked in every thread and one thread fetches them, so that the code is not
+/// restricted to what a signal handler may do.
 ///
-/// INT and TERM unmount. Where requests do not end within four seconds, or at a second signal, the mount is detached and the
-/// process ends at once: a service manager sends one signal, and kills what is left after its own timeout. HUP has the
-/// configuration read anew, USR1 the statistics logged, USR2 changes how much is logged.
+/// INT and TERM unmount. If requests do not end within four seconds, or at a second signal, the mount is detached and the process
+/// ends at once: a service manager sends one signal, and kills what is left after its own timeout. HUP reloads the configuration,
+/// USR1 logs the statistics, USR2 changes the log level.
 struct Signals: Sendable {
-  /// Those that the user did not have ignored, as nohup(1) does.
+  /// The signals that the user has not set to be ignored, as nohup(1) does.
   private static let handled: [CInt] = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].filter { signal in
     var action = sigaction()
     sigaction(signal, nil, &action)
@@ -23,7 +23,7 @@ struct Signals: Sendable {
   let mountPoint: FilePath
   let logger: Logger
 
-  /// Before the first thread is made: threads inherit it.
+  /// Called before the first thread is created, because threads inherit the signal mask.
   static func block() {
     var set = set
     pthread_sigmask(SIG_BLOCK, &set, nil)
@@ -56,8 +56,8 @@ struct Signals: Sendable {
     }?.detach()
   }
 
-  /// How long requests may take that were under way, in seconds. What they write is written all the same; their clients get
-  /// an error.
+  /// How long requests in progress may take, in seconds. Data that they write is written all the same; their clients get an
+  /// error.
   private static let patience: UInt32 = 4
 
   private func stop() {

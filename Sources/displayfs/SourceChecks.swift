@@ -4,7 +4,7 @@ import Glibc
 import SystemPackage
 import View
 
-/// What a view of one directory depends on.
+/// Checks of the requirements of a view of one directory.
 struct SourceChecks {
   private let path: FilePath
   private let place: ViewedPath
@@ -29,7 +29,7 @@ struct SourceChecks {
       do: "nothing, if the tree has no Finder info; else keep it on a file system that has them")
   }
 
-  /// A view inside its own source shows what the mount point covers there; programs that walk the source walk both.
+  /// A view inside its own source shows the directory that the mount point covers there. Programs that walk the source walk both.
   private var nestedMounts: [Finding] {
     let nested = MountTable.displayfs.filter { $0.source == path && $0.mountPoint.starts(with: path) }
     if nested.isEmpty { return [.ok("nested mounts", "no view of \(path) lies in \(path)")] }
@@ -41,7 +41,7 @@ struct SourceChecks {
     }
   }
 
-  /// As many entries as are looked at for names that clash.
+  /// How many entries are checked for clashing names.
   private static let limit = 100_000
 
   private var clashes: Finding {

@@ -58,7 +58,7 @@ struct Status: ParsableCommand {
   }
 }
 
-/// What a mount answered: names and values, some of which count since the mount was made.
+/// The report of a mount: names and values. Some values are counts since the mount was made.
 struct StatusReport {
   var lines: [(name: String, value: String)]
 
@@ -70,9 +70,9 @@ struct StatusReport {
     }
   }
 
-  /// The same, with what the counters grew by since an earlier report. What asked for the reports is among it.
+  /// Returns this report with the growth of the counters since an earlier report. It includes the requests for the reports.
   ///
-  /// - Parameter unit: what the names of the counters get appended.
+  /// - Parameter unit: the text to append to the names of the counters.
   func since(_ earlier: StatusReport, _ unit: String = "") -> StatusReport {
     let old = Dictionary(earlier.lines.map { ($0.name, $0.value) }) { $1 }
     var result = self
@@ -83,7 +83,7 @@ struct StatusReport {
     return result
   }
 
-  /// The growth of a number, or of a list of numbers with what they count: `12 lookup, 3 open`.
+  /// The growth of a number, or of a list of numbers with the things that they count: `12 lookup, 3 open`.
   private static func growth(from before: String, to now: String) -> String {
     if let old = Int(before), let new = Int(now) { return "\(new - old)" }
     let old = counts(before)

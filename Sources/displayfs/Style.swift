@@ -2,12 +2,12 @@ import ArgumentParser
 import Glibc
 import View
 
-/// How entries are told apart on a terminal.
+/// The styles of entries on a terminal.
 enum Style {
   enum When: String, ExpressibleByArgument, CaseIterable {
     case auto, always, never
 
-    /// For `auto`: on a terminal that can, unless `NO_COLOR` is set to something (no-color.org).
+    /// For `auto`: on a terminal that supports it, unless `NO_COLOR` has a value (no-color.org).
     var holds: Bool {
       switch self {
       case .always: true
@@ -19,7 +19,7 @@ enum Style {
     }
   }
 
-  /// The display name: its colour tells the kind, a line below it that it is localized, and a hidden one is dim.
+  /// The display name: its colour shows the kind, an underline shows that it is localized, and a hidden name is dim.
   static func painted(_ entry: Explanation) -> [UInt8] {
     var codes: [String] = []
     switch entry.kind {

@@ -28,15 +28,15 @@ struct Unmount: ParsableCommand {
   }
 
   enum Manner {
-    /// Refused while something is in use.
+    /// Fails while something is in use.
     case orderly
-    /// What is in use goes on until it is closed.
+    /// Open files stay usable until they are closed.
     case lazy
-    /// What is in use gets errors from now on.
+    /// Open files fail with errors from now on.
     case forced
   }
 
-  /// - Parameter ifMounted: whether it is well when nothing is mounted there.
+  /// - Parameter ifMounted: whether it is a success if nothing is mounted there.
   static func unmount(_ mountpoint: FilePath, _ manner: Manner, ifMounted: Bool = false) throws(Failure) {
     guard let mount = MountTable.last(at: mountpoint) else {
       if ifMounted { return }
@@ -48,14 +48,14 @@ struct Unmount: ParsableCommand {
     try perform(mount.mountPoint, manner)
   }
 
-  /// A daemon has its own mount open for the moments in which it tells programs of changes: that is waited for.
+  /// Unmounts, and retries while the mount is busy: a daemon opens its own mount for moments to notify programs of changes.
   ///
-  /// - Parameter path: exactly as the table of mounts has it.
+  /// - Parameter path: the mount point exactly as in the mount table.
   static func perform(_ path: FilePath, _ manner: Manner) throws(Failure) {
     let servers = manner == .orderly ? MountTable.last(at: path).map(Servers.init) : nil
     for number in 0...20 {
       if try attempt(path, manner, isLast: number == 20) {
-        // Whoever unmounts the disk that the tree is on next is not to find it busy.
+        // The disk of the backing tree may be unmounted next: it must not be busy.
         servers?.waitUntilEnded(milliseconds: 2000)
         return
       }
@@ -64,7 +64,7 @@ struct Unmount: ParsableCommand {
     throw refused(path, .resourceBusy)
   }
 
-  /// - Returns: false when it is busy.
+  /// - Returns: false if the mount is busy.
   private static func attempt(_ path: FilePath, _ manner: Manner, isLast: Bool) throws(Failure) -> Bool {
     if geteuid() == 0 {
       let flags: CInt =
@@ -88,7 +88,7 @@ struct Unmount: ParsableCommand {
     return status == 0
   }
 
-  /// Why this user cannot unmount even what is not busy.
+  /// Explains why this user cannot unmount even a mount that is not busy.
   private static func checkIsAllowed(_ mountpoint: FilePath) throws(Failure) {
     if let missing = MachineChecks.missingTableOfMounts { throw Failure(.system, missing) }
     if let owner = MountTable.last(at: mountpoint)?.user, owner != getuid() {
@@ -97,7 +97,7 @@ struct Unmount: ParsableCommand {
     }
   }
 
-  /// Whoever mounted may do that where the kernel shows its connections.
+  /// Aborts the connection. The user that mounted may do that where the kernel shows its connections.
   private static func endConnection(of mount: MountTable.Line) {
     let file = open("/sys/fs/fuse/connections/\(mount.device)/abort", O_WRONLY | O_CLOEXEC)
     guard file >= 0 else { return }

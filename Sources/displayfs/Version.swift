@@ -3,14 +3,14 @@ import CFuse
 enum Version {
   static let number = "0.1.0"
 
-  /// Prints what matters for a report of an error, in the form in which sshfs does: this program, libfuse, the protocol that
-  /// it speaks with the kernel, and the program that mounts for users.
+  /// Prints the versions that an error report needs, in the format of sshfs: this program, libfuse, the protocol that it speaks
+  /// with the kernel, and the program that mounts for users.
   static func print() {
     Swift.print("displayfs version \(number)\nSwift \(swift)")
     dfs_print_fuse_versions()
   }
 
-  /// The version of the compiler this was built with.
+  /// The version of the compiler that built this program.
   private static var swift: String {
     #if compiler(>=6.4)
       "6.4 or newer"
