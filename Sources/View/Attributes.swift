@@ -5,7 +5,7 @@ import Glibc
 import PackageStream
 import SystemPackage
 
-/// What a caller wants changed of a file; nil leaves it alone.
+/// The attributes that a client requests to change; nil leaves an attribute unchanged.
 public struct AttributeChange: Sendable {
   public enum Time: Sendable {
     case now
@@ -20,10 +20,10 @@ public struct AttributeChange: Sendable {
   public init() {}
 }
 
-/// What the kernel is told of a node.
+/// The attributes of a node for a reply to the kernel.
 public struct LeasedAttributes {
   public var stat: stat
-  /// Where it may keep that.
+  /// The lease under which the kernel may cache the attributes; nil when it must not.
   public let lease: CacheLease?
 }
 
@@ -37,12 +37,13 @@ extension View {
     return location.name.withPointer { present(status, facet: .packageFile, name: $0, in: parent) }
   }
 
-  /// The same, for the kernel.
+  /// The status of a node as the view shows it, with a lease if the kernel may cache it.
   public func leasedAttributes(_ id: NodeID) throws(Errno) -> LeasedAttributes {
     guard let location = nodes.location(of: id), location.facet == .plain else {
       return LeasedAttributes(stat: try attributes(id), lease: nil)
     }
-    // A directory's attributes change with what is in it; those of other files are told of where they are.
+    // A directory's attributes change with its contents, so its own watch reports them. The watch on the parent reports those of
+    // other files.
     let watched = location.type == .directory ? id : location.parent
     let handle = try? directory(watched)
     let lease: CacheLease? = if let handle { cached.lease(watched, handle) } else { nil }
@@ -56,10 +57,11 @@ extension View {
     return LeasedAttributes(stat: attributes, lease: lease)
   }
 
-  /// The backing status of a node, checked to be the file that the node stands for, and whether that is where it was seen
-  /// last.
+  /// The backing status of a node, checked to be of the file that the node stands for, and whether the file is still where the
+  /// node table has it.
   ///
-  /// - Parameter parent: the directory that it is in, if that is at hand.
+  /// - Parameter parent: the directory that holds it, if the calling code has it open.
+  /// - Throws: ESTALE when the file is gone, or when the node stands for a file of another type.
   private func status(
     of id: NodeID, at location: NodeTable.Location?, in parent: DirectoryHandle? = nil
   ) throws(Errno) -> (status: stat, isInPlace: Bool) {
@@ -75,14 +77,17 @@ extension View {
         }
       }
     }
-    // Its name is gone or stands for another file now.
+    // The name is gone, or leads to another file now.
     let status = try statusWithoutName(of: id)
-    // Attributes of another type make the kernel give the inode up for good. (EIO, `fuse_make_bad`)
+    // Attributes of another file type make the kernel mark the inode bad for good. (EIO, `fuse_make_bad`)
     guard FileType(mode: status.st_mode) == nodes.type(of: id) else { throw .staleNFSFileHandle }
     return (status, false)
   }
 
-  /// What is open still answers.
+  /// The status of a file that its name does not lead to any more: from a descriptor that is still open, else as of the removal
+  /// of the name.
+  ///
+  /// - Throws: ESTALE when there is neither.
   private func statusWithoutName(of id: NodeID) throws(Errno) -> stat {
     if let open = openNodes.file(of: id) { return try fileStatus(open.descriptor.rawValue) }
     if let handle = openHandle(of: id) { return try handle.directory.status() }
@@ -98,14 +103,14 @@ extension View {
   ) throws(Errno) {
     try refuseAltering(id)
     let isPackage = nodes.location(of: id)?.facet == .packageFile
-    // A package has no content of its own to cut: it is replaced as a whole or changed inside its directory.
+    // A package has no content of its own to truncate: it is replaced as a whole, or changed inside its directory.
     if isPackage, change.size != nil { throw .permissionDenied }
     let change = isPackage ? try news(of: change, to: id) : change
-    // With ftruncate(2) the kernel says which file is open; everything else may have come by a name.
+    // For ftruncate(2) the kernel sends the file handle. Any other change may have come by a name.
     let located = try locate(id, byNameOf: file == nil ? caller : nil, isDataChanged: change.size != nil)
     let path = "/proc/self/fd/\(located.rawValue)"
-    // By the caller, although the kernel has looked whether they may: it believes what it last heard of an open file, and
-    // that may be somebody else's since.
+    // Use the client's credentials although the kernel has checked permissions: for an open file it checks the attributes that it
+    // last received, and the file may have another owner since.
     try ownChanges.make(on: located.rawValue) { () throws(Errno) in
       if change.user != nil || change.group != nil {
         _ = try caller.act { () throws(Errno) in
@@ -115,11 +120,12 @@ extension View {
         }
       }
       if let mode = change.mode {
-        // Search permission follows read permission, or the package could not be read any more.
+        // Search permission follows read permission: without it the package could not be read.
         let effective = isPackage ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
         let lost = try fileStatus(located.rawValue).st_mode & 0o7777 ^ effective & 0o7777
         if lost & ~effective & (S_ISUID | S_ISGID) == lost {
-          // Whoever writes to a file takes these bits from it, whosever it is.
+          // Only set-ID bits are cleared. Any write to a file clears them, whether or not the writer owns the file: use the
+          // daemon's credentials.
           _ = try Caller.daemon.act { () throws(Errno) in try systemCall { chmod(path, effective & 0o7777) } }
         } else {
           _ = try caller.actForMode(mode) { () throws(Errno) in
@@ -128,11 +134,11 @@ extension View {
         }
       }
       if let size = change.size {
-        // Whether set-user-ID bits stay depends on who cuts.
+        // Whether truncation clears set-user-ID bits depends on the credentials of the thread that truncates.
         if let file {
           try caller.act { () throws(Errno) in try setSize(file.descriptor.rawValue, size) }
         } else {
-          // truncate(2) would hold the worker for as long as the holder of a lease likes.
+          // truncate(2) would block the worker until the holder of a lease gives it up.
           try LeaseBreak.retry(0, isInterrupted) { () throws(Errno) in
             try caller.act { () throws(Errno) in
               let opened = try located.opened(O_WRONLY | O_NONBLOCK)
@@ -148,14 +154,16 @@ extension View {
     }
   }
 
-  /// What of a change is not already shown of a package. Programs that copy give the copy the mode and time of the
-  /// original: those are put together from its parts, and have come with the stream more exactly than they are shown.
+  /// The part of a change that differs from what the view shows of a package.
+  ///
+  /// A program that copies a package gives the copy the mode and time of the original. The view derives both from the package's
+  /// parts, and the package stream has already transferred those more exactly.
   private func news(of change: AttributeChange, to id: NodeID) throws(Errno) -> AttributeChange {
     guard change.mode != nil || change.modified != nil else { return change }
     var news = change
     let shown = try attributes(id)
     if let mode = change.mode, mode & 0o7777 == shown.st_mode & 0o7777 {
-      // One that may be read but not searched is shown as if it could be.
+      // A directory that may be read but not searched is shown as if it could be searched.
       let directory = try status(of: id, at: nodes.location(of: id)).status
       if directory.st_mode & (mode & 0o444) >> 2 == (mode & 0o444) >> 2 { news.mode = nil }
     }
@@ -171,12 +179,12 @@ extension View {
     }
   }
 
-  /// A descriptor that names the node and nothing else, checked to be the right file.
+  /// A descriptor that serves only to identify the node, checked to be of the right file.
   ///
   /// - Parameters:
-  ///   - caller: for an operation that may have come by a name, which must lead to the node still: the client.
-  ///   - isDataChanged: false where a client that has the node open may mean what it has open (fchmod(2), futimens(2): the
-  ///     kernel does not say).
+  ///   - caller: the client, for an operation that may have come by a name. The node must still have that name.
+  ///   - isDataChanged: false for an operation that a client with the node open may have requested on its descriptor (fchmod(2),
+  ///     futimens(2)): the kernel does not report which.
   /// - Throws: ESTALE when the name may lead to another file by now: the kernel walks the path again.
   func locate(
     _ id: NodeID, byNameOf caller: Caller? = nil, isDataChanged: Bool = true
@@ -198,7 +206,7 @@ extension View {
         }
       }
     }
-    // Also where the node is known to have no name any more: the kernel may still have a dentry that leads to it.
+    // Refuse also a node that has no name any more: the kernel may still have a dentry that leads to it.
     if let caller, isDataChanged || !mayMeanOpenFile(id, caller),
       !staleNames.isAskedAgain(id, by: caller.process), location != nil || caller.process != 0
     {
@@ -212,8 +220,8 @@ extension View {
     return Descriptor(adopting: try systemCall { dup(handle.directory.descriptor) })
   }
 
-  /// Whether a client may mean a file that it has open, not a name that led to it. Where its system call cannot be seen, its
-  /// process is one that has opened the node.
+  /// Whether a client's request may refer to a file that it has open, rather than to a name. Where the client's system call
+  /// cannot be seen, it may if the client's process has opened the node.
   func mayMeanOpenFile(_ id: NodeID, _ caller: Caller) -> Bool {
     switch dfs_reference_of(caller.process) {
     case DFS_BY_DESCRIPTOR: true
@@ -222,8 +230,7 @@ extension View {
     }
   }
 
-  /// Whether a client that comes by a name has come by one that the node has: it has lost none that the kernel may still
-  /// resolve.
+  /// Whether a client that gave a name gave one that the node has: the node has lost no name that the kernel may still resolve.
   func isReachedByItsName(_ id: NodeID, _ location: NodeTable.Location, _ caller: Caller) -> Bool {
     !hasLeftOtherPlace(id, location) && !movedNodes.mayHaveComeByOldName(id, caller.process)
   }
@@ -245,8 +252,8 @@ extension View {
     return out
   }
 
-  /// The inode number in the view: the backing one, made unique for package files (a high bit) and for what lies on
-  /// another device than SOURCE (mixed with the device).
+  /// The inode number in the view: the backing inode number, made unique for package files (bit 62 is set) and for files on
+  /// another device than SOURCE (the number is mixed with the device).
   func inodeNumber(_ identity: FileIdentity, _ facet: Facet) -> UInt {
     var number = identity.inode
     if identity.device != rootDevice {
@@ -256,7 +263,7 @@ extension View {
     return UInt(number)
   }
 
-  /// Free space and limits of the file system that a node lies on.
+  /// The free space and the limits of the file system that holds a node.
   public func fileSystemStatus(_ id: NodeID) throws(Errno) -> statvfs {
     let located = try locate(id)
     var out = statvfs()
@@ -264,7 +271,7 @@ extension View {
     return out
   }
 
-  /// The target of a symlink, as it is stored.
+  /// The target of a symlink, unchanged.
   public func symlinkTarget(_ id: NodeID) throws(Errno) -> [UInt8] {
     let located = try locate(id)
     return try Directory(descriptor: located.rawValue).symlinkTarget("")
@@ -272,8 +279,8 @@ extension View {
 }
 
 extension timespec {
-  /// Whether a program that gives a copy the time of the original means that time: to the nanosecond, as precise as a
-  /// floating-point number (Python), or cut to the one or two seconds that an archive or a FAT file system keeps.
+  /// Whether this time is a copy of `original`: exact to the nanosecond, rounded as a floating-point number (Python), or
+  /// truncated to the one or two seconds that an archive or a FAT file system stores.
   func isCopy(of original: timespec) -> Bool {
     let (seconds, overflow) = original.tv_sec.subtractingReportingOverflow(tv_sec)
     guard !overflow, (-1...2).contains(seconds) else { return false }

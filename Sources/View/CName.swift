@@ -1,14 +1,14 @@
 import DisplayNames
 import Glibc
 
-/// A real name ready to be handed to the kernel: bytes with a terminating NUL.
+/// A real name in the form that system calls take: bytes with a terminating NUL.
 ///
-/// Nearly all names lie in the value itself, so that to have one allocates nothing.
+/// Nearly all names are stored inline, so that creating one allocates no memory.
 public struct CName: Sendable {
   private typealias Short = InlineArray<96, CChar>
 
   private var short = Short(repeating: 0)
-  /// Used instead where there is not enough room.
+  /// Used instead of `short` when the name does not fit there.
   private let long: ContiguousArray<CChar>?
 
   public init(copying pointer: UnsafePointer<CChar>) {
@@ -22,7 +22,7 @@ public struct CName: Sendable {
   /// - Parameter bytes: without a NUL.
   public init(_ bytes: UnsafeBufferPointer<UInt8>) { self.init(bytes: UnsafeRawBufferPointer(bytes)) }
 
-  /// The same.
+  /// - Parameter bytes: without a NUL.
   init(bytes: UnsafeRawBufferPointer) {
     long = bytes.count < MemoryLayout<Short>.size ? nil : Self.copy(bytes)
     if long == nil { withUnsafeMutableBytes(of: &short) { $0.copyMemory(from: bytes) } }
@@ -36,19 +36,19 @@ public struct CName: Sendable {
     }
   }
 
-  /// Without the NUL.
+  /// The name without the NUL.
   public var name: Name { withPointer { Name(copying: $0) } }
 
   public func equals(_ other: UnsafePointer<CChar>) -> Bool { withPointer { strcmp($0, other) == 0 } }
 
-  /// Lends the C string for the time of the call.
+  /// Calls `body` with the C string, which is valid during the call.
   @inline(__always)
   public func withPointer<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E)
     -> R
   {
     if let long {
-      // The array lends its bytes for nothing that may be noncopyable; to carry each result out of there by hand takes longer
-      // than what most calls do. They stay where they are while the array lives.
+      // The array's own method cannot return a noncopyable result. To move each result out of its closure by hand takes
+      // longer than most calls that use the name. The bytes keep their address while the array lives.
       let pointer = long.withUnsafeBufferPointer { $0.baseAddress! }
       defer { withExtendedLifetime(long) {} }
       return try body(pointer)

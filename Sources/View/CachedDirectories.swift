@@ -4,40 +4,42 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// A directory of which the kernel keeps names and attributes.
+/// A directory of which the kernel may cache entries and attributes.
 public final class CachedDirectory: Sendable {
   let node: NodeID
-  /// How many changes were heard of, or made through the mount.
+  /// The number of changes that the watch reported or that were made through the mount, pure content changes excepted.
   private let changes = Atomic<UInt64>(0)
-  /// How many of the content of what is in it, which say nothing of names nor of the directory itself.
+  /// The number of changes of nothing but the content of files in it. They affect neither names nor the directory itself.
   private let contentChanges = Atomic<UInt64>(0)
   private let news = Guarded(News())
 
-  /// What the backing tree told and nobody has looked at yet.
+  /// Changes that the watch reported and the change loop has not processed yet.
   struct News: Sendable {
-    /// What came, went or was replaced.
+    /// The names of entries that were added, removed or replaced.
     var names: Set<Name> = []
-    /// Whose content or attributes changed.
+    /// The names of entries whose content or attributes changed.
     var contents: Set<Name> = []
     /// The directory's own attributes changed.
     var isItselfChanged = false
-    /// Nothing that the kernel keeps of it holds.
+    /// All that the kernel caches of the directory is stale.
     var isEverything = false
     fileprivate var isAnnounced = false
   }
 
-  /// More names than this are not remembered one by one.
+  /// With more pending names than this, the whole directory is treated as changed.
   private static let limit = 4096
 
-  /// The negative entries that the kernel may hold.
+  /// The names of which the kernel may hold negative entries.
   private let absent = Guarded<Set<Name>>([])
 
-  /// Names beyond these are not cached as absent: each one that is has to be invalidated by name.
+  /// The maximum number of negative entries in one directory: each has to be invalidated by name.
   private static let maximumAbsent = 1024
 
   fileprivate init(node: NodeID) { self.node = node }
 
-  /// Records that the kernel is about to cache a name as absent. - Returns: false when it must not.
+  /// Records that the kernel is about to cache a negative entry.
+  ///
+  /// - Returns: false when it must not.
   fileprivate func noteAbsent(_ name: Name) -> Bool {
     absent.withLock { absent in
       if absent.count < Self.maximumAbsent { absent.insert(name) }
@@ -45,10 +47,12 @@ public final class CachedDirectory: Sendable {
     }
   }
 
-  /// Whether the kernel may hold a negative entry of that name; forgets that it may.
+  /// Removes a name from the record of negative entries.
+  ///
+  /// - Returns: whether the kernel may hold a negative entry of that name.
   func takeAbsent(_ name: Name) -> Bool { absent.withLock { $0.remove(name) != nil } }
 
-  /// All of them.
+  /// Removes and returns all names of which the kernel may hold negative entries.
   func takeAbsent() -> Set<Name> {
     absent.withLock { absent in
       defer { absent = [] }
@@ -61,14 +65,16 @@ public final class CachedDirectory: Sendable {
   fileprivate var count: UInt64 { changes.load(ordering: .acquiring) }
   fileprivate var contentCount: UInt64 { contentChanges.load(ordering: .acquiring) }
 
-  /// A change was made through the mount.
+  /// Records a change that was made through the mount.
   fileprivate func noteOwnChange() { changes.add(1, ordering: .releasing) }
 
-  /// - Returns: whether nobody was told yet that there is news.
+  /// Records a change that the watch reported.
+  ///
+  /// - Returns: whether the directory has to be announced to the change loop.
   fileprivate func note(_ change: ChangeWatch.Change) -> Bool {
-    // What it has the daemon write the kernel knows.
+    // The kernel already knows of content that the daemon wrote on its behalf.
     if change.isOwnMereContent { return false }
-    // First: who told the kernel something meanwhile finds that it may have been outdated.
+    // Count the change before it is queued: a worker whose reply may be stale then finds its lease broken after the reply.
     if change.isMereContent {
       contentChanges.add(1, ordering: .releasing)
     } else {
@@ -102,10 +108,11 @@ public final class CachedDirectory: Sendable {
   }
 }
 
-/// What the kernel was told of a directory, or of something in it, holds for as long as this is not broken.
+/// A snapshot of a directory's change counts. What a reply says of the directory, or of something in it, holds until the lease
+/// is broken.
 ///
-/// It is taken before the look at the backing tree. The change that breaks it may come while the answer is on its way, when
-/// a notice would be too early: whoever has answered asks afterwards.
+/// A worker takes it before it looks at the backing tree. A change may break it while the reply is on its way, when an
+/// invalidation would come too early. So the worker checks the lease again after it has replied (`View.settle`).
 public struct CacheLease: Sendable {
   fileprivate let directory: CachedDirectory
   private var count: UInt64
@@ -117,25 +124,27 @@ public struct CacheLease: Sendable {
     contentCount = directory.contentCount
   }
 
-  /// For what names stand for.
+  /// Whether a reply about what a name stands for may be stale.
   public var isBroken: Bool { directory.count != count }
 
-  /// For the attributes of the directory, or of a file in it.
+  /// Whether a reply with the attributes of the directory, or of a file in it, may be stale.
   func isBroken(for node: NodeID) -> Bool {
     isBroken || node != directory.node && directory.contentCount != contentCount
   }
 
-  /// Records that the kernel is about to cache a name as absent. - Returns: false when it must not.
+  /// Records that the kernel is about to cache a negative entry.
+  ///
+  /// - Returns: false when it must not.
   func noteAbsent(_ name: Name) -> Bool { directory.noteAbsent(name) }
 
-  /// Who holds the lease has changed the directory.
+  /// Records a change of the directory by the holder of this lease: it breaks all other leases of the directory.
   mutating func noteOwnChange() {
     directory.noteOwnChange()
     count += 1
   }
 }
 
-/// The directories of which the kernel keeps names and attributes: each is watched.
+/// The directories of which the kernel may cache entries and attributes. Each is watched.
 final class CachedDirectories: Sendable {
   private typealias Watched = (directory: CachedDirectory, key: ChangeWatch.Key)
 
@@ -144,7 +153,7 @@ final class CachedDirectories: Sendable {
     var news: [CachedDirectory] = []
     var kernel: (any KernelCache)? { didSet { hasKernel = kernel != nil } }
     private(set) var hasKernel = false
-    /// The user has no watch left.
+    /// No watch could be added because the user has none left.
     var isFull = false
   }
 
@@ -153,11 +162,11 @@ final class CachedDirectories: Sendable {
   private let limit: Int
   private let state = Guarded(State())
 
-  /// - Parameter watch: hears of changes in the backing tree; without one nothing may be kept.
+  /// - Parameter watch: reports changes in the backing tree; without it the kernel may cache nothing.
   init(watch: ChangeWatch?, remoteMounts: RemoteMounts) {
     self.watch = watch
     self.remoteMounts = remoteMounts
-    // Half of the watches that a user may have, and no more than about 64 MiB of the kernel's memory.
+    // With inotify at most half of the watches that a user may have, and always no more than about 64 MiB of kernel memory.
     let most = 65_536
     limit = watch?.tellsWho ?? false ? most : min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, most)
   }
@@ -168,8 +177,9 @@ final class CachedDirectories: Sendable {
     set { state.withLock { $0.kernel = newValue } }
   }
 
-  /// What may be said of a directory, watched from now on at the latest, and of what is in it; nil when nothing of it may
-  /// be kept.
+  /// A lease of a directory, which is watched from then on if it was not before.
+  ///
+  /// - Returns: nil when the kernel may cache nothing of the directory.
   func lease(_ id: NodeID, _ handle: DirectoryHandle) -> CacheLease? {
     guard let watch else { return nil }
     let (known, mayAdd) = state.withLock { state -> (CachedDirectory?, Bool) in
@@ -187,7 +197,7 @@ final class CachedDirectories: Sendable {
       }
     } catch {
       if error == .noSpace {
-        // The follower makes room, if there is something to let go.
+        // The change loop drops some watched directories, if there are any.
         let isFirst = state.withLock { state in
           guard !state.isFull, state.directories.count > 0 else { return false }
           state.isFull = true
@@ -206,20 +216,21 @@ final class CachedDirectories: Sendable {
     return CacheLease(other ?? new)
   }
 
-  /// A directory that is watched already.
+  /// A directory that is already watched; nil otherwise.
   func directory(_ id: NodeID) -> CachedDirectory? { state.withLock { $0.directories[id]?.directory } }
 
-  /// A lease of one.
+  /// A lease of a directory that is already watched; nil otherwise.
   func lease(_ id: NodeID) -> CacheLease? { directory(id).map { CacheLease($0) } }
 
-  /// Runs a change of directories whose echoes tell nobody anything, as whoever makes it calls `noteOwnChange`.
+  /// Runs a change of directories through the mount. With fanotify the watch does not report the events that the change itself
+  /// causes: the code that makes the change calls `noteOwnChange`.
   func unheard<R: ~Copyable>(
     _ echoes: (directory: NodeID, kind: ChangeWatch.Echo.Kind, name: UnsafePointer<CChar>)...,
     body: () throws(Errno) -> R
   ) throws(Errno) -> R {
     guard let watch else { return try body() }
     let awaited = echoes.compactMap { echo -> ChangeWatch.Echo? in
-      // What begins with a period may say how others are shown.
+      // A file whose name begins with a period may decide how other entries are shown: its event is needed.
       guard echo.name[0] != 0x2e, let key = state.withLock({ $0.directories[echo.directory]?.key }) else {
         return nil
       }
@@ -228,19 +239,19 @@ final class CachedDirectories: Sendable {
     return awaited.isEmpty ? try body() : try watch.unheard(awaited, body)
   }
 
-  /// A directory was changed through the mount. What others were told of it meanwhile may be outdated.
+  /// Records a change that was made through the mount. Replies to other requests about the directory may be stale.
   func noteOwnChange(in id: NodeID) { directory(id)?.noteOwnChange() }
 
-  /// Something was made through the mount by that name, which the kernel knows from that.
+  /// Records that something was made through the mount under a name. The kernel's negative entry of the name is gone with that.
   func noteMade(_ name: Name, in id: NodeID) { _ = directory(id)?.takeAbsent(name) }
 
   /// All directories of which the kernel may cache anything.
   var all: [CachedDirectory] { state.withLock { $0.directories.all.map(\.value.directory) } }
 
-  /// The kernel keeps nothing of a directory any more.
+  /// Stops watching a directory of which the kernel caches nothing any more.
   ///
-  /// - Parameter directory: the one that is meant: its node's number may be another's by now.
-  /// - Returns: whether it kept anything.
+  /// - Parameter directory: if not nil, only this one is removed: its node's number may belong to another directory by now.
+  /// - Returns: whether a directory was removed.
   @discardableResult
   func remove(_ id: NodeID, ifStill directory: CachedDirectory? = nil) -> Bool {
     let removed = state.withLock { state in
@@ -251,9 +262,9 @@ final class CachedDirectories: Sendable {
     return removed != nil
   }
 
-  /// Stops watching the directories that were used least recently where there are too many, a quarter of them at a time.
+  /// Stops watching the least recently used quarter of the directories if there are too many.
   ///
-  /// - Returns: those of which the kernel must cache nothing any more.
+  /// - Returns: the directories of which the kernel must cache nothing any more.
   func removeSurplus() -> [CachedDirectory] {
     let surplus = state.withLock { state -> [(id: NodeID, value: Watched)] in
       guard state.isFull || state.directories.count > limit else { return [] }
@@ -272,7 +283,7 @@ final class CachedDirectories: Sendable {
     if isFirst { watch?.wake() }
   }
 
-  /// The directories that there is news of.
+  /// Removes and returns the directories with pending changes.
   func takeNews() -> [CachedDirectory] {
     state.withLock { state in
       defer { state.news = [] }

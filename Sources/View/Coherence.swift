@@ -1,27 +1,27 @@
 import BackingTree
 import Glibc
 
-/// What another displayfs says of itself.
+/// The status that a displayfs mount publishes.
 public enum ViewStatus {
-  /// The extended attribute of the root of a mount that holds its status, one `name: value` on each line.
+  /// The extended attribute of a mount's root that holds its status, one `name: value` on each line.
   public static let attribute = "user.displayfs.status"
-  /// The line of a mount that tells programs that watch it of what changes beneath.
+  /// The status line of a mount that reports changes of its backing tree to programs that watch the mount.
   public static let tells = "changes told: yes"
 }
 
-/// How changes that are made directly in the backing tree are noticed.
+/// How the daemon notices changes that are made directly in the backing tree.
 public struct Coherence: Sendable {
   public enum Mode: String, CaseIterable, Sendable {
-    /// `timeout` where the backing file system does not tell of all changes, else `watch`.
+    /// `timeout` if the backing file system does not report all changes, else `watch`.
     case auto
-    /// The backing file system tells of every change. (fanotify or inotify)
+    /// The backing file system reports every change. (fanotify or inotify)
     case watch
-    /// What it tells of is noticed at once, everything else after a time at the latest.
+    /// Reported changes are noticed at once, all others after `timeout` at the latest.
     case timeout
   }
 
   public var mode: Mode
-  /// How long a listing is believed in mode `timeout`, in seconds.
+  /// How long a listing is considered current in mode `timeout`, in seconds.
   public var timeout: UInt64
 
   public init(mode: Mode = .auto, timeout: UInt64 = 1) {
@@ -29,13 +29,13 @@ public struct Coherence: Sendable {
     self.timeout = timeout
   }
 
-  /// After how many nanoseconds the times of a watched directory are compared again; nil when the watch is trusted.
+  /// The number of nanoseconds after which the times of a watched directory are compared again; nil when the watch is complete.
   var recheck: Int64? { mode == .timeout ? nanoseconds(ofSeconds: timeout) : nil }
 
-  /// With `auto` decided for a tree.
+  /// This configuration, with `auto` replaced by the mode that suits a tree.
   func decided(for source: Directory, on fileSystem: FileSystemKind) -> Coherence {
     guard mode == .auto else { return self }
-    // A displayfs tells its watchers of everything where it says so.
+    // The status of a displayfs mount says whether it reports all changes.
     let status = ExtendedAttributes(of: source.descriptor).value(ViewStatus.attribute, limit: 65_536) ?? []
     let isTold =
       !fileSystem.changesUnseen

@@ -3,21 +3,19 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// An AppleDouble file `._x` holds what a Macintosh keeps of `x` beside its data, and goes where `x` goes.
+/// An AppleDouble sidecar `._x` holds the metadata that a Macintosh keeps of `x` beside its data. It moves with `x`.
 ///
-/// Whatever is done to an entry has been done when its companion's turn comes: a companion that cannot follow is worth
-/// a line in the log, not an error.
+/// A sidecar follows after the operation on its entry has succeeded. If it cannot, that is logged and is no error.
 extension View {
-  /// A directory in which a companion is, or comes to be.
+  /// A directory that holds a sidecar, or is about to.
   struct CompanionPlace {
     let directory: DirectoryHandle
     let id: NodeID
-    /// Nil where the directory may not be read: then its companions are not known either.
+    /// Nil if the directory may not be read: then its sidecars are not known either.
     let view: DirectoryView?
   }
 
-  /// The AppleDouble file that belongs to an entry: `._x` with the format's magic number. Any other `._x` is just a
-  /// hidden file.
+  /// The AppleDouble sidecar of an entry: `._x` with the format's magic number. Any other `._x` is an ordinary hidden file.
   func companion(of name: Name, in place: CompanionPlace) -> Name? {
     guard let view = place.view, let candidate = name.companion,
       let slot = view.projection.slot(realName: candidate.bytes.span),
@@ -26,7 +24,7 @@ extension View {
     return FinderMetadata.isAppleDouble(candidate, in: place.directory.directory) ? candidate : nil
   }
 
-  /// After a rename. One that the target had belongs to the entry of that name from now on, unless another comes along.
+  /// Moves the sidecar after a rename. If the renamed entry has none, a sidecar of the replaced entry now belongs to it.
   func moveCompanion(
     of from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ caller: Caller
   ) {
@@ -36,7 +34,7 @@ extension View {
     rename(companion, in: old, to: target, in: new, [], caller)
   }
 
-  /// After two entries have changed places.
+  /// Moves the sidecars after two entries were exchanged.
   func exchangeCompanions(
     of from: Name, in old: CompanionPlace, with: Name, in new: CompanionPlace, _ caller: Caller
   ) {
@@ -49,9 +47,9 @@ extension View {
     }
   }
 
-  /// After a link was made: both names stand for one file, and so do their companions.
+  /// Links the sidecar after a hard link was made: both names stand for one file, and both sidecars do too.
   ///
-  /// - Parameter companion: what `companionOfLinked` gave before.
+  /// - Parameter companion: the result of `companionOfLinked` from before.
   func linkCompanion(
     _ companion: Name, in old: DirectoryHandle, to: Name, in new: CompanionPlace, _ caller: Caller
   ) {
@@ -68,7 +66,7 @@ extension View {
     }
   }
 
-  /// The companion of a file that is going to get a link. Asked with no directory locked.
+  /// The sidecar of a file that is about to get another link. Called with no directory view locked.
   func companionOfLinked(_ location: NodeTable.Location) -> (name: Name, directory: DirectoryHandle)? {
     guard !isPlainMirror, let view = try? directoryView(location.parent) else { return nil }
     let place = CompanionPlace(directory: view.handle, id: location.parent, view: view)
@@ -76,9 +74,9 @@ extension View {
     return found.flatMap { $0 }.map { ($0, view.handle) }
   }
 
-  /// After an entry was removed.
+  /// Removes the sidecar after its entry was removed.
   ///
-  /// - Parameter companion: what `companion(of:in:)` gave when the entry was still there.
+  /// - Parameter companion: the result of `companion(of:in:)` from before.
   func removeCompanion(_ companion: Name, in place: CompanionPlace, _ credentials: Credentials) {
     follow(companion) { () throws(Errno) in
       try CName(companion).withPointer { (name) throws(Errno) in
@@ -129,14 +127,14 @@ extension View {
 }
 
 extension Name {
-  /// The name of the AppleDouble file that carries the metadata of an entry of this name. Nil for a companion, which has
-  /// none of its own, and for a name that leaves no room for the prefix.
+  /// The name of the AppleDouble sidecar of an entry with this name. Nil for a sidecar, which has none of its own, and for a name
+  /// that is too long to add the prefix.
   var companion: Name? {
     guard accompanied == nil, bytes.count <= 253 else { return nil }
     return Name(Array("._".utf8) + bytes)
   }
 
-  /// The name of the entry that a file of this name would be the AppleDouble companion of.
+  /// The name of the entry whose AppleDouble sidecar a file of this name would be.
   var accompanied: Name? {
     guard bytes.count > 2, bytes[0] == 0x2e, bytes[1] == 0x5f else { return nil }
     return Name(bytes.dropFirst(2))

@@ -14,13 +14,13 @@ extension View {
   /// Opens a regular file by name, creating it if there is none. (open with O_CREAT)
   ///
   /// - Parameter isInterrupted: as of `open(node:flags:caller:isInterrupted:)`.
-  /// - Throws: EEXIST when the name resolves and O_EXCL is asked for; EISDIR for a directory; ESTALE, upon which the kernel
-  ///   looks the name up again, when something else has got it meanwhile.
+  /// - Throws: EEXIST when the name resolves and `flags` holds O_EXCL; EISDIR for a directory; ESTALE when something else has
+  ///   got the name since the lookup: the kernel looks it up again.
   public func create(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller,
     isInterrupted: () -> Bool = { false }
   ) throws(Errno) -> CreatedFile {
-    // Once: the kernel's second try is not refused again.
+    // Called once for each request: a second call would refuse the kernel's second try again.
     try refuseIfMoved(parent, caller)
     staleNames.goesOn(caller.process)
     return try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
@@ -39,7 +39,7 @@ extension View {
   ) throws(Errno) -> CreatedFile {
     let typed = Name(copying: name)
     var made: Name?
-    // With no directory view locked.
+    // Deferred until no directory view is locked.
     defer { if let made { noteMarker(made, in: parent) } }
     return try changing(parent) { (directory, view) throws(Errno) in
       if let resolved = resolve(name, in: view) {
@@ -67,9 +67,9 @@ extension View {
           }
         }
       } catch {
-        // Somebody created it in the backing tree meanwhile.
+        // Another process has created it in the backing tree since the lookup.
         if error == .fileExists { view?.reconcile(real) }
-        // A symlink, which it is the kernel's to follow.
+        // ELOOP: the name is a symlink, which the kernel has to follow.
         throw error == .tooManySymbolicLinkLevels ? .staleNFSFileHandle : error
       }
       lease?.noteOwnChange()
@@ -96,8 +96,8 @@ extension View {
     }
   }
 
-  /// The status of what was made, or opened if others have made it meanwhile: the kernel takes it for new, and empties
-  /// nothing that is.
+  /// The status of the file that was created, or opened if another process created it since the lookup. The kernel takes it for
+  /// new and does not truncate it, so O_TRUNC is applied here.
   private func emptied(
     _ file: borrowing Descriptor, flags: CInt, caller: Caller
   ) throws(Errno) -> stat {
@@ -113,7 +113,7 @@ extension View {
   private func openExisting(
     _ resolved: Resolved, in directory: DirectoryHandle, parent: NodeID, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
-    // Only a race between two programs gets here: the kernel looks a name up before it creates it.
+    // Only a race between two programs leads here: the kernel looks a name up before it creates it.
     guard resolved.facet == .plain else { throw .permissionDenied }
     let status = try resolved.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
     guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
@@ -136,7 +136,7 @@ extension View {
     }
   }
 
-  /// (`mknod`) A regular file made so gets back the real name that its display name stood for, like one that is created.
+  /// (`mknod`) A regular file gets back the real name that its display name stood for, as with `create`.
   public func makeNode(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, device: dev_t, caller: Caller
   ) throws(Errno) -> Entry {
@@ -175,7 +175,7 @@ extension View {
       ?? RenameSource(realName: typed, displayName: typed, addressing: .realName, facet: facet)
     let companion = location.flatMap { companionOfLinked($0) }
     if location != nil { try refuseAltering(id) }
-    // Before a directory view is locked.
+    // Determined before a directory view is locked.
     let stale = location.map { staleNames(of: $0) } ?? []
     return try changing(parent) { (directory, view) throws(Errno) in
       try refuseIfDenied(typed, in: view)
@@ -191,7 +191,7 @@ extension View {
       }
       let realName = CName(real)
       _ = try realName.withPointer { (name) throws(Errno) in
-        // The source was checked by its descriptor; linking that one cannot be led astray by a rename.
+        // The source was checked by its descriptor: a link by that descriptor cannot be diverted by a rename.
         try caller.act { () throws(Errno) in
           try systemCall { dfs_empty_path_link(located.rawValue, directory.directory.descriptor, name) }
         }
@@ -200,7 +200,7 @@ extension View {
       if let remembered, real == remembered.realName { forgetRemembered(typed, in: parent, caller: caller) }
       cached.noteMade(typed, in: parent)
       view?.reconcile(real)
-      // Which of its names is meant the kernel does not say with LINK: a file of several links is looked up each time.
+      // LINK does not say which name of the node the client gave, so the kernel must look up a file with several links each time.
       invalidate(stale)
       if let companion {
         let place = CompanionPlace(directory: directory, id: parent, view: view)
@@ -213,8 +213,10 @@ extension View {
     }
   }
 
-  /// The source of a link, looked up by the name that is meant. The kernel walks both paths once more, where it may know the node
-  /// by both of its names, or by one that the node has lost, or where the directory may have been moved.
+  /// A descriptor of a link's source, reached by the name that the client gave.
+  ///
+  /// - Throws: ESTALE once, so that the kernel walks both paths again, if the kernel may know the node by both of its names or by
+  ///   one that the node has lost, or if the directory may have been moved; then ENOENT.
   private func locateLinked(_ id: NodeID, to parent: NodeID, _ caller: Caller) throws(Errno) -> Descriptor {
     let isRetry = refusedLinks.take(by: caller.process) != nil
     do throws(Errno) {
@@ -222,11 +224,11 @@ extension View {
         try refuseIfMoved(parent, caller)
         if caller.process != 0, nodes.aliases(of: id).areSeveral { throw .staleNFSFileHandle }
       }
-      // A file without a name (O_TMPFILE) gets its first one.
+      // A file without a name (O_TMPFILE) gets its first name.
       return try locate(id, byNameOf: nodes.location(of: id) == nil ? nil : caller)
     } catch {
       guard error == .staleNFSFileHandle else { throw error }
-      // The kernel walks a path twice at most, and another client has taken the name away since.
+      // The kernel walks a path at most twice, and another client has removed the name since.
       if isRetry { throw .noSuchFileOrDirectory }
       refusedLinks.noteRefusal(of: [], by: caller.process)
       throw error
@@ -237,7 +239,7 @@ extension View {
     _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
     _ act: (Directory) throws(Errno) -> Void
   ) throws(Errno) -> Entry {
-    // Once: the kernel's second try is not refused again.
+    // Called once for each request: a second call would refuse the kernel's second try again.
     try refuseIfMoved(parent, caller)
     do throws(Errno) { return try makeOnce(parent, name, type, caller: caller, mode: mode, act) } catch {
       guard releaseDescriptors(after: error) else { throw error }
@@ -251,7 +253,7 @@ extension View {
   ) throws(Errno) -> Entry {
     let real = Name(copying: name)
     var isMade = false
-    // With no directory view locked.
+    // Deferred until no directory view is locked.
     defer { if isMade { noteMarker(real, in: parent) } }
     return try changing(parent) { (directory, view) throws(Errno) in
       if resolve(name, in: view) != nil { throw .fileExists }
@@ -272,11 +274,11 @@ extension View {
       cached.noteMade(real, in: parent)
       view?.reconcile(real, status)
       isMade = true
-      // Somebody has put something else in its place: the kernel takes nothing else for what it asked for (EIO).
+      // Another process has replaced it. The kernel accepts no other type than it requested (EIO).
       guard FileType(mode: status.st_mode) == type else { throw .staleNFSFileHandle }
       noteApplication(real, FileIdentity(status))
-      // What was made may be a package at once (`mkdir Letter.rtfd`). The kernel demands a directory from mkdir; it
-      // learns of the package when it asks again.
+      // The new directory may be a package already (`mkdir Letter.rtfd`). The reply to MKDIR must be a directory. Its name is
+      // not cached, so the kernel gets the package from the next LOOKUP.
       let isPackage = type == .directory && !isPlainMirror && inspector.mayBePackage(name)
       return entry(
         Found(
@@ -286,9 +288,9 @@ extension View {
     }
   }
 
-  /// Whether a directory was made since, and not put in the place of one that was: no node that is known by its inode number is
-  /// this directory. The kernel would move the dentry of that node here, and refuses to (ESTALE, `__d_unalias`) while another
-  /// client holds the lock of the directory where that node was.
+  /// Whether a directory was made after `start`, and is not an older one that replaced the new one. Then no node with its inode
+  /// number is this directory. For such a node the kernel would move that node's dentry here, and it refuses to (ESTALE,
+  /// `__d_unalias`) while another client holds the lock of the directory where the node was.
   private func isNewDirectory(_ status: stat, since start: timespec) -> Bool {
     FileType(mode: status.st_mode) == .directory
       && (status.st_mtim.tv_sec, status.st_mtim.tv_nsec) >= (start.tv_sec, start.tv_nsec)
@@ -296,7 +298,7 @@ extension View {
 
   // MARK: Shared by all changes
 
-  /// Runs a change of one directory with its view up to date and locked; without a view in a mirror, and where a
+  /// Runs a change of one directory with its directory view up to date and locked. `body` gets no view in a mirror, nor where the
   /// directory may be changed but not read.
   func changing<R: ~Copyable>(
     _ parent: NodeID, _ body: (DirectoryHandle, DirectoryView?) throws(Errno) -> R
@@ -321,10 +323,12 @@ extension View {
       })
   }
 
-  /// What is created under a name that is denied could not be reached again; refusing it loses nothing.
+  /// Refuses a name that `hidden=deny` hides. An entry created under such a name could not be reached again.
+  ///
+  /// - Throws: EACCES.
   func refuseIfDenied(_ name: Name, in view: DirectoryView?) throws(Errno) {
     guard options.hidden == .deny, let view else { return }
-    // What is there but does not resolve is denied too, by whatever hides it.
+    // An entry that exists but does not resolve is denied too, whatever rule hides it.
     if view.projection.slot(realName: name.bytes.span) != nil
       || inspector.isHiddenByName(name, at: view.site)
     {
@@ -332,15 +336,15 @@ extension View {
     }
   }
 
-  /// The flags with which a backing file is opened: what only concerns the name is taken care of here.
+  /// The flags with which a backing file is opened. Flags that only concern the name are removed: they are handled here.
   ///
-  /// Never blocking: a FIFO that was put in the place of a regular file must not hold a thread of the daemon.
+  /// O_NONBLOCK is added: a FIFO that has replaced a regular file must not block a thread of the daemon.
   func backingFlags(_ flags: CInt) -> CInt {
     flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | dfs_O_NOFOLLOW) | O_NONBLOCK
   }
 
-  /// A `.localized` marker inside a directory changes how that directory is listed one level up, and
-  /// `Contents/Info.plist` how the directory around both is. Called with no directory view locked.
+  /// Updates the listings that a new or changed entry affects further up: a `.localized` marker changes how its directory is
+  /// listed one level up, and `Contents/Info.plist` how the directory around both is. Called with no directory view locked.
   func noteMarker(_ name: Name, in parent: NodeID) {
     guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name),
       let location = nodes.location(of: parent)
@@ -356,13 +360,13 @@ extension View {
 }
 
 extension Caller {
-  /// As `act` where the mode asks for a set-group-ID bit, and as a member of all groups; else as `actWithoutSetID`.
+  /// Runs `body` as `actAsMember` if the mode has the set-group-ID bit, else as `actWithoutSetID`.
   func actForMode<R: ~Copyable>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
     mode & S_ISGID != 0 ? try actAsMember(body) : try actWithoutSetID(body)
   }
 }
 
-/// The time that file systems of the kernel stamp files with. (`ktime_get_coarse_real_ts64`)
+/// The current time as the kernel's file systems stamp files with it. (`ktime_get_coarse_real_ts64`)
 private func fileSystemTime() -> timespec {
   var time = timespec()
   clock_gettime(CLOCK_REALTIME_COARSE, &time)

@@ -1,14 +1,14 @@
 import DisplayNames
 import SystemPackage
 
-/// What a plan asks of the directory that an entry comes into.
+/// The facts about the destination directory that a plan depends on.
 public struct DestinationFacts {
-  /// Whether the name ends in an extension that says what a file is. `trip.png` does, `v1.2` and `notes~` do not.
+  /// Whether the name ends in an extension that identifies a file type. `trip.png` does; `v1.2` and `notes~` do not.
   public let hasKnownExtension: (Name) -> Bool
   /// Whether the directory has an entry with this real name, byte for byte, listed or not.
   public let holds: (Name) -> Bool
-  /// Whether an entry could have this display name by hiding its extension: no other wants it, and it is not inside a package,
-  /// where every name is a real one.
+  /// Whether an entry could get this display name by hiding its extension: no other entry claims the name, and the directory is
+  /// not inside a package, where every name is a real one.
   public let gives: (Name) -> Bool
 
   public init(
@@ -20,26 +20,25 @@ public struct DestinationFacts {
     self.gives = gives
   }
 
-  /// The real name that went away from under `typed`, if it is free and would be shown so again: else nothing would be found
-  /// under the name that was typed.
+  /// The real name that `typed` recently stood for, if it is free and would be shown as `typed` again. Otherwise the typed name
+  /// would not resolve.
   func remembered(_ name: Name?, for typed: Name) -> Name? {
     guard let name, !holds(name), gives(typed) else { return nil }
     return name
   }
 }
 
-/// Under which real name a new entry comes into being.
+/// The real name under which a new entry is created.
 public enum CreatePlan: Equatable, Sendable {
   case refuse(Errno)
-  /// `exclusive`: nobody typed this name, so an entry that has come to bear it meanwhile must not be touched
-  /// (EEXIST).
+  /// `exclusive`: the client did not type this name, so an entry that has got it meanwhile must not be touched (EEXIST).
   case create(Name, exclusive: Bool)
 
-  /// A regular file that is created under a name that does not resolve. Directories, symlinks and special files take
-  /// the typed name and need no plan.
+  /// Plans a regular file under a name that does not resolve. Directories, symlinks and special files take the typed name and
+  /// need no plan.
   ///
-  /// - Parameter remembered: the real name that went away from under `typed` a moment ago (`Tunnel`): an editor that
-  ///   moved the old file away is writing the new one.
+  /// - Parameter remembered: the real name that `typed` stood for a moment ago (`Tunnel`): an editor that moved the old file away
+  ///   is writing the new one.
   public static func file(typed: Name, remembered: Name?, in directory: DestinationFacts) -> CreatePlan {
     guard typed.fits else { return .refuse(.fileNameTooLong) }
     if let remembered = directory.remembered(remembered, for: typed), remembered != typed {
@@ -48,11 +47,11 @@ public enum CreatePlan: Equatable, Sendable {
     return .create(typed, exclusive: false)
   }
 
-  /// A hard link of `source`. Like a moved entry it keeps the extension that its display name hides, so that a
-  /// backup made by linking (glib's `g_file_replace`, `rsync -b`, `perl -i.bak`) opens as what it is.
+  /// Plans a hard link of `source`. Like a moved entry it keeps the extension that the display name hides, so that a backup made
+  /// by linking (glib's `g_file_replace`, `rsync -b`, `perl -i.bak`) still opens as its type.
   ///
-  /// Errors: EEXIST when `typed` resolves or the real name is taken, EPERM for packages and directories as link(2)
-  /// has it and for another name for a localized one, ENAMETOOLONG.
+  /// Errors: EEXIST when `typed` resolves or the real name is taken; EPERM for packages and directories, as in link(2), and for
+  /// another name for a localized entry; ENAMETOOLONG.
   public static func link(
     _ source: RenameSource, typed: Name, resolves: Bool, sameDirectory: Bool, remembered: Name?,
     in directory: DestinationFacts
@@ -76,17 +75,17 @@ public enum CreatePlan: Equatable, Sendable {
 }
 
 extension Name {
-  /// At most NAME_MAX bytes, the limit of every Linux file system that names are stored on.
+  /// Whether the name has at most NAME_MAX bytes, the limit of every Linux file system that stores the names.
   var fits: Bool { bytes.count <= 255 }
 
-  /// The name typed for an entry whose display name hides `hidden` (the period included), as a real name.
+  /// The real name for a name typed for an entry whose display name hides `hidden` (the period included).
   ///
-  /// The hidden extension stays unless an extension was typed: the same one, in any case, is not doubled, another
-  /// known one is what the person wants ("what you see is what you type", Mac OS X 10.1 release notes). What follows
-  /// the period in `v1.2` is none.
+  /// The hidden extension stays unless an extension was typed. The same extension, in any case, is not doubled. Another known
+  /// extension is what the user wants ("what you see is what you type", Mac OS X 10.1 release notes). The part after the period
+  /// in `v1.2` is no extension.
   ///
-  /// A typed name that begins with a period is taken as it is: entries with such names are not listed, so they are
-  /// reached by their real name only, and the program that moved `notes` to `.notes.bak` must find it there.
+  /// A typed name that begins with a period is used unchanged. Entries with such names are not listed, so they are reached by
+  /// their real name only, and the program that moved `notes` to `.notes.bak` must find it there.
   func carrying(_ hidden: ArraySlice<UInt8>, unless hasKnownExtension: (Name) -> Bool) -> Name {
     if bytes.first == UInt8(ascii: ".") || endsIgnoringCase(in: hidden) || hasKnownExtension(self) {
       return self
@@ -98,7 +97,7 @@ extension Name {
     bytes.count > suffix.count && Name(bytes.suffix(suffix.count)).equalsIgnoringCase(Name(suffix))
   }
 
-  /// Equal but for the case of ASCII letters, the only case that extensions have.
+  /// Equal except for the case of ASCII letters, the only letters in extensions.
   func equalsIgnoringCase(_ other: Name) -> Bool {
     bytes.count == other.bytes.count
       && zip(bytes, other.bytes).allSatisfy { $0.asciiLowercase == $1.asciiLowercase }

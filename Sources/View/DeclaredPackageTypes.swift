@@ -6,10 +6,10 @@ import SystemPackage
 
 /// The package types that the applications on a volume declare ("Bundle Programming Guide", About Bundles).
 enum DeclaredPackageTypes {
-  /// Bounds the time that a mount takes on a volume with very many applications.
+  /// Bounds the time that mounting takes on a volume with very many applications.
   private static let applicationLimit = 2000
 
-  /// From `Applications` and the first level of folders in it.
+  /// The types declared by the applications in `Applications` and in the first level of folders below it.
   static func declared(below root: Directory, builtIn: PackageTypes) -> Set<PackageExtension> {
     var infos: [BundleInfo] = []
     collect("Applications", below: root, depth: 2, into: &infos)

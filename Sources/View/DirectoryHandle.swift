@@ -3,10 +3,10 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// The directory that the mount itself covers, when it lies inside SOURCE.
+/// The directory that the mount itself covers, if it lies inside SOURCE.
 ///
-/// Going into it by name would lead into the mount, and from there round in circles. It was opened before there was a
-/// mount, so what is reached through `descriptor` is the directory beneath.
+/// To enter it by name would lead into the mount, and from there back to itself without end. It is opened before the mount, so
+/// `descriptor` leads to the directory beneath.
 public struct CoveredDirectory: ~Copyable, Sendable {
   let parent: FileIdentity
   let name: CName
@@ -22,18 +22,18 @@ public struct CoveredDirectory: ~Copyable, Sendable {
   }
 }
 
-/// An open backing directory, closed when nobody uses it any more.
+/// An open backing directory. It is closed with the last reference to it.
 public final class DirectoryHandle: Sendable {
-  /// Which directory it is.
+  /// Identifies the directory.
   let identity: FileIdentity
   private let descriptor: Descriptor
   private let covered: Covered?
   private let isLocal: Bool
 
-  /// Shared by the one handle whose directory holds the mount point.
+  /// The covered directory, kept by the handle of the directory that holds the mount point.
   final class Covered: Sendable {
     let directory: CoveredDirectory
-    /// Nil when the mount point is not known, as without a mount.
+    /// Nil when the mount point is not known, for example without a mount.
     init?(_ directory: consuming CoveredDirectory?) {
       switch consume directory {
       case .some(let directory): self.directory = directory
@@ -42,7 +42,7 @@ public final class DirectoryHandle: Sendable {
     }
   }
 
-  /// - Parameter isLocal: whether the kernel serves the directory's file system by itself.
+  /// - Parameter isLocal: whether the kernel itself implements the directory's file system.
   init(
     adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?,
     isLocal: Bool = false
@@ -57,26 +57,26 @@ public final class DirectoryHandle: Sendable {
 
   var holdsMountPoint: Bool { covered != nil }
 
-  /// Whether an entry is the mount point, of which only the directory beneath may be touched.
+  /// Whether an entry is the mount point. Only the directory beneath it may be accessed.
   func isCovered(_ name: UnsafePointer<CChar>) -> Bool {
     guard let covered else { return false }
     return covered.directory.name.equals(name)
   }
 
-  /// The status of an entry, but where another file system is mounted not always its latest: a directory is looked at for all
-  /// clients, and none of them waits for a file system that has stopped. (`statx`)
+  /// The status of an entry. Where another file system is mounted it may be outdated: a directory is inspected on behalf of all
+  /// clients, and none of them waits for a file system that does not respond. (`statx`)
   func status(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     if let covered, isCovered(name) { return try fileStatus(covered.directory.descriptor.rawValue) }
     return isLocal ? try directory.knownStatus(name) : try directory.status(name)
   }
 
-  /// The latest status of an entry, also of a file system that is mounted there. (`fstatat`)
+  /// The current status of an entry, even if another file system is mounted there. (`fstatat`)
   func latestStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     let known = try status(name)
     return isLocal && isMounted(known) && !isCovered(name) ? try directory.status(name) : known
   }
 
-  /// Whether an entry of that status is another file system, mounted there.
+  /// Whether an entry with that status is on another file system, which is mounted there.
   func isMounted(_ status: stat) -> Bool { UInt64(status.st_dev) != identity.device }
 
   /// (`openat`, O_PATH)
@@ -93,7 +93,7 @@ public final class DirectoryHandle: Sendable {
   }
 }
 
-/// The directories used last, by node: a bounded number of descriptors, whatever the number of nodes.
+/// The most recently used directories, by node. It bounds the number of descriptors, whatever the number of nodes.
 final class DirectoryHandleCache: Sendable {
   private let limit: Int
   private let handles = Guarded(RecentlyUsed<DirectoryHandle>())

@@ -3,18 +3,19 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// The entries of a backing directory as they are, for a mirror. Positions are the backing file system's own.
+/// The entries of a backing directory for a mirror, unchanged. Positions derive from those of the backing file system.
 final class DirectoryStream: Sendable {
   private let descriptor: Descriptor
   private let lock = RecursionFreeLock()
-  /// Where the descriptor is, as far as is known. To be told to go there costs a file system what it has at hand.
+  /// The descriptor's position; nil if it is not known. A needless seek makes a file system drop what it has buffered.
   nonisolated(unsafe) private var offset: Int64?
 
   init(adopting descriptor: consuming Descriptor) { self.descriptor = descriptor }
 
-  /// Positions 0 and 1 are `.` and `..`; 2 is the backing directory's start, others are its own, two higher.
+  /// Lists entries from a position until `body` returns false. Positions 0 and 1 are `.` and `..`. Position 2 is the start of the
+  /// backing directory. All others are those of the backing file system plus two.
   ///
-  /// - Parameter size: in bytes, what whoever asks has room for. As much is read, so that little is read twice.
+  /// - Parameter size: the room in the client's buffer, in bytes. No more is read at once, so that little is read twice.
   func list(
     from position: Int64, size: Int, _ body: (borrowing ListedEntry) -> Bool
   ) throws(Errno) {
@@ -28,7 +29,7 @@ final class DirectoryStream: Sendable {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
     defer { buffer.deallocate() }
     var progress = DirectoryReading.all
-    // An answer without any entry would be the end.
+    // A reply without any entry would mean the end of the directory.
     while progress == .all, reached == position - 2 {
       progress = try readEntries(of: descriptor.rawValue, buffer) { entry, next in
         guard

@@ -1,8 +1,11 @@
 import DisplayNames
 
-/// Names that stand for nothing, which the kernel may cache as absent until they stand for something.
+/// Names that do not resolve. The kernel may cache negative entries of them until they do.
 extension DirectoryView {
-  /// Whether a name still stands for nothing, and whoever gives it a meaning from now on has the kernel forget that first.
+  /// Records that the kernel is about to cache a negative entry. Any change that makes the name resolve from then on invalidates
+  /// it first.
+  ///
+  /// - Returns: false when the kernel must not cache it.
   func noteAbsent(_ name: Name, _ lease: CacheLease) -> Bool {
     lock.lock()
     defer { lock.unlock() }
@@ -10,7 +13,9 @@ extension DirectoryView {
     return lease.noteAbsent(name)
   }
 
-  /// Which of the names that entries have now the kernel may have been told to stand for nothing, and from now on may not.
+  /// Removes the names of some entries from the record of negative entries.
+  ///
+  /// - Returns: the names of which the kernel may hold a negative entry, which has to be invalidated.
   func takeAbsent(of slots: [Projection.Slot]) -> [StaleName] {
     guard let kept = cached.directory(node), kept.hasAbsent else { return [] }
     return slots.filter { state.projection.summary(at: $0) != nil }.flatMap { slot in

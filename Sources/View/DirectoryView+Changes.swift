@@ -1,12 +1,13 @@
 import BackingTree
 import DisplayNames
 
-/// What became different in how entries are listed, and who has to hear of it.
+/// Detects changes in how entries are listed, reports them, and invalidates stale names.
 extension DirectoryView {
-  /// The names by which the kernel may know entries that are not their real names, as of the last look.
+  /// The display names, other than real names, by which the kernel may know entries, as of the last look at the directory.
   ///
-  /// - Parameter waits: whether to wait for whoever works with the directory, which those who work with one must not.
-  /// - Returns: nil when somebody does, who may be the calling thread, and that is not waited for.
+  /// - Parameter waits: whether to wait until no thread works with the directory. A thread that has a directory view locked must
+  ///   not wait.
+  /// - Returns: nil when the directory is locked, perhaps by the calling thread, and `waits` is false.
   func displayNames(waits: Bool) -> [StaleName]? {
     if waits { lock.lock() } else if !lock.tryLock() { return nil }
     defer { unlock() }
@@ -18,7 +19,7 @@ extension DirectoryView {
     }
   }
 
-  /// Keeps how an entry, and those whose names depend on it, are listed before it changes.
+  /// Records how an entry, and all entries whose names depend on it, are listed before a change of the entry.
   func remember(_ name: Name, becoming child: Projection.Child?, _ isOwn: Bool) {
     guard state.isRead, changes.isFollowed else { return }
     for rival in state.projection.rivals(of: name, becoming: child) {
@@ -32,13 +33,13 @@ extension DirectoryView {
     if isOwn { state.before[slot] = nil } else { keep(slot) }
   }
 
-  /// Whether the kernel may know an entry by a display name, which leads nowhere or to another when it goes.
+  /// Whether the kernel may know an entry by a display name that, once it is gone, leads nowhere or to another entry.
   private func mayBeKnown(_ slot: Projection.Slot, by name: Name) -> Bool {
     guard let summary = state.projection.summary(at: slot) else { return false }
-    // A package's real name leads to the directory while it is not shown, and to the file while it is.
+    // A package's real name leads to the directory, but to the file while it is the display name as well.
     if summary.kind == .package, inspector.options.packages == .file { return true }
     let real = state.projection.realName(at: slot)
-    // It goes on leading there.
+    // The real name still leads to the entry afterwards.
     if name == real { return false }
     return CName(real).withPointer {
       nodes.isGivenByDisplayName(
@@ -47,12 +48,12 @@ extension DirectoryView {
     }
   }
 
-  /// Keeps how an entry is listed, unless that was done since changes were reported last.
+  /// Records how an entry is listed, unless it was recorded since changes were reported last.
   func keep(_ slot: Projection.Slot) {
     if state.before.index(forKey: slot) == nil { state.before.updateValue(listed(slot), forKey: slot) }
   }
 
-  /// How an entry is listed now, nil when it is not.
+  /// How an entry is listed now; nil when it is not listed.
   func listed(_ slot: Projection.Slot) -> ListedItem? {
     guard let summary = state.projection.summary(at: slot), !summary.isHidden else { return nil }
     let real = state.projection.realName(at: slot)
@@ -64,7 +65,7 @@ extension DirectoryView {
       type: isFile ? .regular : FileType(direntType: summary.entryType), wasMoved: state.moved.contains(real))
   }
 
-  /// Reports what is different from what was remembered.
+  /// Reports the differences from the recorded listing.
   func reportChanges() {
     if !state.before.isEmpty {
       var vanished: [ViewChange] = []
@@ -75,13 +76,13 @@ extension DirectoryView {
         }
       }
       state.before = [:]
-      // A name is free before somebody else gets it.
+      // A name has to be free before another entry gets it.
       changes.report(vanished + others)
     }
     state.moved = []
   }
 
-  /// Invalidates the names that a change through the mount gave another meaning, before it is replied to.
+  /// Invalidates the names that stand for something else after a change through the mount, before the reply to that change.
   func forgetDisplaced() {
     guard !state.displaced.isEmpty || !state.altered.isEmpty else { return }
     var names = state.displaced.compactMap { slot, stale -> StaleName? in
@@ -95,7 +96,7 @@ extension DirectoryView {
     if !names.isEmpty { cached.kernel?.invalidateBeforeNextWalk(names) }
   }
 
-  /// A name by which the kernel may know an entry.
+  /// The record for the invalidation of a name by which the kernel may know an entry.
   func staleName(_ name: Name, of slot: Projection.Slot) -> StaleName {
     let isDirectory =
       state.projection.summary(at: slot).map { FileType(direntType: $0.entryType) == .directory } ?? true
@@ -109,8 +110,8 @@ extension DirectoryView {
     return shownName(real)
   }
 
-  /// The display name of an entry as of the last look; nil also where another thread, or the calling one, works with the
-  /// directory.
+  /// The display name of an entry as of the last look; nil also while any thread, the calling one included, has the directory
+  /// locked.
   func shownNameUnlessLocked(_ real: Name) -> Name? {
     guard lock.tryLock() else { return nil }
     defer { lock.unlock() }

@@ -3,38 +3,38 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// Looking at single entries, after changes through the mount or in the backing tree.
+/// Inspects single entries after changes through the mount or in the backing tree.
 extension DirectoryView {
-  /// Looks at one entry again, after a change that was made inside `changing`. Whoever made it knows of it: only what it
-  /// did to others is reported.
+  /// Inspects one entry again after a change that was made inside `changing`. The client that made the change knows of it, so
+  /// only its effects on other entries are reported.
   func reconcile(_ name: Name) {
     look(at: name, isOwn: true)
     noteReconciled(name)
   }
 
-  /// The same, with what was found there since.
+  /// Updates one entry after such a change, with the status that was found since.
   func reconcile(_ name: Name, _ found: stat) {
     upsert(name, found, isOwn: true)
     noteReconciled(name)
   }
 
-  /// The same, after it was removed.
+  /// Updates the projection after an entry was removed inside `changing`.
   func reconcileRemoved(_ name: Name) {
-    // What others put in its place since is told.
+    // A complete watch reports an entry that another process has put in its place since.
     if comparesTimes { look(at: name, isOwn: true) } else { remove(name, true) }
     noteReconciled(name)
   }
 
   private func noteReconciled(_ name: Name) {
     lookBeside(name)
-    // Whatever others did just before this change or beside it would be taken for a part of it.
+    // The new times would also cover a change that another process made just before this one, or at the same time.
     if comparesTimes {
       state.times = try? FileTimes(handle.directory.status())
       state.mayHaveMissed = true
     }
   }
 
-  /// An AppleDouble companion says how its file is shown.
+  /// Inspects the file of an AppleDouble sidecar, whose listing depends on the sidecar.
   func lookBeside(_ name: Name) {
     if let file = name.accompanied { look(at: file) }
   }
@@ -45,7 +45,7 @@ extension DirectoryView {
       let found = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
       upsert(name, found, isOwn: isOwn)
     } catch {
-      // Anything else keeps it from being looked at, not from being there.
+      // Any other error prevents the inspection, but the entry is still there.
       if error == .noSuchFileOrDirectory { remove(name, isOwn) }
     }
   }
@@ -54,17 +54,17 @@ extension DirectoryView {
     upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
   }
 
-  /// - Parameter times: a directory's, if they were asked already.
+  /// - Parameter times: the times of a directory, if the calling code has them.
   func upsert(
     _ name: Name, _ type: FileType, inode: UInt64, times known: FileTimes? = nil, _ isOwn: Bool = false
   ) {
-    // The mount point must not be entered, not even to see how it would be shown. Nor may another file system, which may have
-    // stopped: `openBeneath` never does, but attributes are read by a path.
+    // The mount point must not be entered, not even to see how it would be shown. Nor may another file system, which may not
+    // respond: `openBeneath` never enters one, but attributes are read by a path.
     let isCovered =
       handle.holdsMountPoint && CName(name).withPointer { handle.isCovered($0) }
       || inspector.metadata.isThere
         && CName(name).withPointer { (try? handle.status($0)).map(handle.isMounted) ?? false }
-    // Its time first: what changes after that is seen the next time.
+    // Get the times before the inspection: any later change makes them differ at the next comparison.
     let times =
       comparesTimes && type == .directory && !isCovered
       ? known ?? CName(name).withPointer { try? FileTimes(handle.status($0)) } : nil
@@ -80,7 +80,7 @@ extension DirectoryView {
     let slot = state.projection.upsert(child)
     if isOwn { state.altered.append(slot) }
     if !isOwn, state.isRead, changes.isFollowed, state.before.index(forKey: slot) == nil {
-      // It is new: it was not listed before.
+      // The entry is new, so it was not listed before.
       state.before.updateValue(nil, forKey: slot)
     }
     if comparesTimes { state.insideChanged[slot] = times }
@@ -93,7 +93,7 @@ extension DirectoryView {
     if !state.accompanied.isEmpty, let file = name.accompanied { state.accompanied.remove(file) }
   }
 
-  /// Whether netatalk 2 keeps metadata here, for code that runs inside `changing`.
+  /// Whether netatalk 2 keeps metadata in this directory, for code that runs inside `changing`.
   var hasNetatalkDirectory: Bool { state.facts.hasNetatalkDirectory }
 
   private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
@@ -106,7 +106,7 @@ extension DirectoryView {
     return result
   }
 
-  /// Hears of changes of the tables that an entry's localized name comes from. Few entries have any.
+  /// Watches the directories of the tables that an entry's localized name comes from. Few entries have any.
   private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
     guard let watch, !sources.isEmpty || !state.inside.isEmpty && state.inside[slot] != nil else { return }
     let old = state.inside.removeValue(forKey: slot) ?? []
@@ -125,7 +125,7 @@ extension DirectoryView {
     }
     for source in old { watch.stop(source.key) }
     if !new.isEmpty { state.inside[slot] = new }
-    // What happened inside before it was watched has not been seen.
+    // The watch does not report changes that were made before it began.
     if new.map(\.path) != old.map(\.path) { noteInside(name) }
   }
 }

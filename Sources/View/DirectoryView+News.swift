@@ -3,27 +3,27 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// What the watch tells, and what is looked at because of it.
+/// Collects the changes that the watch reports, and inspects the entries that they affect.
 extension DirectoryView {
-  /// What the watch has told since the last look. Its lock is never held while another is taken.
+  /// The changes that the watch has reported since the last look. No other lock is taken while its lock is held.
   struct Pending {
     var names: Set<Name> = []
     var moved: Set<Name> = []
     var written: Set<Name> = []
     var attributes: Set<Name> = []
-    /// Those of `attributes` that nobody has looked at again for how they are shown.
+    /// The names whose attributes changed, not yet inspected for how they are shown.
     var flagged: Set<Name> = []
-    /// The same of `written`.
+    /// The names whose content was written, not yet inspected for how they are shown.
     var rewritten: Set<Name> = []
     var everything = false
-    /// What everything is to be looked at with from now on.
+    /// The rules by which all entries must be inspected from now on.
     var rules: Rules?
-    /// Whether there is anything that nobody has taken.
+    /// Whether there are changes that were not taken yet.
     var isNew = false
-    /// Whether somebody was told that there is news.
+    /// Whether the change loop was notified of pending changes.
     var isAnnounced = false
 
-    /// What is to be looked at; nil when nothing is.
+    /// Removes and returns the changes that require an inspection; nil when there are none.
     mutating func take() -> Pending? {
       guard isNew else { return nil }
       defer {
@@ -39,8 +39,8 @@ extension DirectoryView {
     }
   }
 
-  /// Looks at every directory in this one that has changed inside since it was looked at. Asked before a listing: one
-  /// system call for each directory, as often as times are compared.
+  /// Inspects every directory in this one that has changed inside since its last inspection. Called before a listing. It costs
+  /// one system call for each directory, as often as times are compared.
   func lookInside() throws(Errno) {
     guard comparesTimes else { return }
     lock.lock()
@@ -61,13 +61,13 @@ extension DirectoryView {
     }
   }
 
-  /// Something inside the entry of that name changed that may change how the entry itself is shown.
+  /// Records a change inside the entry of that name that may affect how the entry itself is shown.
   func noteInside(_ name: Name) { news { $0.names.insert(name) } }
 
-  /// Everything must be looked at again: what decides how it is shown has changed.
+  /// Records that all entries must be inspected again, because something that decides how they are shown has changed.
   func noteEverything() { news { $0.everything = true } }
 
-  /// The same, with other rules, or at another place.
+  /// Records that all entries must be inspected again by other rules, or at another place.
   func adopt(_ inspector: EntryInspector, _ site: Site) {
     news { pending in
       pending.rules = Rules(inspector: inspector, site: site)
@@ -111,7 +111,7 @@ extension DirectoryView {
     if isFirst { changes.hasNews(self) }
   }
 
-  /// Looks at the news that nobody else has come to look at, and reports them.
+  /// Processes the pending changes that no other thread has taken, and reports them. Called by the change loop.
   func follow() {
     let (written, attributes) = pending.withLock { pending in
       defer {
@@ -121,18 +121,18 @@ extension DirectoryView {
       }
       return (pending.written, pending.attributes.subtracting(pending.written))
     }
-    // Most of it was done through the mount, by programs that need not wait until that is seen here.
+    // Filter before the lock is taken: most changes were made through the mount, and its clients need not wait for this.
     let (writtenByOthers, attributesOfOthers) = (written.filter(isByOthers), attributes.filter(isByOthers))
     lock.lock()
     defer { unlock() }
     try? refresh()
-    // Once more: what is being made through the mount is known for that when it has been made.
+    // Filter again: a change that is being made through the mount is known as the mount's own once it is complete.
     for name in writtenByOthers where isByOthers(name) { reportInside(name) { .written($0) } }
     for name in attributesOfOthers where isByOthers(name) { reportInside(name) { .attributes($0) } }
   }
 
   private func isByOthers(_ name: Name) -> Bool {
-    // What happened to a directory that another file system is mounted on does not show.
+    // A change of a directory on which another file system is mounted is not visible.
     guard let status = CName(name).withPointer({ try? handle.status($0) }), !handle.isMounted(status) else {
       return false
     }
@@ -186,6 +186,6 @@ extension DirectoryView {
     return try FileTimes(handle.directory.status()) != state.times || isDue && state.mayHaveMissed
   }
 
-  /// In nanoseconds: two changes further apart have different times on every file system but FAT.
+  /// In nanoseconds. Two changes that are further apart have different times on every file system but FAT.
   private static let tick: Int64 = 1_000_000_000
 }

@@ -4,9 +4,9 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// Reading the directory, and hearing of what decides how it is read.
+/// Reads the directory, and watches the files that decide how it is read.
 extension DirectoryView {
-  /// One entry stands for all that is hidden as the data of an application.
+  /// Adds or removes the one entry that stands for all entries hidden as an application's data.
   func lookForContainerData() {
     var isShown = false
     if ContainerData.isShown(by: inspector.options) {
@@ -17,19 +17,19 @@ extension DirectoryView {
     let name = ContainerData.realName
     if isShown { look(at: name) }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
-    // The name of the container may be that of something in it.
+    // An entry in the container may have the same name as the container.
     let isNamed = state.projection.rung(of: slot) == .localized
     if !isShown || !isNamed { remove(name) }
   }
 
-  /// Hears of a change of `user-dirs.dirs`, once the directory that it is in is there.
+  /// Watches for changes of `user-dirs.dirs`, if the directory that holds it exists.
   private func watchUserDirectories() {
     guard let watch, let home = inspector.homeOfUserDirectories(at: site),
-      // Nobody keeps them deeper, and every directory of a home would want to hear of it.
+      // User directories are not kept deeper, and otherwise every directory of a home would be watching.
       home.path.count <= 2,
       let configuration = try? home.handle.directory.openBeneath(".config", O_RDONLY | O_DIRECTORY)
     else { return }
-    // Anew each time: the directory may be another than before.
+    // Start a new watch each time: the directory may have been replaced.
     let old = state.userDirectories
     defer { old.map { watch.stop($0) } }
     state.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
@@ -43,7 +43,7 @@ extension DirectoryView {
     }
   }
 
-  /// Hears of what netatalk 2 writes beside the entries.
+  /// Watches for changes of the metadata that netatalk 2 keeps beside the entries.
   private func watchNetatalk() {
     guard state.facts.hasNetatalkDirectory, let watch,
       let files = try? handle.directory.openBeneath(".AppleDouble", O_RDONLY | O_DIRECTORY)
@@ -59,7 +59,7 @@ extension DirectoryView {
     }
   }
 
-  /// Reads the directory; entries that were known keep their slots, so that listings under way stay right.
+  /// Reads the directory. Known entries keep their slots, so that listings in progress stay correct.
   func readAll() throws(Errno) {
     listings.countFetched()
     let readable = try handle.directory.openForReading()
@@ -75,15 +75,16 @@ extension DirectoryView {
         gone.insert(state.projection.realName(at: slot))
       }
     }
-    // What is told apart by what it is beside comes when all the rest is known.
+    // A sidecar is inspected after all other entries, because its meaning depends on the entry beside it.
     var companions: [(name: Name, type: FileType, inode: UInt64)] = []
     state.accompanied = []
     // No entry of the backing directory stands for it.
     gone.remove(ContainerData.realName)
-    // What was there before has to be compared.
+    // Entries that were known before have to be compared with the new ones.
     let isFirst = !state.isRead && state.projection.slotLimit == 0 && !handle.holdsMountPoint
     let plain = isFirst ? inspector.plainEntries(at: site, facts: state.facts) : nil
-    // An entry of a directory on a disk takes some 32 bytes; whatever a file system says, many more come as they come.
+    // A directory entry on disk takes some 32 bytes. The reserve is limited, whatever size the file system reports: more entries
+    // are added as they come.
     var filling = ProjectionFilling(count: plain == nil ? 0 : max(0, min(Int(status.st_size) / 32, 1 << 16)))
     var others: [(name: Name, type: FileType, inode: UInt64)] = []
     let ahead = state.ahead.take()?.entries(ifTimesAre: status)

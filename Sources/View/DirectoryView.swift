@@ -4,14 +4,14 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// What the mount remembers of one backing directory: its projection, kept right by the watch on the directory.
+/// The cached state of one backing directory: its projection, kept current by the watch on the directory.
 ///
-/// It is read from the disk once; afterwards only the entries that changed are looked at again. Where the directory
-/// cannot be watched, its times tell whether it changed.
+/// The directory is read from the disk once. Afterwards only the entries that changed are inspected again. Where the directory
+/// cannot be watched, a comparison of its times shows whether it changed.
 public final class DirectoryView: Sendable {
   let node: NodeID
   let handle: DirectoryHandle
-  /// What the entries are looked at with, and where the directory is. Read and replaced with the lock held.
+  /// The rules by which entries are inspected, and the site of the directory. Read and replaced with the lock held.
   struct Rules {
     let inspector: EntryInspector
     let site: Site
@@ -29,46 +29,46 @@ public final class DirectoryView: Sendable {
   }
   var inspector: EntryInspector { rules.inspector }
   var site: Site { rules.site }
-  /// Nanoseconds after which the times are compared although there is a watch; nil is never.
+  /// The number of nanoseconds after which the times are compared although there is a watch; nil means never.
   let recheck: Int64?
-  /// Whether a staging directory was seen among the entries when they were read: one that is in use, or a leftover.
+  /// Whether a staging directory was among the entries when they were read: one in use, or a leftover.
   let holdsStaging = Atomic(false)
 
-  /// Only the files of this class touch it, inside the lock.
+  /// The mutable state. Only the files of this class use it, with the lock held.
   struct State: ~Copyable {
     var projection = Projection()
-    /// Its entries, read since before it was watched.
+    /// The entries of the directory, which another thread began to read before the directory was watched.
     var ahead: EntriesAhead?
     var facts = EntryInspector.DirectoryFacts()
-    /// The names of what `._name` files are beside, whether that is there or not.
+    /// The names of the entries that `._name` files accompany, whether or not those entries exist.
     var accompanied: Set<Name> = []
     var isRead = false
-    /// When each directory in it last changed, where times are compared: a marker that appears inside one changes how
-    /// it is listed.
+    /// The times of each directory in this one, where times are compared: a marker that appears inside a directory changes
+    /// how that directory is listed.
     var insideChanged: [Projection.Slot: FileTimes] = [:]
-    /// The watches on what is inside an entry and says how it is listed.
+    /// The watches on directories that decide how an entry is listed, by entry.
     var inside: [Projection.Slot: [(path: [UInt8], key: ChangeWatch.Key)]] = [:]
-    /// The watch on what says which of a home's directories are the user directories.
+    /// The watch on the configuration that names the user directories of a home.
     var userDirectories: ChangeWatch.Key?
-    /// The watch on what netatalk 2 keeps here.
+    /// The watch on the metadata that netatalk 2 keeps here.
     var netatalk: ChangeWatch.Key?
-    /// The times at the last look, where they are compared, and when that was.
+    /// The directory's times at the last look, where they are compared, and when they were compared.
     var times: FileTimes?
     var compared: Int64 = 0
-    /// Whether others may have changed something without that these times tell: in the same tick of the file system's
-    /// clock, or while something was changed through the mount.
+    /// Whether another process may have changed something without a change of these times: in the same tick of the file system's
+    /// clock, or during a change through the mount.
     var mayHaveMissed = false
-    /// When the directories in it were last looked at for changes inside.
+    /// When the directories in this one were last checked for changes inside.
     var comparedInside: Int64 = 0
-    /// How the entries were listed that have been looked at since changes were reported last; nil was not listed.
+    /// How the entries that were inspected since the last report were listed before; nil for an entry that was not listed.
     var before: [Projection.Slot: ListedItem?] = [:]
-    /// The version of the projection that was listed to somebody who kept the listing.
+    /// The version of the projection that was listed last for the kernel to keep.
     var listedVersion: UInt64?
-    /// The real names that the news say were renamed, for as long as they are looked at.
+    /// The real names that were renamed according to the pending changes, while those are processed.
     var moved: Set<Name> = []
-    /// Display names that stand for something else, or for nothing, because of what was done to others through the mount.
+    /// Display names that stand for something else, or for nothing, because a change through the mount affected other entries.
     var displaced: [(slot: Projection.Slot, name: StaleName)] = []
-    /// What was made or changed through the mount.
+    /// The slots of entries that were made or changed through the mount, or that compete with such an entry for a name.
     var altered: [Projection.Slot] = []
   }
 
@@ -112,7 +112,7 @@ public final class DirectoryView: Sendable {
     inspector.metadata.look(in: handle.directory)
     guard let watch else { return }
     if recheck == nil { protectedState.ahead = EntriesAhead(of: handle.directory) }
-    // Whoever hears of the first change looks when all is set.
+    // The thread that is notified of the first change waits until the initialization is complete.
     lock.lock()
     defer { lock.unlock() }
     do throws(Errno) {
@@ -122,7 +122,7 @@ public final class DirectoryView: Sendable {
     } catch { lacksWatch = error == .noSpace }
   }
 
-  /// Whether the user's watches were used up when it was made.
+  /// Whether the user had no watch left when the view was made.
   nonisolated(unsafe) private(set) var lacksWatch = false
 
   deinit {
@@ -131,14 +131,14 @@ public final class DirectoryView: Sendable {
     for key in [protectedState.userDirectories, protectedState.netatalk] { key.map { watch?.stop($0) } }
   }
 
-  /// Where the directory is as of the last look, for code that does not have it locked.
+  /// The site of the directory as of the last look, for code that does not have it locked.
   var lastSite: Site {
     lock.lock()
     defer { lock.unlock() }
     return site
   }
 
-  /// Runs `body` with the projection as the directory is now.
+  /// Runs `body` with a projection of the directory's current state.
   func withCurrent<R: ~Copyable>(_ body: (borrowing Projection) throws(Errno) -> R) throws(Errno) -> R {
     lock.lock()
     defer { unlock() }
@@ -146,9 +146,10 @@ public final class DirectoryView: Sendable {
     return try body(state.projection)
   }
 
-  /// Runs a change of the directory, with nobody else changing it through the mount. `projection` is as the directory
-  /// was before; `reconcile` brings it up to date. `body` is told whether the directory may be read; one that may not has
-  /// no projection.
+  /// Runs a change of the directory while no other thread changes it through the mount.
+  ///
+  /// `projection` shows the directory before the change; `reconcile` brings it up to date. The argument of `body` is whether the
+  /// directory may be read. If not, it has no projection.
   func changing<R: ~Copyable>(_ body: (_ isReadable: Bool) throws(Errno) -> R) throws(Errno) -> R {
     lock.lock()
     defer { unlock() }
@@ -160,12 +161,12 @@ public final class DirectoryView: Sendable {
     return try body(isReadable)
   }
 
-  /// As `changing` for two directories at once, which may be the same.
+  /// Runs a change of two directories, which may be the same, as `changing` does for one.
   static func changing<R: ~Copyable>(
     _ a: DirectoryView, _ b: DirectoryView, _ body: (_ areReadable: Bool) throws(Errno) -> R
   ) throws(Errno) -> R {
     if a === b { return try a.changing(body) }
-    // Always in the same order, so that two renames in opposite directions cannot wait for each other.
+    // The lock order is always the same, so that two renames in opposite directions cannot deadlock.
     let (first, second) = a.order < b.order ? (a, b) : (b, a)
     return try first.changing { (isFirstReadable) throws(Errno) in
       try second.changing { (isSecondReadable) throws(Errno) in
@@ -181,7 +182,7 @@ public final class DirectoryView: Sendable {
 
   var isWatched: Bool { watchKey != nil }
 
-  /// Whether the watch, if there is one, does not tell everything.
+  /// Whether times have to be compared, because there is no watch or it does not report every change.
   var comparesTimes: Bool { watchKey == nil || recheck != nil }
 
   func unlock() {
@@ -190,9 +191,9 @@ public final class DirectoryView: Sendable {
     lock.unlock()
   }
 
-  /// The directory is about to be listed to somebody who keeps the listing.
+  /// Called before the directory is listed for the kernel to keep the listing.
   ///
-  /// - Returns: whether it still is what was listed to them before.
+  /// - Returns: whether the listing that the kernel keeps from before is still correct.
   func beginKeptListing() throws(Errno) -> Bool {
     lock.lock()
     defer { unlock() }

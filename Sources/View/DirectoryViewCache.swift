@@ -1,17 +1,18 @@
 import BackingTree
 import Glibc
 
-/// The directory views in use, by node: the least recently used go first.
+/// The directory views in use, by node. The least recently used views are dropped first.
 final class DirectoryViewCache: Sendable {
-  /// A view keeps one descriptor and one watch: a quarter of the descriptors that the process may have.
+  /// Each view holds one descriptor and one watch. The limit is a quarter of the descriptors that the process may have.
   private let limit = max(64, min(4096, DescriptorLimit.count / 4))
 
   private let views = Guarded(RecentlyUsed<DirectoryView>())
 
   func view(of id: NodeID) -> DirectoryView? { views.withLock { $0.use(id) } }
 
-  /// Keeps a view unless another thread was faster and its view holds. - Returns: the one that is kept, and those that had
-  /// to go.
+  /// Inserts a view unless another thread has already inserted one that still holds.
+  ///
+  /// - Returns: the view that is kept, and the views that were dropped for it.
   func insert(
     _ view: DirectoryView, for id: NodeID, unless holds: (DirectoryView) -> Bool
   ) -> (kept: DirectoryView, dropped: [DirectoryView]) {
@@ -20,7 +21,9 @@ final class DirectoryViewCache: Sendable {
     return (view, views.withLock { $0.count > limit ? $0.removeOldest(limit / 4).map(\.value) : [] })
   }
 
-  /// Lets go of a quarter of the views, with their watches. - Returns: those.
+  /// Drops the least recently used quarter of the views.
+  ///
+  /// - Returns: the dropped views.
   func removeOldest() -> [DirectoryView] {
     views.withLock { $0.removeOldest(($0.count + 3) / 4).map(\.value) }
   }
@@ -33,6 +36,6 @@ final class DirectoryViewCache: Sendable {
 
   func remove(_ id: NodeID) { views.discard { $0.remove(id) } }
 
-  /// - Returns: what there was.
+  /// - Returns: the views that were removed.
   func removeAll() -> [DirectoryView] { views.withLock { $0.removeAll() } }
 }

@@ -3,24 +3,24 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// The display names of files on this machine, without a mount: what `FileManager.displayName(atPath:)` and
-/// `componentsToDisplay(forPath:)` are on a Mac.
+/// The display names of files on this machine, without a mount. They correspond to `FileManager.displayName(atPath:)` and
+/// `componentsToDisplay(forPath:)` on a Mac.
 ///
 /// ```swift
 /// try DisplayName.of("/home/anna/Documents/report.pdf")                  // "report"
 /// try DisplayName.componentsToDisplay(of: "/media/mac/Users/anna/Music")  // ["media", "mac", "Benutzer", "anna", "Musik"]
 /// ```
 ///
-/// A name is that of the view of the nearest Macintosh volume around the path, else of the nearest home or container, else of the
-/// nearest root of a UNIX system, else of the directory the file lies in.
+/// A name is taken from the view of the nearest Macintosh volume around the path, else of the nearest home or container, else of
+/// the nearest root of a UNIX system, else of the directory that holds the file.
 public enum DisplayName {
   /// The display name of a file.
   ///
   /// - Parameters:
-  ///   - path: absolute, or relative to the working directory; display names may stand in it as well.
-  ///   - options: those of the view. By default extensions are hidden as `extensions=hide` does, and the languages are
+  ///   - path: absolute, or relative to the working directory; it may contain display names.
+  ///   - options: the options of the view. By default extensions are hidden as with `extensions=hide`, and the languages are
   ///     those of the environment.
-  /// - Throws: `ViewedPath.Failure` with the error of the system when there is no such file, or it may not be looked at.
+  /// - Throws: `ViewedPath.Failure` with the system's error when there is no such file, or it may not be accessed.
   public static func of(
     _ path: FilePath, options: ViewOptions = .fromEnvironment
   ) throws(ViewedPath.Failure) -> Name {
@@ -30,7 +30,7 @@ public enum DisplayName {
     }
   }
 
-  /// The display names of the directories that lead to a file, from the top, and at last its own.
+  /// The display names of the directories that lead to a file, from the top, followed by the file's own display name.
   ///
   /// - Throws: as `of(_:options:)`.
   public static func componentsToDisplay(
@@ -44,7 +44,7 @@ public enum DisplayName {
 }
 
 extension ViewOptions {
-  /// The default options, with the languages that the environment of this process asks for.
+  /// The default options, with the languages that the environment of this process requests.
   public static var fromEnvironment: ViewOptions {
     var options = ViewOptions()
     options.languages = LanguageList.fromEnvironment
@@ -53,14 +53,14 @@ extension ViewOptions {
 }
 
 extension LanguageList {
-  /// What the environment of this process asks for.
+  /// The languages that the environment of this process requests.
   public static var fromEnvironment: [LanguageTag] {
     parse { name in getenv(name).map { String(cString: $0) } }
   }
 }
 
 extension View {
-  /// The names that lead to a node: those of its source's path as they are, then display names.
+  /// The names that lead to a node: the components of the source's path unchanged, then display names.
   func displayNames(to id: NodeID) throws(Errno) -> [Name] {
     var names: [Name] = []
     var current = id
