@@ -2,18 +2,18 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// The entries of a large directory, read while a watch on it begins, which takes its time where many files of it are known to
-/// the kernel.
+/// The entries of a large directory, read on another thread while a watch on the directory is set up. Setting up the watch is
+/// slow where the kernel knows many files of the directory.
 ///
-/// A change before the watch began is not told, but changes the directory's times.
+/// The watch does not report a change made before it began, but such a change shows in the directory's times.
 struct EntriesAhead: Sendable {
   private let entries: DirectoryReadAhead
   private let times: FileTimes
 
-  /// In bytes of the directory itself; below, a thread is not worth it.
+  /// The minimum size of the directory itself, in bytes. For a smaller one a thread is not worth its cost.
   private static let least = 256 * 1024
 
-  /// Nil where it is small, or was changed so short a time ago that its times may not tell the next change.
+  /// Nil where the directory is small, or where its last change is so recent that the next change may leave the same times.
   init?(of directory: Directory) {
     guard let status = try? directory.status(), status.st_size >= Self.least,
       !FileTimes.isRecent(status.st_ctim),
@@ -23,12 +23,12 @@ struct EntriesAhead: Sendable {
     times = FileTimes(status)
   }
 
-  /// - Parameter status: of the directory since it is watched.
-  /// - Returns: the entries, if they are those that it had then.
+  /// - Parameter status: the directory's status, read after the watch began.
+  /// - Returns: the entries that were read ahead, if the directory has not changed since; otherwise nil.
   func entries(ifTimesAre status: stat) -> DirectoryReadAhead? { FileTimes(status) == times ? entries : nil }
 }
 
-/// The entries of a directory: those that were read ahead, or else what is there now.
+/// Calls `body` for each entry of a directory: for the entries that were read ahead, or else for those it has now.
 func forEachEntry(
   of directory: CInt, _ ahead: DirectoryReadAhead?,
   _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void

@@ -4,10 +4,10 @@ import Glibc
 import MacMetadata
 import SystemPackage
 
-/// Finds out what the rules must know of a backing entry, and applies them.
+/// Collects what the rules must know of a backing entry, and applies them.
 ///
-/// What costs a system call for each entry is asked only where it can matter: markers of directories, property lists
-/// of packages, Finder info on volumes whose profile has any.
+/// It spends a system call per entry only where the result can matter: on markers of directories, property lists of packages,
+/// and Finder info on volumes that have any.
 public final class EntryInspector: Sendable {
   let options: ViewOptions
   private let extensionRule: ExtensionRule
@@ -17,7 +17,7 @@ public final class EntryInspector: Sendable {
   let metadata: FinderMetadata
   private let rulesMakePackages: Bool
 
-  /// - Parameter options: with the profile found out.
+  /// - Parameter options: the options, with the profile already determined.
   init(options: ViewOptions, root: Directory, complaints: Complaints) {
     self.options = options
     hiddenRules = HiddenRules(disabling: options.disabledRules)
@@ -35,13 +35,13 @@ public final class EntryInspector: Sendable {
     metadata = FinderMetadata(options: options, root: root, complaints: complaints)
   }
 
-  /// What a directory tells about its own entries.
+  /// What the content of a directory says about its entries.
   struct DirectoryFacts {
     /// The real names in its `.hidden` file.
     var hiddenList: Set<[UInt8]> = []
-    /// The names of the home's XDG user directories that are here, by real name.
+    /// The names of the home's XDG user directories that lie in this directory, by real name.
     var userDirectories: [Name: Name] = [:]
-    /// netatalk 2 keeps metadata here.
+    /// Whether netatalk 2 keeps metadata in this directory.
     var hasNetatalkDirectory = false
   }
 
@@ -58,15 +58,16 @@ public final class EntryInspector: Sendable {
     return facts
   }
 
-  /// The home whose `.config/user-dirs.dirs` may say what some of the directories here are called.
+  /// The home with the `.config/user-dirs.dirs` that may name some of the directories at `site`; nil outside homes, and with
+  /// the profile macos.
   func homeOfUserDirectories(at site: Site) -> Site.Home? { options.profile == .macos ? nil : site.home }
 
-  /// Whether the content of a file of that name may say how it is listed.
+  /// Whether the content of a file of that name may determine how the file is listed.
   func mayNameItself(_ name: Name) -> Bool {
     options.readsDesktopNames && Self.isDesktopEntry(name.bytes.span)
   }
 
-  /// Whether the content of a file of that name may say how it is listed, or what is beside it, by any options.
+  /// Whether, with any options, the content of a file of that name may determine how it or its siblings are listed.
   static func mayName(_ name: UnsafePointer<CChar>) -> Bool {
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     return name[0] == 0x2e || isDesktopEntry(Span(_unsafeElements: bytes))
@@ -76,10 +77,10 @@ public final class EntryInspector: Sendable {
     name.extracting(last: 8).equals(".desktop")
   }
 
-  /// What the projection must know of an entry.
+  /// Collects what the projection must know of an entry.
   ///
-  /// - Parameter sources: gets the directories that were read for it, as paths from `directory`, or from SOURCE where they
-  ///   begin with a slash: when one of them changes, the entry must be looked at again.
+  /// - Parameter sources: receives the directories that were read for the entry, as paths relative to `directory`, or to SOURCE
+  ///   where they begin with a slash. When one of them changes, the entry must be inspected again.
   func inspect(
     name: Name, type: FileType, inode: UInt64, in directory: Directory, at site: Site, facts: DirectoryFacts,
     sideFiles: FinderMetadata.SideFiles,
@@ -108,7 +109,7 @@ public final class EntryInspector: Sendable {
       } else if verdict.kind == nil,
         packageTypes.type(of: name.bytes.span, hasBundleBit: finder.hasBundle) != nil
       {
-        // It is one as soon as it has a property list.
+        // The directory becomes a package as soon as it has a property list.
         sources += [name.bytes, name.bytes + Array("/Contents".utf8)]
       }
     }
@@ -124,7 +125,7 @@ public final class EntryInspector: Sendable {
         name: name.bytes.span, kind: child.kind, place: place, facts: hiddenFacts)
       if child.hidden != nil { return child }
     }
-    // What was trashed by its real name can only be restored by that.
+    // The trash records this entry by its real name, and only that name can restore it.
     if place.contains(.trashFiles), directory.hasTrashInfo(for: name) { return child }
     switch verdict.fileExtension?.value {
     case .keep: break
@@ -146,7 +147,7 @@ public final class EntryInspector: Sendable {
       child.localized = named
     }
     if let name = verdict.displayName(of: name, in: options.languages) { child.localized = name }
-    // A localized name that says what the next rung says is no name of its own.
+    // A localized name equal to the name of the next rung is not counted as localized.
     if let localized = child.localized,
       localized == name || localized.bytes.elementsEqual(name.bytes.prefix(child.stemLength ?? 0))
     {
@@ -155,8 +156,9 @@ public final class EntryInspector: Sendable {
     return child
   }
 
-  /// What decides about the entries of a directory of which nothing counts but the name: most files of most directories.
-  /// It looks at bytes where they lie, as there may be a million of them.
+  /// The rules for a directory in which most entries are decided by their name alone, as in most directories.
+  ///
+  /// They work on the bytes of the name in place, because a directory may have a million entries.
   struct PlainEntries {
     fileprivate let extensionRule: ExtensionRule
     fileprivate let hiddenRules: HiddenRules
@@ -164,11 +166,11 @@ public final class EntryInspector: Sendable {
     fileprivate let hides: Bool
     fileprivate let readsDesktopNames: Bool
 
-    /// The same as `inspect` finds out; nil for an entry that has to be looked at.
+    /// The same result as `inspect` gives; nil for an entry that has to be inspected.
     func facts(
       of name: Span<UInt8>, _ kind: EntryKind
     ) -> (hidden: HiddenReason?, stemLength: Int?)? {
-      // `._name` may be a companion.
+      // `._name` may be an AppleDouble sidecar.
       if kind == .directory || name.count > 1 && name[0] == 0x2e && name[1] == 0x5f { return nil }
       if readsDesktopNames, EntryInspector.isDesktopEntry(name) { return nil }
       let hidden = hides ? hiddenRules.reason(name: name, kind: kind, place: place) : nil
@@ -178,7 +180,7 @@ public final class EntryInspector: Sendable {
     }
   }
 
-  /// Nil where more than names counts for every entry.
+  /// The rules by name alone; nil where every entry has to be inspected.
   func plainEntries(at site: Site, facts: DirectoryFacts) -> PlainEntries? {
     guard !metadata.isThere, !facts.hasNetatalkDirectory, facts.hiddenList.isEmpty, site.rules.isEmpty,
       site.place.isDisjoint(with: [.insidePackage, .trashFiles])
@@ -189,14 +191,14 @@ public final class EntryInspector: Sendable {
       readsDesktopNames: options.readsDesktopNames)
   }
 
-  /// The type of a package; nil for a directory that is none.
+  /// The type of a package; nil for a directory that is not a package.
   func packageType(of name: Name, in directory: Directory, hasBundleBit: Bool) -> PackageType? {
     guard let type = packageTypes.type(of: name.bytes.span, hasBundleBit: hasBundleBit) else { return nil }
     guard type.needsInfoPlist else { return type }
     return Self.infoPlists.contains(where: { directory.hasFile(name.bytes + $0) }) ? type : nil
   }
 
-  /// Whether a directory that exists is a package.
+  /// Whether an existing directory is a package.
   func isPackage(_ name: Name, in directory: Directory, at site: Site) -> Bool {
     if let kind = site.rules.verdict(on: name.bytes.span, isDirectory: true).kind {
       return kind.value == .package
@@ -206,16 +208,16 @@ public final class EntryInspector: Sendable {
     return packageType(of: name, in: directory, hasBundleBit: flags.hasBundle) != nil
   }
 
-  /// Whether a directory of that name may be a package; false needs no look at anything.
+  /// Whether a directory of that name may be a package. False is certain without reading anything.
   func mayBePackage(_ name: UnsafePointer<CChar>) -> Bool {
     if metadata.isThere || rulesMakePackages { return true }
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     return packageTypes.type(of: Span(_unsafeElements: bytes)) != nil
   }
 
-  /// Whether a regular file of that name is to become a package when what was written into it is a package's stream.
+  /// Whether a regular file of that name is to become a package when the content written to it is a package's stream.
   func mayBecomePackage(_ name: UnsafePointer<CChar>) -> Bool {
-    // Hidden: it is looked at when it is renamed to where it can be seen.
+    // A hidden file is examined when it is renamed to a name that can be seen.
     if name[0] == 0x2e { return false }
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     let span = Span(_unsafeElements: bytes)
@@ -229,7 +231,7 @@ public final class EntryInspector: Sendable {
 
   func hasKnownExtension(_ name: Name) -> Bool { extensionRule.known.containsExtension(of: name.bytes.span) }
 
-  /// Whether an entry of that name would be hidden, whatever it is.
+  /// Whether an entry of that name would be hidden, whatever its kind.
   func isHiddenByName(_ name: Name, at site: Site) -> Bool {
     site.rules.verdict(on: name.bytes.span, isDirectory: true).isHidden?.value
       ?? (hiddenRules.reason(name: name.bytes.span, kind: .directory, place: site.place) != nil)
@@ -240,7 +242,7 @@ public final class EntryInspector: Sendable {
     options.hidden == .show || !options.rules.isEmpty || options.disabledRules.contains(.dotFile)
   }
 
-  /// Whether an entry of that name changes how the directory that holds it is listed.
+  /// Whether an entry of that name affects how its parent directory is listed.
   func mayChangeListingOfParent(_ name: Name) -> Bool {
     let bytes = name.bytes.span
     return name == LocalizedDirectory.marker || bytes.equals("Contents") || bytes.equals("Info.plist")
@@ -260,7 +262,7 @@ public final class EntryInspector: Sendable {
 }
 
 extension Directory {
-  /// Whether the trash that this `files` directory belongs to knows an entry by that name.
+  /// Whether the trash of this `files` directory has a `.trashinfo` file for an entry of that name.
   func hasTrashInfo(for name: Name) -> Bool {
     (Array("../info/".utf8) + name.bytes + Array(".trashinfo".utf8)).withCName { has($0) }
   }

@@ -3,7 +3,7 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// What the view makes of an entry, and why.
+/// How the view shows an entry, and why.
 public struct Explanation: Sendable {
   public let realName: Name
   /// The absolute path in the backing tree, as bytes.
@@ -35,10 +35,10 @@ public struct Explanation: Sendable {
 }
 
 extension View {
-  /// What the view makes of a node.
+  /// How the view shows a node.
   ///
-  /// - Throws: ESTALE when it is no longer where it was last seen: the kernel looks it up again, by a name that it may have
-  ///   believed in all along. ENODATA of what is open and has no name.
+  /// - Throws: ESTALE when the node is not at its last known place any more: the kernel then looks the path up again, as the
+  ///   dentry may have been stale all along. ENODATA for an open file without a name.
   public func explain(_ id: NodeID) throws(Errno) -> Explanation {
     guard id != NodeTable.root else {
       let path = try realPath(of: rootHandle)
@@ -68,7 +68,7 @@ extension View {
     }
   }
 
-  /// Whether a node is a directory to programs.
+  /// Whether the mount shows a node as a directory.
   public func isDirectory(_ id: NodeID) throws(Errno) -> Bool {
     try attributes(id).st_mode & S_IFMT == S_IFDIR
   }
@@ -126,7 +126,7 @@ extension View {
     return (directory == [0x2f] ? [] : directory) + [0x2f] + name.bytes
   }
 
-  /// What the user's own rules have to do with it.
+  /// The effects of the user's own rules, as sentences.
   private static func configured(_ child: Projection.Child, _ rung: Projection.Rung, _ verdict: RuleVerdict)
     -> [String]
   {

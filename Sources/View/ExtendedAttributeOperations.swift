@@ -4,11 +4,11 @@ import Glibc
 import SystemPackage
 
 extension View {
-  /// The names of the attributes that the mount answers itself begin so.
+  /// The prefix of the attributes that the mount itself provides.
   private static let ownPrefix = "user.displayfs."
   static let importsQuestion = "user.displayfs.imports"
 
-  /// (`getxattr`) - Returns: the length of the value; with an empty buffer, the length it has.
+  /// (`getxattr`) - Returns: the length of the value, also for an empty buffer.
   public func getAttribute(
     _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer, caller: Caller
   ) throws(Errno) -> Int {
@@ -32,22 +32,23 @@ extension View {
     }
   }
 
-  /// The error for an attribute that a file does not have.
+  /// The error to return for an attribute that a file does not have.
   ///
-  /// The kernel caches that a file has no access list (ENODATA), but not EOPNOTSUPP, which the permission check then fails with
-  /// (`check_acl`). It caches no other attribute. But `ls` of coreutils, which reads the label of each file, reads no more after
-  /// EOPNOTSUPP. (12 entries, Linux 6.18, coreutils 9.1: 2 requests instead of 13)
+  /// The kernel caches that a file has no access list (ENODATA). It does not cache EOPNOTSUPP, and its permission check then
+  /// fails with that error (`check_acl`). It caches no other attribute. But `ls` of coreutils, which reads the label of each
+  /// file, reads no more labels after EOPNOTSUPP. (12 entries, Linux 6.18, coreutils 9.1: 2 requests instead of 13)
   private func reported(_ error: Errno, for name: UnsafePointer<CChar>) -> Errno {
     if error == .notSupported, AccessList.areHeld(by: name) { return .noData }
     if error == .noData, !isLabelled, strcmp(name, Self.label) == 0 { return .notSupported }
     return error
   }
 
-  /// The label of SELinux. A kernel that runs SELinux does not send requests for it: it gives all files of FUSE one label.
+  /// The label of SELinux. A kernel that runs SELinux sends no requests for it: it gives all files of a FUSE mount one label.
   static let label = "security.selinux"
 
-  /// (`listxattr`) The mount's own attributes are not listed, nor to ordinary users those of the namespace `trusted`: a file
-  /// system lists them to a process with CAP_SYS_ADMIN, which the daemon has whatever its file-system user is. (xattr(7))
+  /// (`listxattr`) The list leaves out the mount's own attributes. It includes those of the namespace `trusted` only for
+  /// clients with CAP_SYS_ADMIN: the backing file system lists them to any process with that capability, which the daemon has
+  /// whatever its file-system user is. (xattr(7))
   public func listAttributes(
     _ id: NodeID, into buffer: UnsafeMutableRawBufferPointer, caller: Caller
   ) throws(Errno) -> Int {
@@ -106,7 +107,7 @@ extension View {
     if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 { throw .notPermitted }
   }
 
-  /// The daemon reads, not the caller: the kernel has checked who may.
+  /// Reads with the daemon's credentials: the kernel has checked the client's permissions.
   private func withAttributes<R>(
     of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
   ) throws(Errno) -> R {
@@ -118,7 +119,7 @@ extension View {
     of id: NodeID, at located: CInt, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
   ) throws(Errno) -> R {
     if let location = nodes.location(of: id), location.type == .symlink {
-      // The magic link of a symlink's descriptor cannot be told from the symlink: go by its name.
+      // The magic link of a symlink's descriptor is indistinguishable from the symlink, so the symlink is reached by its name.
       let parent = try directory(location.parent).directory
       return try location.name.withPointer { (name) throws(Errno) in
         try body(ExtendedAttributes(of: name, in: parent))
@@ -133,9 +134,11 @@ extension View {
   ) throws(Errno) {
     let located = try locate(id, byNameOf: caller, isDataChanged: false)
     try ownChanges.make(on: located.rawValue) { () throws(Errno) in
-      // An owner's right is the caller's own: the kernel believes what it last heard of an open file, and whether an ACL
-      // costs a file its set-group-ID bit depends on who sets it. The rest hangs on capabilities, which only the kernel
-      // has seen, and which it takes away from a file that is written to in the name of the writer.
+      // `user.` and `system.` attributes depend on the rights of an owner, so they are changed with the client's credentials:
+      // the kernel's check relies on the attributes it last received for an open file, and whether an ACL drops a file's
+      // set-group-ID bit depends on the credentials of the thread that sets it. The other namespaces depend on capabilities of
+      // the client, which only the kernel has seen. The kernel also removes file capabilities from a file that is written, in
+      // the name of the writer.
       if strncmp(name, "user.", 5) == 0 || strncmp(name, "system.", 7) == 0 {
         try caller.actAsMember { () throws(Errno) in try withAttributes(of: id, at: located.rawValue, body) }
       } else {
@@ -144,7 +147,7 @@ extension View {
     }
   }
 
-  /// Finder info may have changed, and with it how the entry is listed.
+  /// Handles a change of attributes: Finder info may have changed, and with it how the entry is listed.
   private func noteAttributes(of id: NodeID) {
     guard let location = nodes.location(of: id) else { return }
     guard let view = currentView(of: location.parent) else { return }
@@ -152,7 +155,9 @@ extension View {
     if inspector.metadata.isThere { invalidateNames(of: location) }
   }
 
-  /// The view's answers about a file.
+  /// The value of one of the mount's own attributes.
+  ///
+  /// - Throws: ENODATA for an unknown attribute, and the errors of `explain`.
   private func answer(_ question: String, for id: NodeID) throws(Errno) -> [UInt8] {
     if Self.ownPrefix + question == Self.importsQuestion {
       return Array((importsPackages || arePackagesImportedBeneath ? "true" : "false").utf8)
@@ -171,9 +176,9 @@ extension View {
 }
 
 extension [UInt8] {
-  /// The value of an extended attribute, as getxattr(2) hands it out. - Returns: its length, also when nothing but that is
-  /// asked for with an empty buffer.
+  /// Copies the value of an extended attribute into the buffer of a getxattr(2). An empty buffer requests only the length.
   ///
+  /// - Returns: the length of the value.
   /// - Throws: ERANGE when the buffer is too small.
   public func copied(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
     if buffer.count == 0 { return count }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// When a file's content and its status last changed.
+/// The times of the last changes of a file's content (mtime) and status (ctime).
 struct FileTimes: Equatable {
   private let seconds: (Int, Int)
   private let nanoseconds: (Int, Int)
@@ -10,7 +10,7 @@ struct FileTimes: Equatable {
     nanoseconds = (status.st_mtim.tv_nsec, status.st_ctim.tv_nsec)
   }
 
-  /// Whether a file that last changed then did so short a time ago that the next change may get the same time.
+  /// Whether a change at that time is so recent that the next change may get the same timestamp.
   static func isRecent(_ time: timespec) -> Bool {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)

@@ -1,4 +1,4 @@
 import BackingTree
 
-/// swift-system has a type of that name too; here it always is the backing tree's.
+/// swift-system has a type of the same name; in this module the name means the backing tree's type.
 typealias FileType = BackingTree.FileType

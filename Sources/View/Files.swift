@@ -5,7 +5,7 @@ import Glibc
 import PackageStream
 import SystemPackage
 
-/// What opening a node gives.
+/// The result of opening a node.
 public enum Opened {
   case file(OpenFile)
   case package(OpenPackage)
@@ -15,10 +15,10 @@ extension View {
   /// Whether a node is a package that is shown as a file.
   public func isPackageFile(_ id: NodeID) -> Bool { nodes.isPackageFile(id) }
 
-  /// Opens a node that is no directory. Waits while a lease on a file is being given up, unless the client asks for
+  /// Opens a node that is not a directory. Waits until the holder of a lease on the file gives it up, unless the client passes
   /// O_NONBLOCK.
   ///
-  /// - Parameter isInterrupted: whether the client has given the request up.
+  /// - Parameter isInterrupted: whether the client has abandoned the request.
   public func open(
     node id: NodeID, flags: CInt, caller: Caller, isInterrupted: () -> Bool = { false }
   ) throws(Errno) -> Opened {
@@ -28,7 +28,8 @@ extension View {
           try open(id, flags: flags, caller: caller)
         })
     }
-    // Its content is what the directory holds; it is replaced as a whole or changed inside.
+    // The stream is made of what the directory holds: a package is replaced as a whole or changed inside, never written as a
+    // file.
     guard flags & O_ACCMODE == O_RDONLY else { throw .permissionDenied }
     try refuseTheLastDescriptors()
     let parent = try directory(location.parent).directory
@@ -59,11 +60,11 @@ extension View {
       isWalked: known == nil, sizes: packageSizes, logger: logger)
   }
 
-  /// Opens a backing file, checked to be the one that the node stands for before anything is done to it.
+  /// Opens a backing file, and verifies that it is the node's file before anything is done to it.
   func open(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
     if flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0 { try refuseAltering(id) }
     let file = try openChecked(id, flags: flags, caller: caller)
-    // By the caller: whether set-user-ID bits stay depends on who cuts.
+    // With the client's credentials: whether truncation drops the set-user-ID bit depends on them.
     if flags & O_TRUNC != 0 {
       try caller.act { () throws(Errno) in try setSize(file.descriptor.rawValue, 0) }
     }
@@ -80,7 +81,8 @@ extension View {
   }
 
   private func openOnce(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
-    // Programs are executed without being read by whoever runs them; the kernel has checked that they may.
+    // Execution needs no read permission of the client, so the daemon opens the file with its own credentials. The kernel has
+    // checked the permission to execute.
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
     let backing = backingFlags(flags) & ~0x20
     let location = nodes.location(of: id)
@@ -103,7 +105,7 @@ extension View {
           inPlace = file
         }
       } catch {
-        // A symlink (ELOOP) has taken its place: the kernel opens none.
+        // ELOOP: a symlink has taken the file's place, and the kernel sends no OPEN for a symlink.
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory,
           error != .tooManySymbolicLinkLevels
         {
@@ -111,8 +113,10 @@ extension View {
         }
       }
     }
-    // The kernel may have come by a name that the file has lost. Only what is open can be meant without one
-    // (`/proc/self/fd`), or what the same thread asks for again without having looked anything up.
+    // The client may have come by a name that the file has lost. ESTALE makes the kernel look the path up again. A file is
+    // opened without its name only if it is in place or open already, as through `/proc/self/fd`, and the same thread retries
+    // without having looked anything up. A thread that the daemon cannot see (0) need not retry where the file has no name
+    // left.
     guard inPlace != nil || openNodes.file(of: id) != nil,
       staleNames.isAskedAgain(id, by: caller.process) || location == nil && caller.process == 0
     else { throw .staleNFSFileHandle }
@@ -123,7 +127,7 @@ extension View {
     return opened(again, id, flags, status, isHeardOfWhenClosed: true, caller)
   }
 
-  /// Makes a file without a name. (open with O_TMPFILE)
+  /// Creates a file without a name. (open with O_TMPFILE)
   public func makeTemporaryFile(
     _ parent: NodeID, mode: mode_t, flags: CInt, caller: Caller
   ) throws(Errno) -> CreatedFile {
@@ -142,8 +146,8 @@ extension View {
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
   }
 
-  /// Whether a file of that name must be looked at, or written out, when somebody who may have written it closes it. A
-  /// request for each close is saved where not.
+  /// Whether a file of that name must be examined, or written out, when a client that may have written it closes it. If not,
+  /// the kernel sends no FLUSH, which saves a request per close.
   func isHeardOfWhenClosed(_ name: UnsafePointer<CChar>, _ status: stat) -> Bool {
     if UInt64(status.st_dev) != rootDevice || !fileSystem.keepsWhatWasWritten { return true }
     return !isPlainMirror
@@ -152,13 +156,13 @@ extension View {
 
   /// - Parameters:
   ///   - file: a backing file that was opened for a client.
-  ///   - isHeardOfWhenClosed: for a file that is opened for writing.
+  ///   - isHeardOfWhenClosed: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
   func opened(
     _ file: consuming Descriptor, _ node: NodeID, _ flags: CInt, _ status: stat, isHeardOfWhenClosed: Bool,
     _ caller: Caller
   ) -> OpenFile {
     let kind = UInt64(status.st_dev) == rootDevice ? fileSystem : FileSystemKind(of: file.rawValue)
-    // Another name may lie where nothing is watched.
+    // Another hard link may lie in a directory that is not watched.
     let showsChanges =
       kind.timesMappedWrites && coherence.mode == .watch && status.st_nlink == 1
       && UInt64(status.st_dev) == rootDevice
@@ -168,22 +172,22 @@ extension View {
       opener: DataIdentity(user: caller.user, group: caller.group), thread: caller.process)
   }
 
-  /// The client as which the data of a WRITE request is written.
+  /// The client in the name of which the data of a WRITE request is written.
   ///
   /// - Parameters:
-  ///   - isPage: whether the kernel writes back pages of a mapping (FUSE_WRITE_CACHE): the request names no client then.
+  ///   - isPage: whether the kernel writes back pages of a mapping (FUSE_WRITE_CACHE): then the request names no client.
   ///   - caller: the client that the request names.
   public func writer(of file: OpenFile, isPage: Bool, caller: Caller) -> Caller {
     isPage ? openNodes.pageWriter(of: file).caller(umask: caller.umask) : caller
   }
 
-  /// A program closes a file that it may have written: what depends on the content is right from now on.
+  /// Called when a client closes a file that it may have written: brings up to date what depends on the file's content.
   public func closing(_ file: OpenFile, caller: Caller) {
     guard file.mayWrite, let location = nodes.location(of: file.node) else { return }
-    // The watch tells only when the daemon's own descriptor is closed, some time after this.
+    // The watch reports the change only when the daemon's own descriptor is closed, some time after this.
     if location.name.equals(".hidden") {
       currentView(of: location.parent)?.noteEverything()
-      // What the list hides from now on must not be reached by a cached name.
+      // Names that the list hides from now on must not be reached through cached dentries.
       if options.hidden == .deny {
         cached.directory(location.parent).map { invalidateAllNames(in: [$0], waits: true) }
       }
@@ -191,9 +195,9 @@ extension View {
     importPackage(file, caller: caller)
   }
 
-  /// The kernel has released a file.
+  /// Called when the kernel has released a file (RELEASE).
   public func close(_ file: OpenFile) {
-    // Before it is closed: from then on only its time tells that it was written here.
+    // Must precede `openNodes.closed`: after that only the recorded ctime shows that the file was written through the mount.
     if file.mayWrite { ownChanges.note(file.descriptor.rawValue) }
     openNodes.closed(file)
     if file.mayWrite { settle(file.node) }

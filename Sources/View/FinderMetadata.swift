@@ -6,30 +6,30 @@ import MacMetadata
 import Synchronization
 import SystemPackage
 
-/// What Finder info and DOS attributes say of an entry.
+/// The flags of an entry from its Finder info and DOS attributes.
 struct FinderFlags {
   fileprivate(set) var isInvisible = false
   fileprivate(set) var hasBundle = false
   fileprivate(set) var hidesExtension = false
   fileprivate(set) var isDOSHidden = false
-  /// A directory elsewhere in which what is said about the entry changes, as a path from SOURCE.
+  /// The directory of Samba's depot that holds the entry's Finder info, as a path relative to SOURCE; nil where there is none.
   fileprivate(set) var elsewhere: [UInt8]?
 }
 
-/// Reads and writes Finder info and DOS attributes in whichever stores a volume keeps them.
+/// Reads and writes Finder info and DOS attributes in any of the stores in which a volume keeps them.
 ///
-/// That costs a system call for each entry, and most volumes have none of it. Whether one does is found out once, by a
-/// look at the first directories that are shown: a server or a Mac that keeps such metadata does so for everything it
-/// writes. A program that sets some through the mount is believed too.
+/// Reading them costs a system call per entry, and most volumes have none. Whether a volume has any is determined once, by a
+/// probe of the first directories that are shown: a server or a Mac that keeps such metadata does so for everything it writes.
+/// An attribute that a client sets through the mount counts as well, as does one that appears in the backing tree.
 final class FinderMetadata: Sendable {
   /// Files beside an entry that may hold its Finder info.
   struct SideFiles: OptionSet {
     let rawValue: UInt8
     /// `._name`.
     static let appleDouble = SideFiles(rawValue: 1)
-    /// `.AppleDouble/name`, netatalk 2's.
+    /// `.AppleDouble/name` of netatalk 2.
     static let netatalk = SideFiles(rawValue: 2)
-    /// The entry is itself named as the companion of one that is there.
+    /// The entry's own name is that of the AppleDouble sidecar of an existing entry.
     static let ofSibling = SideFiles(rawValue: 4)
   }
 
@@ -60,15 +60,15 @@ final class FinderMetadata: Sendable {
     return DirectoryHandle(adopting: opened, identity: FileIdentity(status), covered: nil)
   }
 
-  /// Whether the volume has any, as far as is known.
+  /// Whether the volume has such metadata, as far as is known.
   var isThere: Bool { isFound.load(ordering: .relaxed) }
 
   /// - Parameter call: called once, when metadata is found after the view has begun to show entries.
   func whenFound(_ call: @escaping @Sendable () -> Void) { onFound.withLock { $0 = call } }
 
-  // MARK: Finding out
+  // MARK: Detection
 
-  /// Looks for metadata in a directory that is about to be shown, if it is one of the first.
+  /// Probes a directory that is about to be shown for metadata, if it is one of the first.
   func look(in directory: Directory) {
     guard directoriesToLookAt.load(ordering: .relaxed) > 0,
       directoriesToLookAt.subtract(1, ordering: .relaxed).oldValue > 0
@@ -90,19 +90,19 @@ final class FinderMetadata: Sendable {
     if isFound { found() }
   }
 
-  /// Whether it is worth looking at an entry whose attributes have changed.
+  /// Whether to probe an entry after a change of its attributes.
   var mayAppear: Bool { isAutomatic && !isThere }
 
-  /// The attributes of an entry have changed in the backing tree.
+  /// Probes an entry after a change of its attributes in the backing tree.
   func look(at name: Name, in directory: Directory) {
     guard mayAppear else { return }
     if CName(name).withPointer({ Self.hasStore(ExtendedAttributes(of: $0, in: directory)) }) { found() }
   }
 
-  /// netatalk 2 has begun to keep metadata.
+  /// Called when netatalk 2 has begun to keep metadata in a directory.
   func hasNetatalkDirectory() { if mayAppear { found() } }
 
-  /// Somebody sets an attribute through the mount.
+  /// Called when a client sets an attribute through the mount.
   func isSet(_ attribute: UnsafePointer<CChar>) {
     if mayAppear, Self.store(attribute) != nil { found() }
   }
@@ -119,16 +119,16 @@ final class FinderMetadata: Sendable {
     return isThere
   }
 
-  /// ntfs-3g answers for every file and lists nothing.
+  /// ntfs-3g returns this attribute for every file, but lists no attributes.
   private static func isNTFS(_ root: Directory) -> Bool {
     ExtendedAttributes(of: root.descriptor).value(DOSAttributes.ntfsBigEndianAttribute, limit: 8) != nil
   }
 
   // MARK: Reading
 
-  /// The flags of an entry. For one without any attribute that is one system call.
+  /// The flags of an entry. For an entry without any attribute this takes one system call.
   ///
-  /// What is malformed says nothing: the next store is asked.
+  /// A malformed store is ignored, and the next store is read.
   func flags(of name: Name, in directory: Directory, sideFiles: SideFiles) -> FinderFlags {
     guard isThere || !sideFiles.isEmpty else { return FinderFlags() }
     var flags = FinderFlags()
@@ -160,12 +160,12 @@ final class FinderMetadata: Sendable {
   private func depotInfo(of name: Name, in streams: [UInt8]) -> FinderInfo? {
     guard let bytes = depotBytes(in: streams) else { return nil }
     let info = FinderInfo.decode(store: .sambaDepot, bytes: bytes)
-    // One that was just made has yet to be written.
+    // A stream that was just created is still empty.
     if info == nil, !bytes.isEmpty { complaints.ignored("stream \(SambaDepot.finderInfo)", of: name) }
     return info
   }
 
-  /// A directory below SOURCE that tells of an entry elsewhere; nil when it is not there.
+  /// Opens a directory below SOURCE that holds metadata of an entry elsewhere; nil when it cannot be opened.
   func open(beneathSource path: some Sequence<UInt8>) -> Descriptor? {
     Array(path).withCName { try? root?.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
   }
@@ -210,20 +210,20 @@ final class FinderMetadata: Sendable {
     return nil
   }
 
-  /// Whether a file is AppleDouble, whatever its name.
+  /// Whether the content of a file is AppleDouble, whatever its name.
   static func isAppleDouble(_ name: Name, in directory: Directory) -> Bool {
     CName(name).withPointer { AppleDouble.isAppleDouble(directory.beginning(of: $0, limit: 8) ?? []) }
   }
 
   // MARK: Writing
 
-  /// Sets or clears a flag in the store that the entry has, else in the plain one; other bytes stay as they are.
+  /// Sets or clears a flag in the store that the entry has, or else in the plain one; the other bytes stay as they are.
   ///
-  /// - Throws: EACCES when the caller may not write the entry, and the errors of its store.
+  /// - Throws: EACCES when the client may not write the entry, and the errors of its store.
   func set(
     _ flag: FinderInfo.Flag, to isOn: Bool, of name: Name, in directory: Directory, caller: Caller
   ) throws(Errno) {
-    // Attributes need permission to write the file, which opening it tells.
+    // Setting attributes requires write permission on the file, which opening it with the client's credentials checks.
     let file = try CName(name).withPointer { (name) throws(Errno) in
       try caller.actAsMember { () throws(Errno) in try directory.openRegular(name, O_WRONLY) }
     }
@@ -260,9 +260,9 @@ final class FinderMetadata: Sendable {
 
   // MARK: Stores
 
-  /// The attributes of all stores that an entry has, DOS attributes included: they ride along when a file takes another's
-  /// place. So do the stream of a depot, under the stream's name, and what lies beside the entry, under its path: files
-  /// that will be the caller's, who must be allowed to read them.
+  /// The metadata to transfer when a file takes another's place: the attributes of all stores that the entry has, DOS
+  /// attributes included; the stream in Samba's depot, under the stream's name; and the side files, under their paths. The
+  /// copies of the stream and the side files will belong to the client, so the client must be allowed to read the originals.
   func stored(of name: CName, in directory: Directory, caller: Caller) -> [Tunnel.Attribute] {
     func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
       let bytes: [UInt8]? = path.withCName { path in
@@ -300,7 +300,8 @@ final class FinderMetadata: Sendable {
     }
   }
 
-  /// Gives a file that has none of them what rode along. A backing file system that refuses keeps the file.
+  /// Adds the transferred metadata to a file, as far as it has none of its own. Where the backing file system refuses, the file
+  /// stays without it.
   func restore(
     _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, caller: Caller
   ) {
@@ -337,7 +338,7 @@ final class FinderMetadata: Sendable {
     try bytes.withUnsafeBytesTyped { (bytes) throws(Errno) in try writeFully(file.rawValue, bytes, at: 0) }
   }
 
-  /// Writes the stream as Samba does, as the user who connects.
+  /// Writes the stream with the client's credentials, as Samba does with those of the connected user.
   private func putIntoDepot(_ stream: [UInt8], of file: borrowing Descriptor, _ caller: Caller) throws(Errno)
   {
     let attributes = ExtendedAttributes(of: file.rawValue)
@@ -355,7 +356,7 @@ final class FinderMetadata: Sendable {
         }
       }
       let directory = Directory(descriptor: streams.rawValue)
-      // Without the mark, what is there belonged to an earlier file with this number.
+      // The file lacks the marker attribute, so what is in the directory belonged to an earlier file with this inode number.
       let readable = try directory.openForReading()
       try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in try directory.unlink(entry.cName) }
       try Self.create(Array(SambaDepot.finderInfo.utf8), in: directory, holding: stream)
@@ -365,10 +366,11 @@ final class FinderMetadata: Sendable {
     }
   }
 
-  /// Finder info is at the beginning of every store, and all but AppleDouble files are shorter.
+  /// The number of bytes to read of a store: Finder info is at the beginning of each, and all but AppleDouble files are
+  /// shorter.
   private static let largestValue = 4096
 
-  /// The attributes that an entry has, of those that matter.
+  /// The attributes of an entry that are relevant here.
   private struct Present {
     var stores: UInt8 = 0
     var hasSambaAttribute = false
@@ -387,7 +389,7 @@ final class FinderMetadata: Sendable {
   private enum Attribute {
     case finderInfo(FinderInfo.Store)
     case samba
-    /// Marks that there are streams in Samba's depot.
+    /// The marker of a file that has streams in Samba's depot.
     case depot
   }
 
@@ -395,7 +397,7 @@ final class FinderMetadata: Sendable {
     1 << UInt8(FinderInfo.Store.allCases.firstIndex(of: store) ?? 0)
   }
 
-  /// Which store an attribute is.
+  /// The store that an attribute belongs to; nil for any other attribute.
   private static func store(_ attribute: UnsafePointer<CChar>) -> Attribute? {
     if strcmp(attribute, DOSAttributes.sambaAttribute) == 0 { return .samba }
     if strcmp(attribute, SambaDepot.marker) == 0 { return .depot }
@@ -405,13 +407,13 @@ final class FinderMetadata: Sendable {
     return nil
   }
 
-  /// The side files that an entry may have, from its directory on.
+  /// The paths of the side files that an entry may have, relative to its directory.
   private static func paths(of name: Name, _ sideFiles: SideFiles) -> [[UInt8]] {
     var paths: [[UInt8]] = []
     if sideFiles.contains(.appleDouble), let companion = name.companion { paths.append(companion.bytes) }
     if sideFiles.contains(.netatalk) {
       paths.append(Array(".AppleDouble/".utf8) + name.bytes)
-      // Of a directory it is kept inside.
+      // A directory's side file is inside that directory.
       paths.append(name.bytes + Array("/.AppleDouble/.Parent".utf8))
     }
     return paths
@@ -419,7 +421,7 @@ final class FinderMetadata: Sendable {
 }
 
 extension ExtendedAttributes {
-  /// Writes a value unless it is what is there.
+  /// Writes a value unless it equals the old one.
   fileprivate borrowing func replace(_ name: String, _ old: [UInt8], with new: [UInt8]) throws(Errno) {
     if new == old { return }
     try new.withUnsafeBytesTyped { (bytes) throws(Errno) in try set(name, bytes, flags: 0) }

@@ -1,11 +1,11 @@
 import Glibc
 
 extension View {
-  /// Tells what changes in the view, from now until `stopFollowing`, on the calling thread.
+  /// The change loop: reports what changes in the view on the calling thread, from now until `stopFollowing`.
   ///
-  /// A change is told within a few microseconds when nothing else happened for a millisecond; otherwise changes of about
-  /// a millisecond are told together. While there are only echoes of what programs do through the view, they are looked at
-  /// more and more seldom, every four milliseconds at last.
+  /// A change is reported within a few microseconds when nothing else has happened for a millisecond. Otherwise the changes of
+  /// about a millisecond are reported together. While there are only echoes of what programs do through the view, the pause
+  /// between two drains of the watch grows to four milliseconds.
   public func follow(_ tell: ([ViewChange]) -> Void) {
     guard let watch else { return }
     var pause = Self.pause
@@ -25,16 +25,17 @@ extension View {
     }
   }
 
-  /// Whether it is known who causes what changes beside the mount (fanotify) or not (inotify); nil where nothing is watched.
+  /// Whether the watch reports if the daemon itself caused a change: true for fanotify, false for inotify, nil where nothing is
+  /// watched.
   public var watchTellsWho: Bool? { watch?.tellsWho }
 
-  /// Called before `follow`: what changes from here on will be told.
+  /// Called before `follow`, which then reports every change from this call on.
   public func startFollowing() { changes.startFollowing() }
 
   /// Ends `follow`.
   public func stopFollowing() { changes.stopFollowing() }
 
-  /// In microseconds.
+  /// The shortest pause between two drains of the watch, in microseconds.
   private static let pause: UInt32 = 1000
 
   private func takeNews() -> [ViewChange] {

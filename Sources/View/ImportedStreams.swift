@@ -3,10 +3,10 @@ import Glibc
 import PackageStream
 import SystemPackage
 
-/// The streams that became packages while somebody had them open for writing.
+/// The streams that became packages while a program had them open for writing.
 ///
-/// A program may close a copy of its descriptor when the stream happens to be whole, and write on through another. So the
-/// stream is kept in staging until it is closed for good: one that has been written to by then comes back.
+/// A program may close a duplicate of its descriptor when the stream happens to be complete, and write on through another. So
+/// the stream is kept in staging until its last close: if it has been written to by then, it comes back.
 final class ImportedStreams: Sendable {
   private let streams = Guarded<[NodeID: ImportedStream]>([:])
 
@@ -32,12 +32,12 @@ final class ImportedStreams: Sendable {
 
 /// A stream that became a package.
 struct ImportedStream: Sendable {
-  /// The directory that the stream was in and the package is in.
+  /// The directory that held the stream and now holds the package.
   let parent: NodeID
-  /// The real names of the two.
+  /// The real names of the stream and of the package.
   let file: CName
   let package: CName
-  /// Where the stream is now.
+  /// The current place of the stream.
   let place: Staging.Place
   let written: StreamState
   let packageIdentity: FileIdentity
@@ -49,7 +49,7 @@ struct ImportedStream: Sendable {
   }
 }
 
-/// What tells whether a stream was written to.
+/// The state of a stream: a change of it shows that the stream was written to.
 struct StreamState: Equatable, Sendable {
   let identity: FileIdentity
   private let size: Int64

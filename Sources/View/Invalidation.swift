@@ -3,32 +3,32 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// Dropping from the kernel's caches what a change made stale.
+/// Invalidation of what a change made stale in the kernel's caches.
 ///
-/// A change through the mount leaves the kernel with stale dentries of the names that the change did not use: the other name
-/// of the same entry, and names that entries beside it gained or lost. They are invalidated before the next path walk
-/// through their directory (``KernelCache/invalidateBeforeNextWalk(_:)``). A change of the backing tree is heard of later
-/// than it happens, so those names are invalidated as soon as can be.
+/// A change through the mount leaves the kernel with stale dentries of the names that the change did not use: the other name of
+/// the same entry, and names that entries beside it gained or lost. They are invalidated before the next path walk through
+/// their directory (``KernelCache/invalidateBeforeNextWalk(_:)``). The daemon learns of a change of the backing tree later than
+/// it happens, so those names are invalidated as soon as possible.
 extension View {
   // MARK: After changes through the mount
 
-  /// Invalidates names that a change through the mount made stale, before the change is replied to.
+  /// Invalidates names that a change through the mount made stale, before the reply to the change.
   func invalidate(_ names: [StaleName]) {
     guard !names.isEmpty, let kernel = cached.kernel else { return }
     kernel.invalidateBeforeNextWalk(names)
   }
 
-  /// The same for a name that may lead to anything.
+  /// The same for a name that may have led to an entry of any type.
   func invalidate(_ name: Name, in directory: NodeID) {
     invalidate([StaleName(name, in: directory, mayBeDirectory: true)])
   }
 
-  /// The names by which the kernel may know an entry are stale, as what they stand for changes. Called with no directory view
-  /// locked.
+  /// Invalidates the names by which the kernel may know an entry, because what they stand for changes. Called with no directory
+  /// view locked.
   func invalidateNames(of location: NodeTable.Location) { invalidate(staleNames(of: location)) }
 
-  /// The names by which the kernel may know an entry: the display name of the last look, and that of now. Called with no
-  /// directory view locked.
+  /// The names by which the kernel may know an entry: its real name, its display name as of the last look at the directory, and
+  /// its current display name. Called with no directory view locked.
   func staleNames(of location: NodeTable.Location) -> [StaleName] {
     let real = location.name.name
     var all: Set<Name> = [real]
@@ -39,8 +39,8 @@ extension View {
     }
   }
 
-  /// A change through one name of an entry took that name away. The kernel drops the dentry of the name that was used by
-  /// itself; the other one is invalidated.
+  /// Called after a change through one name of an entry took that name away. The kernel drops the dentry of the name that was
+  /// used by itself; this invalidates the other one.
   ///
   /// - Parameters:
   ///   - given: the kinds of names by which the kernel may know the entry.
@@ -61,22 +61,24 @@ extension View {
     return [real, shown]
   }
 
-  /// How everything in some directories, and below a moved one, is shown may have changed.
+  /// Invalidates all names in some directories, because their entries may be shown differently now: after a change of options
+  /// or of a `.hidden` file, or below a moved directory.
   ///
   /// - Parameter waits: see `staleNames`.
   func invalidateAllNames(in directories: [CachedDirectory], waits: Bool) {
     invalidate(staleNames(in: Set(directories.map(\.node)), waits: waits))
   }
 
-  /// The names under which the kernel may know anything in a directory. Called with no directory view locked.
+  /// The names under which the kernel may know any entry of a directory. Called with no directory view locked.
   public func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id], waits: true) }
 
-  /// The kernel has said whether it looks up the name that a client gave, whatever becomes of it meanwhile.
+  /// Records whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
   public func noteNamesStable(_ areStable: Bool) {
     movedNodes.areNamesStable.store(areStable, ordering: .relaxed)
   }
 
-  /// A thread has walked where the kernel may have resolved a stale name to one of these nodes, which live on under other names.
+  /// Records that a thread has walked a path on which the kernel may have resolved a stale name to one of these nodes. They
+  /// live on under other names.
   public func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
     movedNodes.noteStaleWalk(to: nodes, by: thread)
   }
@@ -98,10 +100,10 @@ extension View {
 
   // MARK: After directory views were dropped
 
-  /// The display names in views that are no longer kept right are invalidated.
+  /// Invalidates the display names of views that are no longer kept up to date.
   ///
-  /// Descriptors may run out for a client of one of these directories, whose worker has it locked: such a view is left to the
-  /// change loop, which holds no lock.
+  /// Descriptors may run out while a worker has one of these views locked for a client. Such a view is left to the change loop,
+  /// which holds no lock.
   func forgetDisplayNames(of views: [DirectoryView], isFollowing: Bool = false) {
     guard !views.isEmpty, let kernel = cached.kernel else { return }
     for view in views {
@@ -122,7 +124,7 @@ extension View {
       let news = directory.takeNews()
       if news.isEverything {
         let isThere = isThere(directory.node)
-        // Of a directory that the kernel has forgotten it caches nothing, and the node's number may be another's by now.
+        // After a FORGET the kernel caches nothing of the directory, and the node's number may belong to another node by now.
         if cached.remove(directory.node, ifStill: directory) {
           expireEverything(in: [directory.node], absent: directory.takeAbsent(), kernel, areThere: isThere)
         }
@@ -140,13 +142,13 @@ extension View {
     }
   }
 
-  /// Whether a directory is where it was, and not removed.
+  /// Whether a directory is still at its place and not removed.
   private func isThere(_ id: NodeID) -> Bool {
     guard nodes.location(of: id) != nil, let handle = try? directory(id) else { return false }
     return (try? fileStatus(handle.directory.descriptor))?.st_nlink != 0
   }
 
-  /// The entry of that name came, went or was replaced.
+  /// Called when the entry of that name appeared, disappeared or was replaced.
   private func expire(
     _ name: Name, in directory: CachedDirectory, _ handle: DirectoryHandle?, _ kernel: any KernelCache
   ) {
@@ -156,14 +158,14 @@ extension View {
     }
     let status = handle.flatMap { handle in CName(name).withPointer { try? handle.status($0) } }
     let node = status.flatMap { nodes.node(of: FileIdentity($0)) }
-    // Its content may have changed in the same moment.
+    // The content may have changed in the same moment.
     for node in Set(known + [node].compactMap { $0 }) { kernel.expireAttributes(of: node, in: id) }
     let isInPlace =
       if let status, let node, let location = nodes.location(of: node) {
         location.parent == id && location.isOf(status) && location.name.name == name
           && nodes.aliases(of: node).contains(.real)
       } else { false }
-    // An entry that was made through the mount by this name is where the kernel knows it to be.
+    // The kernel knows the right place of an entry that was made through the mount by this name.
     if !directory.takeAbsent(name), isInPlace { return }
     let mayBeDirectory =
       status.map { FileType(mode: $0.st_mode) == .directory } ?? false
@@ -180,17 +182,17 @@ extension View {
     do throws(Errno) {
       status = try CName(name).withPointer { (name) throws(Errno) in try handle.status(name) }
     } catch {
-      // That it is gone is an event of its own.
+      // The watch reports a removal as an event of its own.
       if error != .noSuchFileOrDirectory { kernel.invalidate([stale]) }
       return
     }
     for facet in [Facet.plain, .packageFile] {
       guard let node = nodes.node(of: FileIdentity(status), facet: facet) else { continue }
-      // First: of what the kernel is told from then on it must cache nothing.
+      // Must come first: from then on no reply permits the kernel to cache the attributes.
       openNodes.ignoreModifications(of: node)
       kernel.expireAttributes(of: node, in: id)
     }
-    // A directory's attributes may say that it is a package.
+    // A directory's attributes may make it a package.
     if FileType(mode: status.st_mode) == .directory { kernel.invalidate([stale]) }
   }
 
@@ -198,7 +200,7 @@ extension View {
     kernel.expireAttributes(of: directory, in: nodes.location(of: directory)?.parent)
   }
 
-  /// Drops all that the kernel may cache of some directories.
+  /// Invalidates all that the kernel may cache of some directories.
   ///
   /// - Parameter areThere: false for a removed directory, which was emptied name by name before.
   private func expireEverything(
@@ -214,10 +216,10 @@ extension View {
     if areThere { kernel.invalidate(staleNames(in: directories, waits: true)) }
   }
 
-  /// The names under which the kernel may know anything in some directories, as of the last look at each.
+  /// The names under which the kernel may know any entry of some directories, as of the last look at each.
   ///
-  /// - Parameter waits: whether to wait for threads that work with one of the directories. A thread that itself has a directory
-  ///   view locked must not: display names of a locked view are left out, and invalidated when the view is looked at again.
+  /// - Parameter waits: whether to wait for threads that use one of the directories. A thread that itself has a directory view
+  ///   locked must not wait: display names of a locked view are left out, and invalidated when the view is refreshed.
   private func staleNames(in directories: Set<NodeID>, waits: Bool) -> [StaleName] {
     guard !directories.isEmpty else { return [] }
     var result = nodes.located(in: directories).map { _, location in
@@ -231,7 +233,7 @@ extension View {
     return result
   }
 
-  /// Names in the view stand for something else now, or for nothing, because of changes of the backing tree.
+  /// Invalidates names that, after changes of the backing tree, stand for another entry or for none.
   func expireNames(_ changes: [ViewChange]) {
     guard let kernel = cached.kernel else { return }
     func expire(_ item: ListedItem) { kernel.invalidate([item.staleName]) }

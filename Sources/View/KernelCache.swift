@@ -19,20 +19,20 @@ public struct StaleName: Sendable {
   }
 }
 
-/// What the daemon has the kernel drop from its caches: dentries, negative entries, attributes.
+/// Invalidation of the kernel's caches: dentries, negative entries and attributes.
 ///
-/// The kernel invalidates a name under the inode lock of its directory, which the request that is being served may hold:
-/// so names are invalidated after the reply, by other threads. Attributes take no lock.
+/// The kernel invalidates a name under the inode lock of its directory, which the request that is being served may hold. So
+/// names are invalidated after the reply, by other threads. Expiring attributes takes no lock.
 public protocol KernelCache: Sendable {
-  /// Has names looked up again, soon.
+  /// Has the kernel look the names up again, soon.
   func invalidate(_ names: [StaleName])
 
   /// The same. In addition, a path walk through one of the directories that begins after this returns waits until the kernel
-  /// has dropped the names, unless another program holds the directory's lock for long: such a walk asks for the attributes
-  /// of each directory, which are expired before this returns, and the reply is deferred.
+  /// has dropped the names, unless another process holds the directory's lock for long. Such a walk requests the attributes of
+  /// each directory; they are expired before this returns, and the reply is deferred.
   func invalidateBeforeNextWalk(_ names: [StaleName])
 
-  /// Has a node's attributes asked for again; done when this returns if the kernel knows the node, else soon.
+  /// Has the kernel request a node's attributes again. Done when this returns if the kernel knows the node, otherwise soon.
   ///
   /// - Parameter directory: where the node is being looked up, if it is; nil when the kernel knows it.
   func expireAttributes(of node: NodeID, in directory: NodeID?)

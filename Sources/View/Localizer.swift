@@ -4,7 +4,7 @@ import Glibc
 import MacMetadata
 import SystemPackage
 
-/// Finds the localized names of directories: reads the tables on the volume and asks the rules what they mean.
+/// Finds the localized names of directories: reads the tables on the volume and applies the rules to them.
 struct Localizer: Sendable {
   private let languages: [LanguageTag]
   /// The volume's own SystemFolderLocalizations in the view's language.
@@ -24,9 +24,9 @@ struct Localizer: Sendable {
       .flatMap { FolderNames.names(in: $0) } ?? [:]
   }
 
-  /// Gives a directory its localized name, by whichever mechanism it has one.
+  /// Sets the localized name of a directory, from any of the mechanisms that can define one.
   ///
-  /// - Parameter sources: gets the directories that were read.
+  /// - Parameter sources: receives the directories that were read.
   func localize(
     _ child: inout Projection.Child, in directory: Directory, showsExtensions: Bool, sources: inout [[UInt8]]
   ) {
@@ -41,7 +41,7 @@ struct Localizer: Sendable {
       ? LocalizedDirectory.nameOfMarked(name, volumeTable: volumeTable) { name in
         name.text.flatMap { builtInTable[$0] }
       } : nil
-    // Only what has a name to gain is looked into, and watched for a marker that comes or goes.
+    // Only a directory that could get a localized name is read, and watched for a marker that appears or disappears.
     guard stemLength != nil || nameIfMarked != nil else { return }
     sources.append(name.bytes)
     let marker = name.bytes + Array("/.localized".utf8)
@@ -79,7 +79,7 @@ struct Localizer: Sendable {
         return nil
       }
       let declared = BundleNames(displayName: info.displayName, name: info.name)
-      // Most applications were never renamed, but those that were need no table.
+      // Most applications were never renamed. Those that were need no table.
       guard BundleName.isOriginal(name, declared: declared) else { return nil }
       sources.append(name.bytes + layout.resources)
       guard let table = bundleTable(name.bytes + layout.resources, in: directory, info, sources: &sources)
@@ -91,7 +91,7 @@ struct Localizer: Sendable {
     return nil
   }
 
-  /// InfoPlist.strings of the best language, else what InfoPlist.loctable has.
+  /// The table of InfoPlist.strings in the best language, or else the one in InfoPlist.loctable.
   private func bundleTable(
     _ resources: [UInt8], in directory: Directory, _ info: BundleInfo, sources: inout [[UInt8]]
   ) -> [String: String]? {
@@ -120,7 +120,7 @@ struct Localizer: Sendable {
 
   // MARK: Desktop entries
 
-  /// What a `.desktop` file calls itself, or the `.directory` file in a directory calls that.
+  /// The name that a `.desktop` file gives itself, or that the `.directory` file in a directory gives that directory.
   func desktopName(of child: Projection.Child, in directory: Directory, sources: inout [[UInt8]]) -> Name? {
     let name = child.realName
     let path: [UInt8]
@@ -146,7 +146,7 @@ struct Localizer: Sendable {
 
   // MARK: XDG user directories
 
-  /// The names in the view's language of a home's user directories that lie at `path` in it, by real name.
+  /// The names in the view's language of those user directories of a home that lie at `path` in it, by real name.
   func userDirectories(of home: Directory, in path: [Name]) -> [Name: Name] {
     guard let bytes = home.smallFile(".config/user-dirs.dirs", limit: ParserLimits.inputBytes) else {
       return [:]
@@ -163,7 +163,7 @@ struct Localizer: Sendable {
     return result
   }
 
-  /// What the desktop calls a user directory; the machine's own translations come first.
+  /// The desktop's name for a user directory. The machine's own translations take precedence over the built-in ones.
   private func translate(_ original: String) -> String? {
     let locales = Directory(descriptor: AT_FDCWD)
     for language in languages {
@@ -208,7 +208,7 @@ struct Localizer: Sendable {
     return table
   }
 
-  /// The names of a directory's entries that end in `suffix`, without it.
+  /// The names of a directory's entries that end in `suffix`, without the suffix.
   private func entries(of path: [UInt8], in directory: Directory, suffix: [UInt8]) -> [String] {
     let opened = path.withCName { try? directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
     guard let opened else { return [] }
@@ -228,7 +228,8 @@ struct Localizer: Sendable {
   ) -> [String: String]? {
     let reader = Localizer(languages: languages, complaints: complaints)
     let available = reader.entries(of: Array(path.utf8), in: root, suffix: Array(".lproj".utf8))
-    // English names of the volume's are no better than the built-in ones in the language that is asked for.
+    // The volume's table must be in a language that ranks no lower than that of the built-in table: names in English on the
+    // volume are no better than built-in names in the requested language.
     let builtIn = LanguageMatch.asked(for: languages, available: FolderNames.languages)
     guard let own = LanguageMatch.asked(for: languages, available: available),
       own.rank <= builtIn?.rank ?? .max
@@ -236,7 +237,7 @@ struct Localizer: Sendable {
     return reader.table(Array("\(path)/\(own.table).lproj/\(fileName)".utf8), in: root)
   }
 
-  /// A reader of tables, before there are any.
+  /// Makes a reader of tables, for use before there are any.
   private init(languages: [LanguageTag], complaints: Complaints) {
     self.languages = languages
     self.complaints = complaints
@@ -245,7 +246,7 @@ struct Localizer: Sendable {
   }
 }
 
-/// Where a bundle keeps its property list: the Mac's layout and the flat one of iOS.
+/// The layouts of a bundle with a property list: the Mac's and the flat one of iOS.
 private enum BundleLayout: CaseIterable {
   case contents, flat
 
@@ -255,7 +256,7 @@ private enum BundleLayout: CaseIterable {
 }
 
 extension LanguageTag {
-  /// The names of the locales whose translations serve this language, closest first, as gettext spells them.
+  /// The names of the locales with translations for this language, closest first, as gettext spells them.
   var localeNames: [String] {
     var names: [String] = []
     if let region { names.append("\(language)_\(region)") }

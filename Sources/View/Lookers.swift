@@ -2,26 +2,27 @@ import BackingTree
 import Glibc
 import Synchronization
 
-/// The programs that look at what they list, as backups, `find -newer` and file managers do.
+/// The clients that stat what they list, as backups, `find -newer` and file managers do.
 ///
-/// A listing tells them what its names stand for, so that they need not ask for each. Whoever wants names alone would wait for
-/// that in vain.
+/// For them a listing includes what each name stands for, which saves a LOOKUP per name. A client that needs only names would
+/// wait for that in vain.
 final class Lookers: Sendable {
-  /// Thread and directory of the last listing that told names alone.
+  /// The thread and directory of the last listing that returned only names.
   private let listed = Atomic<UInt64>(0)
   private let threads = Guarded<Set<pid_t>>([])
 
-  /// Threads end, and those that go on are soon known again.
+  /// The limit of `threads`, at which the set is cleared: some of its threads have ended, and the rest are soon recognized
+  /// again.
   private static let most = 256
 
-  /// A thread lists a directory. - Returns: whether it is one that looks at what it lists.
+  /// Records that a thread lists a directory. - Returns: whether the thread is known to stat what it lists.
   func lists(_ directory: NodeID, _ thread: pid_t) -> Bool {
     if threads.withLock({ $0.contains(thread) }) { return true }
     listed.store(Self.pair(directory, thread), ordering: .relaxed)
     return false
   }
 
-  /// A thread looks up a name in a directory.
+  /// Records that a thread looks up a name in a directory.
   func looksUp(in directory: NodeID, _ thread: pid_t) {
     guard listed.load(ordering: .relaxed) == Self.pair(directory, thread) else { return }
     listed.store(0, ordering: .relaxed)

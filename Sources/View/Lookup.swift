@@ -3,18 +3,18 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// A file as the kernel is told of it.
+/// The content of a lookup reply: a file as the kernel gets to know it.
 public struct Entry: Sendable {
   public let id: NodeID
   public let generation: UInt64
   public fileprivate(set) var attributes: stat
-  /// For as long as it is not broken the kernel may keep that the name stands for this; nil when it may not.
+  /// The version of the directory that permits the kernel to cache the name; nil when the kernel must not cache it.
   public var nameLease: CacheLease? = nil
-  /// The same of the attributes.
+  /// The same for the attributes.
   public var attributesLease: CacheLease? = nil
 
-  /// The same with nothing cached that changed while it was looked at. What changes after that, while the reply is on its way,
-  /// is invalidated after it (``View/settle(_:_:_:)``).
+  /// The same entry, without permission to cache what has changed since the lookup began. A change after that, while the reply
+  /// is on its way, is invalidated after the reply (``View/settle(_:_:_:)``).
   public var current: Entry {
     var entry = self
     if nameLease?.isBroken ?? false { entry.nameLease = nil }
@@ -22,33 +22,33 @@ public struct Entry: Sendable {
     return entry
   }
 
-  /// The same file, of which the kernel may keep nothing.
+  /// The same file, of which the kernel must cache nothing.
   public var unkept: Entry { Entry(id: id, generation: generation, attributes: attributes) }
 
-  /// No file: a name stands for nothing, which the kernel may keep.
+  /// A negative entry: the name stands for nothing, and the kernel may cache that.
   static func absent(_ lease: CacheLease) -> Entry {
     Entry(id: 0, generation: 0, attributes: stat(), nameLease: lease)
   }
 }
 
-/// What a name in a directory of the view stands for.
+/// The backing file that a name in a directory of the view stands for.
 struct Found {
   let directory: DirectoryHandle
   let realName: CName
   let status: stat
   let facet: Facet
-  /// Whether only news of the directory can make the name stand for something else.
+  /// Whether the name stands for the same file until the watch on the directory reports a change.
   var isNameKept = true
 }
 
 extension View {
-  /// What `name` stands for in `parent`, one more time known to the kernel.
+  /// Looks up `name` in `parent`. The kernel's lookup count (nlookup) of the node rises by one.
   public func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
     let handle = try directory(parent)
     return try lookup(parent, handle, name, lease: cached.lease(parent, handle))
   }
 
-  /// The same; ``Entry/absent(_:)`` when the name stands for nothing and the kernel may keep that.
+  /// The same; returns ``Entry/absent(_:)`` when the name stands for nothing and the kernel may cache that.
   public func lookupOrAbsence(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller
   ) throws(Errno) -> Entry {
@@ -58,7 +58,7 @@ extension View {
     do throws(Errno) {
       let entry = try lookup(parent, handle, name, lease: lease)
       movedNodes.noteLookup(of: entry.id, by: caller.process)
-      // Whoever walks through a tree looks its directories up in any case.
+      // A client that walks through a tree looks up its directories in any case, so those lookups are not counted.
       if FileType(mode: entry.attributes.st_mode) != .directory {
         lookers.looksUp(in: parent, caller.process)
       }
@@ -79,8 +79,8 @@ extension View {
     return entry(found, in: parent, byRealName: byRealName, lease: lease)
   }
 
-  /// What a name stood for that is gone from the view, one more time known to the kernel: the node that it knows, if it
-  /// knows one by that name, else one that stands for nothing.
+  /// The entry of a name that is gone from the view. The nlookup of its node rises by one. This is the node that the kernel
+  /// knows by that name, or else a node that stands for no file.
   public func entryOfVanished(_ item: ListedItem) -> Entry {
     var attributes = stat()
     attributes.st_mode = item.type.modeBits | 0o700
@@ -92,7 +92,7 @@ extension View {
     if isGone, let node = nodes.node(of: item.identity, facet: item.facet),
       let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue)
     {
-      // The kernel takes the size for that of the file, which a client reads on through what it has open.
+      // The kernel takes this size for the file's, and a client may still read the file through an open descriptor.
       attributes = present(status)
     }
     let identity = isGone ? item.identity : Self.nothing
@@ -103,8 +103,9 @@ extension View {
     return Entry(id: node.id, generation: node.generation, attributes: attributes)
   }
 
-  /// What others have renamed, one more time known to the kernel: the node that it knows, which it is to rename too. Until it
-  /// has, whoever has come to that node by the old name must not be led to the new one.
+  /// The entry of a file that another process has renamed in the backing tree. The nlookup of its node rises by one. The kernel
+  /// knows the node, and is to rename it too. Until it has done that, a client that came to the node by the old name must not
+  /// be led to the new one.
   public func entryOfMoved(_ item: ListedItem) throws(Errno) -> Entry {
     let handle = try directory(item.directory)
     return try CName(item.name).withPointer { (name) throws(Errno) in
@@ -113,12 +114,12 @@ extension View {
     }
   }
 
-  /// The kernel is renaming what others have renamed.
+  /// Records that the kernel is replaying a rename that another process made in the backing tree.
   public func noteMoved(_ old: ListedItem, to new: ListedItem) {
-    // First: an operation that came by the old name must not find the node moved and go on.
+    // Must come first: a request of a client that came by the old name must not find the node moved and go on.
     if let node = nodes.node(of: new.identity, facet: new.facet) {
       movedNodes.noteMove(of: node, isReplayed: true)
-      // Nor must a client that knows the node by its new name come to it by the old one, before the kernel has moved that.
+      // Nor may a client that knows the node by its new name come to it by the old one, before the kernel has moved the dentry.
       invalidate([
         StaleName(old.name, in: old.directory, mayBeDirectory: true, node: node)
       ])
@@ -128,10 +129,11 @@ extension View {
       to: (new.directory, CName(new.realName)))
   }
 
-  /// Whether the kernel knows a file by that name alone which is no longer there. What is only hidden now, or is somewhere
-  /// else, is not gone; nor is what is open and has another name: whoever comes by that is to meet who has it locked or mapped.
+  /// Whether a file that the kernel knows by that name alone is gone. A file that is only hidden now, or is at another place,
+  /// is not gone. Nor is an open file that has another name: a client that comes by the lost name must still meet the locks and
+  /// mappings of the processes that have the file open.
   private func isGone(_ item: ListedItem) -> Bool {
-    // Its inode number may be another file's by now.
+    // The inode number may belong to another file by now.
     guard let node = nodes.node(of: item.identity, facet: item.facet),
       let location = nodes.location(of: node), location.type == item.backingType,
       location.parent == item.directory, location.name.name == item.realName
@@ -143,8 +145,8 @@ extension View {
     return status.st_nlink == 0
   }
 
-  /// Whether a directory that the kernel may know is where it was, reached by its real name, though listed otherwise or not at
-  /// all: its dentry must stay valid.
+  /// Whether a directory that the kernel may know is still at its place under its real name, though it is listed differently or
+  /// not at all: its dentry must stay valid.
   public func isStillDirectory(_ item: ListedItem) -> Bool {
     guard item.type == .directory, let node = nodes.node(of: item.identity),
       let location = nodes.location(of: node)
@@ -152,8 +154,8 @@ extension View {
     return options.hidden != .deny && holds(item.directory, CName(item.realName), location)
   }
 
-  /// What is gone from the view is gone for the kernel too: a new file with its inode number is another node. That may be
-  /// known by now, under another name or the same.
+  /// Orphans the node of a file that is gone from the view: a new file with its inode number gets another node. The kernel may
+  /// know that new file by now, under the same name or another one.
   public func forgetVanished(_ item: ListedItem) {
     for identity in isGone(item) ? [item.identity, Self.nothing] : [Self.nothing] {
       _ = CName(item.realName).withPointer {
@@ -165,7 +167,8 @@ extension View {
   /// No file has this identity.
   private static let nothing = FileIdentity(device: .max, inode: .max)
 
-  /// Where the view shows a directory: display names from the root on, separated by `/`; nil when it is nowhere.
+  /// The path of a directory in the view: display names from the root on, separated by `/`; nil when the directory has no
+  /// place.
   public func path(of id: NodeID) -> [UInt8]? {
     var path: [UInt8] = []
     var current = id
@@ -180,13 +183,13 @@ extension View {
     return path
   }
 
-  /// The name that leads to a directory as one: a package's display name leads to a file.
+  /// The name that leads to the directory itself: a package's display name leads to a file.
   private func shownName(of location: NodeTable.Location) -> Name {
     let real = location.name.name
     return shownName(real, in: location.parent, unless: .package) ?? real
   }
 
-  /// The display name of an entry, where a view of the directory is at hand and shows it.
+  /// The display name of an entry; nil where no view of the directory is available, or the view does not show the entry.
   func shownName(_ real: Name, in parent: NodeID, unless kind: EntryKind? = nil) -> Name? {
     guard !isPlainMirror, let view = currentView(of: parent) else { return nil }
     let shown = try? view.withCurrent { (projection) -> Name? in
@@ -198,14 +201,14 @@ extension View {
     return shown.flatMap { $0 }
   }
 
-  /// The kernel gives back `count` of the times it was told of a node.
+  /// Subtracts `count` from the kernel's lookup count (nlookup) of a node. (FORGET)
   public func forget(_ id: NodeID, count: UInt64) { nodes.forget(id, count: count) }
 
-  /// Tells the kernel of what was found.
+  /// Makes the lookup reply for a file that was found. The nlookup of its node rises by one.
   ///
   /// - Parameters:
-  ///   - lease: of the directory, taken before anything was looked at.
-  ///   - sameness: whether it is the file that the kernel knows, if that was seen somewhere else.
+  ///   - lease: the version of the directory, taken before anything was read.
+  ///   - sameness: whether the file is the one that the kernel knows, if the kernel's was seen at another place.
   func entry(
     _ found: Found, in parent: NodeID, byRealName: Bool = true, lease: CacheLease? = nil,
     sameness: NodeTable.Sameness = .unknown
@@ -228,7 +231,7 @@ extension View {
     var entry = Entry(id: node.id, generation: node.generation, attributes: attributes)
     guard let lease else { return entry }
     if type == .directory, found.facet == .plain {
-      // Its own tells of what changes from now on.
+      // The version of the directory itself, taken here, covers what changes from now on.
       if let own = cached.lease(node.id),
         let now = found.realName.withPointer({ try? found.directory.status($0) }),
         FileIdentity(now) == FileIdentity(found.status)
@@ -239,7 +242,8 @@ extension View {
     } else if mayKeepAttributes(of: node.id, found.status, facet: found.facet, in: found.directory) {
       entry.attributesLease = lease
     }
-    // A link is made from a node, and which of its names was meant is told by the last look-up: only one is kept.
+    // LINK names a node, and the last lookup determines which of the node's names is meant. So no name of a file with several
+    // links is cached.
     if type == .directory || found.status.st_nlink <= 1, found.isNameKept,
       UInt64(found.status.st_dev) == found.directory.identity.device
     {
@@ -248,9 +252,7 @@ extension View {
     return entry
   }
 
-  /// Resolves a name by the rules of the view: a display name first, then a real name.
-  ///
-  /// A name that exists on disk and cannot be a package needs no look at the rest of the directory.
+  /// A name that exists on disk and cannot be a package is resolved without reading the rest of the directory.
   func find(
     _ parent: NodeID, _ handle: DirectoryHandle, _ name: UnsafePointer<CChar>
   ) throws(Errno) -> Found {
@@ -268,8 +270,8 @@ extension View {
             return Found(directory: handle, realName: CName(copying: name), status: status, facet: .plain)
           }
         } catch {
-          // Only a name that could be somebody's display name is worth reading the directory for: a display name
-          // begins with a period only where hidden entries are shown.
+          // The directory is read only for a name that could be a display name: a display name begins with a period only where
+          // hidden entries are shown.
           guard error == .noSuchFileOrDirectory, name[0] != 0x2e || inspector.showsDotNames else {
             throw error
           }
@@ -280,7 +282,7 @@ extension View {
     do throws(Errno) {
       return try find(name, in: view)
     } catch {
-      // A directory that may be entered but not read: its names are real names.
+      // The client may search the directory but not read it: its names are real names.
       guard error == .permissionDenied, options.hidden != .deny else { throw error }
       return try plain(name, in: handle)
     }
@@ -303,7 +305,7 @@ extension View {
       isNameKept: view.isWatched)
   }
 
-  /// What a name stands for in a projection, hidden entries left out where they are denied.
+  /// The entry that a name stands for in a projection; nil for hidden entries where they are denied.
   func resolve(_ name: UnsafePointer<CChar>, in projection: borrowing Projection) -> Resolved? {
     guard let (realName, facet, resolution) = target(of: name, in: projection),
       let child = projection.child(at: resolution.slot)
@@ -313,7 +315,7 @@ extension View {
       facet: facet)
   }
 
-  /// The same with nothing but what a look-up must know.
+  /// The same, limited to what a lookup needs.
   private func target(
     of name: UnsafePointer<CChar>, in projection: borrowing Projection
   ) -> (realName: CName, facet: Facet, Projection.Resolution)? {

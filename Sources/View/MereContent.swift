@@ -1,7 +1,7 @@
 import BackingTree
 
 extension ChangeWatch.Change {
-  /// Whether only content has changed, which says nothing of how anything is listed.
+  /// Whether only the content of a file has changed, and that content affects no listing.
   var isMereContent: Bool {
     switch self {
     case .content(let name, _), .modification(let name, _): !EntryInspector.mayName(name)
@@ -9,7 +9,7 @@ extension ChangeWatch.Change {
     }
   }
 
-  /// The same, written by the daemon itself.
+  /// The same, for a change that the daemon itself made.
   var isOwnMereContent: Bool {
     switch self {
     case .content(_, isOwn: true), .modification(_, isOwn: true): isMereContent

@@ -4,9 +4,9 @@ import Glibc
 import MacMetadata
 import SystemPackage
 
-/// What an AppleDouble companion carries, as the extended attributes that a Mac has for it (`appledouble=merge`).
+/// The content of an AppleDouble sidecar, as the extended attributes that a Mac has for it (`appledouble=merge`).
 extension View {
-  /// An attribute of a file that is in its companion.
+  /// An attribute of a file that is stored in its sidecar.
   private enum Merged: CaseIterable {
     case finderInfo, resourceFork
 
@@ -27,7 +27,7 @@ extension View {
 
   /// The value of an attribute that the file itself does not have.
   ///
-  /// - Throws: ENODATA when the companion does not have it either, E2BIG for a fork larger than an attribute can be.
+  /// - Throws: ENODATA when the sidecar does not have it either, E2BIG for a fork larger than an attribute can be.
   func mergedAttribute(
     _ name: UnsafePointer<CChar>, of id: NodeID, _ caller: Caller
   ) throws(Errno) -> [UInt8] {
@@ -42,7 +42,7 @@ extension View {
     return Array(value.prefix(count))
   }
 
-  /// The names of the attributes that a file has by its companion, but for those it has itself.
+  /// The names of the attributes that a file has by its sidecar, except those that it has itself.
   func mergedNames(of id: NodeID, besides own: [[UInt8]], _ caller: Caller) -> [[UInt8]] {
     guard let companion = companionFile(of: id, caller) else { return [] }
     return Merged.allCases.filter { merged in
@@ -58,13 +58,13 @@ extension View {
     let header: AppleDouble
   }
 
-  /// Opened by the client, whose permissions on the companion the kernel has not checked.
+  /// Opens the sidecar with the client's credentials, because the kernel has not checked the client's permissions on it.
   private func companionFile(of id: NodeID, _ caller: Caller) -> CompanionFile? {
     guard let location = nodes.location(of: id), let companion = location.name.name.companion,
       let parent = try? directory(location.parent).directory
     else { return nil }
     let opened = try? CName(companion).withPointer { (name) throws(Errno) -> RegularFile? in
-      // Most files have none: then nothing is read of the client.
+      // Most files have no sidecar, and then the client's credentials need not be read.
       guard parent.has(name) else { return nil }
       return try caller.actAsMember { () throws(Errno) in try parent.openRegular(name, O_RDONLY) }
     }

@@ -2,57 +2,57 @@ import BackingTree
 import Glibc
 import Synchronization
 
-/// The nodes that others have just given another name, in the backing tree.
+/// The nodes of files that another process has just renamed in the backing tree.
 ///
-/// The kernel resolves a path to a node and sends the node, not the name. A client may have walked to the node by the old
-/// name before the kernel dropped it, and its request may be held up (SETATTR waits for the inode lock that a rename holds)
-/// until the daemon has followed the move: done to the node, the operation would reach a file by another name than the
-/// client gave. So for a while a request of a thread that has not looked the node up since gets ESTALE once, upon which the
+/// The kernel resolves a path to a node and sends the node, not the name. A client may have walked to the node by the old name
+/// before the kernel dropped that name, and its request may be held up until the daemon has followed the move (SETATTR waits
+/// for the inode lock that a rename holds). An operation on the node would then reach the file under another name than the
+/// client gave. So for a while a request of a thread that has not looked the node up since gets ESTALE once, whereupon the
 /// kernel walks the path again with LOOKUP_REVAL.
 ///
-/// A thread that has looked the node up may still have walked by the old name since: where the kernel could not drop that name
-/// in time, the thread's walk is noted, and counts until it looks the node up once more.
+/// A thread that has looked the node up may still have walked by the old name since. Where the kernel could not drop that name
+/// in time, the thread's walk is noted, and counts until the thread looks the node up once more.
 ///
-/// Before Linux 6.14 the kernel may send the new name in a LOOKUP for a thread that came by the old one, where it renames the
-/// dentry meanwhile (`d_revalidate` was given no name of its own): a client that opens the old name, while the rename of before is
-/// replayed, then looks up the new one and goes on. There only a look-up counts that follows a refusal.
+/// Before Linux 6.14 a LOOKUP for a thread that came by the old name may carry the new one, if the kernel renames the dentry
+/// meanwhile (`d_revalidate` was given no name of its own). A client that opens the old name while the earlier rename is
+/// replayed then looks up the new name and goes on. On those kernels only a lookup that follows a refusal counts.
 final class MovedNodes: Sendable {
   private struct Move {
     var when: ContinuousClock.Instant
-    /// Whether the node was given another name, or only names that others may still resolve to it.
+    /// True if the node was given another name; false if it only has names that the kernel may still resolve to it wrongly.
     var isMoved: Bool
-    /// The threads that have looked the node up since: they came by a name that it has.
+    /// The threads that have looked the node up since: they came by a current name of it.
     var lookedUp: Set<pid_t> = []
-    /// Whether the kernel renames the dentry, and may look up the new name for the old one.
+    /// Whether the kernel renames the dentry, and may then look up the new name for a client that gave the old one.
     var isReplayed = false
-    /// The threads that were refused, and walk again.
+    /// The threads that got ESTALE and walk the path again.
     var refused: Set<pid_t> = []
-    /// The threads that have walked since where the kernel may have resolved the old name.
+    /// The threads that have since walked a path on which the kernel may have resolved the old name.
     var walked: Set<pid_t> = []
   }
 
-  /// A request that began before the kernel dropped the old name has come by then: lookups that hold an inode lock take
-  /// milliseconds, on a busy machine some hundred.
+  /// Any request that began before the kernel dropped the old name arrives within this time: lookups that hold an inode lock
+  /// take milliseconds, on a busy machine some hundred.
   private static let period = Duration.seconds(5)
   private static let limit = 4096
   private static let maximumThreads = 256
 
   private let moves = Guarded<[NodeID: Move]>([:])
-  /// Every request passes here, and almost always none was moved.
+  /// Lets requests skip the lock: each passes here, and almost always no node was moved.
   private let areAny = Atomic<Bool>(false)
 
-  /// Whether the kernel looks up the name that a client gave, whatever becomes of it meanwhile. (Linux 6.14)
+  /// Whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile. (Linux 6.14)
   let areNamesStable = Atomic<Bool>(true)
 
   /// Called before the node table follows the move.
   ///
-  /// - Parameter isReplayed: whether the kernel is being told of it by a rename.
+  /// - Parameter isReplayed: whether a replay thread repeats the rename through the mount for the kernel.
   func noteMove(of node: NodeID, isReplayed: Bool = false) {
     let isReplayed = isReplayed && !areNamesStable.load(ordering: .relaxed)
     change(node) { $0 = Move(when: $0.when, isMoved: true, isReplayed: isReplayed, walked: $0.walked) }
   }
 
-  /// A thread has walked where the kernel may have resolved names that nodes have no more.
+  /// Records that a thread has walked a path on which the kernel may have resolved names that these nodes no longer have.
   func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
     for node in nodes {
       change(node) { move in
@@ -73,7 +73,7 @@ final class MovedNodes: Sendable {
     }
   }
 
-  /// A thread has looked up a name that leads to the node.
+  /// Records that a thread has looked up a name that leads to the node.
   func noteLookup(of node: NodeID, by thread: pid_t) {
     guard areAny.load(ordering: .acquiring) else { return }
     moves.withLock { moves in
@@ -86,9 +86,10 @@ final class MovedNodes: Sendable {
     }
   }
 
-  /// Whether a request for the node may be of a client that came by a name which it has no more.
+  /// Whether a request for the node may come from a client that used a name the node no longer has.
   ///
-  /// - Parameter isRead: whether it only reads attributes, which does no harm unless the kernel goes on with the old name.
+  /// - Parameter isRead: whether the request only reads attributes, which is harmless unless the kernel goes on with the old
+  ///   name.
   func mayHaveComeByOldName(_ node: NodeID, _ thread: pid_t, isRead: Bool = false) -> Bool {
     guard areAny.load(ordering: .acquiring) else { return false }
     return moves.withLock { moves in
@@ -107,7 +108,7 @@ final class MovedNodes: Sendable {
     }
   }
 
-  /// The kernel has forgotten a node, whose number may be another's from now on.
+  /// Called when the kernel has forgotten a node: its number may belong to another node from now on.
   func remove(_ node: NodeID) {
     guard areAny.load(ordering: .acquiring) else { return }
     moves.withLock { $0[node] = nil }

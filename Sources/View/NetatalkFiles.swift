@@ -3,11 +3,12 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// netatalk 2 keeps what Macs say of `x` in `.AppleDouble/x`, which goes where `x` goes, as a companion does.
+/// netatalk 2 keeps the Mac metadata of `x` in `.AppleDouble/x`. That file is moved and removed with `x`, like an AppleDouble
+/// sidecar.
 extension View {
   private static let directoryName: CName = CName(copying: ".AppleDouble")
 
-  /// After a rename; with `.exchange`, after two entries have changed places.
+  /// Called after a rename; with `.exchange`, after two entries have changed places.
   func moveNetatalkFile(
     of from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ flags: RenameFlags,
     _ caller: Caller
@@ -15,7 +16,7 @@ extension View {
     guard old.view?.hasNetatalkDirectory ?? false else { return }
     changeNetatalkFile(of: from) { () throws(Errno) in
       let source = try netatalkDirectory(in: old, makes: false, caller)
-      // Most entries have none, and the directory they go to needs none then.
+      // Most entries have no such file, and then their target directory needs no `.AppleDouble`.
       let isThere = CName(from).withPointer { Directory(descriptor: source.rawValue).has($0) }
       guard isThere else { return }
       let target = try netatalkDirectory(in: new, makes: true, caller)
@@ -32,7 +33,7 @@ extension View {
     }
   }
 
-  /// After an entry was removed.
+  /// Called after an entry was removed.
   func removeNetatalkFile(of name: Name, in place: CompanionPlace, _ caller: Caller) {
     guard place.view?.hasNetatalkDirectory ?? false else { return }
     changeNetatalkFile(of: name) { () throws(Errno) in

@@ -1,12 +1,13 @@
 import BackingTree
 import Glibc
 
-/// An open-addressed table of 32-bit node numbers, found by a file's identity or place, which the nodes keep themselves.
+/// An open-addressed hash table of 32-bit node numbers, keyed by a file's identity or by its place (parent and name). The keys
+/// are stored in the nodes.
 ///
-/// Eight bytes a node; a dictionary keyed by the identity costs three times the memory and the time.
+/// It takes eight bytes or more per node; a dictionary keyed by the identity costs three times the memory and the time.
 ///
-/// Names are chosen by clients, and inode numbers by whatever serves a file system below SOURCE: hashes are keyed with a random
-/// number of the process (SipHash), so that they cannot be chosen to collide.
+/// Clients choose names, and the server of a file system below SOURCE chooses inode numbers. So hashes are keyed with a random
+/// number of the process (SipHash), and neither can choose keys that collide.
 struct NodeIndex {
   private static let tombstone = UInt32.max
   private var slots: [UInt32] = [UInt32](repeating: 0, count: 64)
@@ -37,14 +38,14 @@ struct NodeIndex {
     return nil
   }
 
-  /// Adds a number that is not in the table; `rehash` gives the hash of any number in it.
+  /// Adds a number that is not in the table yet; `rehash` gives the hash of any number in it.
   mutating func insert(_ slot: UInt32, hash: Int, rehash: (UInt32) -> Int = { _ in 0 }) {
     if (used + 1) * 2 > slots.count { fit(rehash: rehash) }
     put(slot, hash: hash)
     used += 1
   }
 
-  /// Makes the table as large as its members need, which may be larger than it was.
+  /// Resizes the table to fit its members, which may make it larger.
   mutating func fit(rehash: (UInt32) -> Int) {
     let members = slots.filter { $0 != 0 && $0 != Self.tombstone }
     var capacity = 64

@@ -4,62 +4,63 @@ import Glibc
 /// The number by which the kernel knows a file; 1 is the root of the view.
 public typealias NodeID = UInt64
 
-/// Which face of a file a node is: a package has one node as a regular file and one as a directory.
+/// The kind of a file's node: a package has one node as a regular file and one as a directory.
 public enum Facet: UInt8, Sendable { case plain, packageFile }
 
 /// The files that the kernel knows, one node for each (device, inode, facet).
 ///
-/// File systems use inode numbers again, and the kernel gives a file up (EIO for whoever holds it) that it is told to be of
-/// another type than before: a node is of one type for as long as it lives.
+/// File systems reuse inode numbers. The kernel gives up an inode if a reply states another type for it than before, and every
+/// process that has the file open then gets EIO. So the type of a node never changes.
 ///
-/// A node holds no descriptor: it is reached as (parent, real name) and checked against its identity. What the kernel
-/// has forgotten is gone. About 110 bytes for each node with a name of ordinary length.
+/// A node holds no descriptor: its file is reached as (parent, real name) and checked against its identity. A node is removed
+/// when the kernel has forgotten it and no other node lies below it. A node takes about 110 bytes with a name of ordinary
+/// length.
 public final class NodeTable: Sendable {
   public static let root: NodeID = 1
 
-  /// Where a node is, as of the last time it was looked up.
+  /// The place of a node, (parent, real name), as of the last time it was looked up.
   public struct Location: Sendable {
     public let parent: NodeID
     public let name: CName
     public let identity: FileIdentity
-    /// That of the backing file, whichever face of it the node is.
+    /// The type of the backing file, for either facet of the node.
     public let type: BackingTree.FileType
     public let facet: Facet
-    /// Whether the last one who looked it up gave its real name.
+    /// Whether the last lookup of the node used its real name.
     public let wasGivenByRealName: Bool
-    /// Whether the kernel may keep this name.
+    /// Whether the kernel may cache this name.
     let isKept: Bool
-    /// Whether it may keep others that the file was seen by. (hard links)
+    /// Whether the kernel may cache other names under which the file was seen. (hard links)
     let areOthersKept: Bool
 
-    /// Whether a file of that status is the node's, as far as one can see: not one of another type that has got its inode
-    /// number.
+    /// Whether a file of that status is the node's, as far as can be seen: a file of another type is not, even if it reuses the
+    /// inode number.
     func isOf(_ status: stat) -> Bool {
       FileIdentity(status) == identity && FileType(mode: status.st_mode) == type
     }
   }
 
-  /// What is known of a file that has the identity of a node which was seen somewhere else.
+  /// How a file found at one place relates to the node that has its identity but was seen at another place.
   public enum Sameness: Sendable {
     case unknown
-    /// It is that one, which has one more name.
+    /// The file is the node's, and has one more name.
     case linked
-    /// It is that one, which has another name.
+    /// The file is the node's, and has another name instead.
     case moved
-    /// It is that one, and stays where it was seen until the kernel has been told that it has another name.
+    /// The file is the node's. The node keeps its place until the kernel has learned that the file has another name.
     case moving
     case another
   }
 
-  /// A node that the kernel is being told of.
+  /// A node that is about to be returned to the kernel in a reply, with its nlookup already raised by one.
   public struct Remembered: Sendable {
     public let id: NodeID
     public let generation: UInt64
-    /// By what names the kernel may know it, this one included.
+    /// The kinds of names under which the kernel may know the node, including the one just looked up.
     let given: AliasKinds
-    /// That of a file which is gone, and whose inode number this one got.
+    /// The node of a file that is gone and left its inode number to this one.
     var gone: NodeID?
-    /// Whether it is a directory that was somewhere else when it was last looked up.
+    /// Whether the node is a directory that was at another place when it was last looked up.
     var hasMoved = false
   }
 
@@ -71,24 +72,25 @@ public final class NodeTable: Sendable {
     let type: FileType
     var name: UnsafeMutablePointer<CChar>?
     var facet: Facet
-    /// The file's last name is gone: its inode number may be another file's by now.
+    /// The file's last name is gone: its inode number may belong to another file by now.
     var isDetached = false
-    /// Whether looking its identity up finds this node.
+    /// Whether a lookup by identity finds this node.
     var isIndexed = true
     var wasGivenByRealName = true
-    /// The kinds of names under which the kernel may know it.
+    /// The kinds of names under which the kernel may know the node.
     var given: AliasKinds
-    /// Whether the kernel may keep the name of its place: it was the only one when it was told of it.
+    /// Whether the kernel may cache the name of the node's place: it was the file's only name at the time of the reply.
     var isKept = false
-    /// Whether it has been seen in several places: of what the kernel keeps of one, that of another tells nothing.
+    /// Whether the node has been seen at several places: the kernel's dentry for one of them says nothing about the others.
     var wasLinked = false
-    /// How many nodes have this one as their parent: a directory stays while something below it is known.
+    /// The number of places below this node, `otherPlaces` included: a directory's node stays while something below it is
+    /// known.
     var children: UInt32
 
-    /// A file may be made without a name. (O_TMPFILE)
+    /// False for the root, and for a file made without a name. (O_TMPFILE)
     var isNamed: Bool { name.map { $0[0] != 0 } ?? false }
 
-    /// The kernel has one dentry for a directory: `d_splice_alias` moves it to the name that was looked up last.
+    /// The kernel has one dentry per directory: `d_splice_alias` moves it to the name that was looked up last.
     mutating func give(_ name: AliasKinds) {
       if type == .directory, facet == .plain { given = name } else { given.insert(name) }
     }
@@ -98,14 +100,14 @@ public final class NodeTable: Sendable {
     var nodes: ContiguousArray<Node> = []
     var free: [UInt32] = []
     var index = NodeIndex()
-    /// The same by where they are.
+    /// The nodes by place: by parent and real name.
     var places = NodeIndex()
     var generation: UInt64 = 1
-    /// Slots of forgotten nodes whose number is not free yet.
+    /// Slots of removed nodes with numbers that are not free yet.
     var released: [UInt32] = []
-    /// How many of them were taken from there, and are not free yet either.
+    /// The number of slots that were taken from `released` and are not free yet either.
     var beingReleased = 0
-    /// Further places of files with several links, for when the place in the node goes away.
+    /// Further places of files with several links, for use when the place in the node goes away.
     var otherPlaces: [UInt32: [(parent: UInt32, name: CName, isKept: Bool)]] = [:]
   }
 
@@ -113,8 +115,8 @@ public final class NodeTable: Sendable {
   @exclusivity(unchecked) nonisolated(unsafe) private var state: State
   private let onRelease: @Sendable (NodeID) -> Void
 
-  /// - Parameter onRelease: called when a node is forgotten, before its number may be used again, and with the table unlocked:
-  ///   what else is kept of the node ends then, and to close a descriptor may take long.
+  /// - Parameter onRelease: called when a node is removed, before its number may be reused and with the table unlocked. It ends
+  ///   what else is kept for the node, and closing a descriptor may take long.
   public init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
     self.onRelease = onRelease
     var initial = State()
@@ -140,7 +142,7 @@ public final class NodeTable: Sendable {
     return result
   }
 
-  /// Lets the numbers of forgotten nodes be used again.
+  /// Frees the numbers of removed nodes for reuse.
   private func release() {
     lock.lock()
     let released = state.released
@@ -154,21 +156,21 @@ public final class NodeTable: Sendable {
     lock.unlock()
   }
 
-  /// How many nodes the kernel knows.
+  /// The number of nodes in the table.
   public var count: Int {
     locked { $0.nodes.count - 1 - $0.free.count - $0.released.count - $0.beingReleased }
   }
 
-  /// The node of a file found under `name` in `parent`, one more time known to the kernel.
+  /// Finds or adds the node of a file found under `name` in `parent`, and raises its nlookup by one.
   ///
   /// - Parameters:
-  ///   - type: that of the backing file.
-  ///   - name: its real name.
-  ///   - byRealName: whether that is the name it was looked up by.
-  ///   - isOnlyName: whether the file has no other, so that the kernel may keep this one.
-  ///   - sameness: whether it is the file that the kernel knows, if that was seen somewhere else. A directory is, unless it is
-  ///     `another`: its inode number was a removed directory's.
-  /// - Returns: nil if that is so, and unknown.
+  ///   - type: the type of the backing file.
+  ///   - name: the file's real name.
+  ///   - byRealName: whether the file was looked up by that name.
+  ///   - isOnlyName: whether the file has no other name, so that the kernel may cache this one.
+  ///   - sameness: how the file relates to the node with its identity, if that node was seen at another place. A directory
+  ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
+  /// - Returns: nil if the node was seen at another place and `sameness` is `unknown`.
   public func remember(
     _ identity: FileIdentity, _ type: BackingTree.FileType, facet: Facet, parent: NodeID,
     name: UnsafePointer<CChar>, byRealName: Bool = true, isOnlyName: Bool = true, sameness: Sameness
@@ -213,7 +215,7 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// The kernel gives back `count` of the times a node was remembered.
+  /// Subtracts `count` from the nlookup of a node. (FORGET)
   public func forget(_ id: NodeID, count: UInt64) {
     locked { state in
       guard id > 1, Int(id) < state.nodes.count, state.nodes[Int(id)].lookups > 0 else { return }
@@ -222,11 +224,11 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// Gives back the memory of nodes that are forgotten. Those that are known keep their numbers, so what lies before the last
-  /// of them stays; takes a few milliseconds for a million nodes, in which nothing else can be done with the table.
+  /// Frees the memory of removed nodes. Nodes that the kernel knows keep their numbers, so everything before the last of them
+  /// stays. This takes a few milliseconds for a million nodes, and the table is locked meanwhile.
   public func shrink() { locked { $0.shrink() } }
 
-  /// Where a node is; nil when its last name is gone, or it has none yet.
+  /// The place of a node; nil when its last name is gone, or it has no name yet.
   public func location(of id: NodeID) -> Location? {
     locked { state -> Location? in
       guard Int(id) < state.nodes.count, id >= 1 else { return nil }
@@ -242,21 +244,21 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// By what other names that a node was seen by the kernel may keep it.
+  /// The other names under which a node was seen and the kernel may cache it.
   func otherKeptPlaces(of id: NodeID) -> [(parent: NodeID, name: CName)] {
     locked { state in
       (state.otherPlaces[UInt32(id)] ?? []).filter(\.isKept).map { (NodeID($0.parent), $0.name) }
     }
   }
 
-  /// A node is no longer where it was seen before.
+  /// Removes a place at which a node was seen before.
   func leftOtherPlace(_ id: NodeID, _ parent: NodeID, _ name: CName) {
     locked { state in
       name.withPointer { state.dropOtherPlace(UInt32(id), parent: UInt32(parent), name: $0) }
     }
   }
 
-  /// Which file a node is; nil when there is no such node.
+  /// The identity of a node's file; nil when there is no such node.
   public func identity(of id: NodeID) -> FileIdentity? {
     locked {
       Int(id) < $0.nodes.count && ($0.nodes[Int(id)].name != nil || id == 1)
@@ -264,12 +266,12 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// The type of the backing file that a node stands for; nil when there is no such node.
+  /// The type of a node's backing file; nil when there is no such node.
   func type(of id: NodeID) -> FileType? {
     locked { Int(id) < $0.nodes.count && id >= 1 ? $0.nodes[Int(id)].type : nil }
   }
 
-  /// Whether a node is the file that a package is shown as.
+  /// Whether a node is a package shown as a file.
   func isPackageFile(_ id: NodeID) -> Bool {
     locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].facet == .packageFile }
   }
@@ -279,7 +281,7 @@ public final class NodeTable: Sendable {
     locked { $0.find(identity, facet, hash: NodeIndex.hash(identity, facet)).map(NodeID.init) }
   }
 
-  /// The node that is at a place.
+  /// The node at a place.
   func node(at parent: NodeID, _ name: UnsafePointer<CChar>, facet: Facet) -> NodeID? {
     locked { state in
       state.places.find(hash: NodeIndex.hash(parent: UInt32(parent), name)) {
@@ -302,12 +304,12 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// Whether a node is the file of that identity, whatever has become of its names.
+  /// Whether a node has that identity, whatever has become of its names.
   public func isNode(_ id: NodeID, _ identity: FileIdentity) -> Bool {
     locked { Int(id) < $0.nodes.count && $0.nodes[Int(id)].identity == identity }
   }
 
-  /// The nodes whose latest places are in some directories.
+  /// The nodes with their latest place in one of some directories.
   func located(in directories: Set<NodeID>) -> [(id: NodeID, location: Location)] {
     let ids = locked { state in
       state.nodes.indices.filter {
@@ -317,9 +319,9 @@ public final class NodeTable: Sendable {
     return ids.compactMap { id in location(of: NodeID(id)).map { (NodeID(id), $0) } }
   }
 
-  /// A rename: the node that was at one place is now at another. Its other names stay.
+  /// Handles a rename: moves the node from one place to another. Its other names stay.
   ///
-  /// - Returns: by what names the kernel may know it.
+  /// - Returns: the kinds of names under which the kernel may know the node.
   @discardableResult
   public func moved(
     _ identity: FileIdentity, facet: Facet, from old: (parent: NodeID, name: CName),
@@ -346,7 +348,8 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// The kernel has moved what it kept of a file's old name to a new one, and knows the file by no other there.
+  /// Called when the kernel has moved its dentry of a file from the old name to a new one, and has no other dentry of the file
+  /// there.
   func renamed(_ identity: FileIdentity, facet: Facet, byRealName: Bool) {
     locked { state in
       guard let found = state.find(identity, facet, hash: NodeIndex.hash(identity, facet)) else { return }
@@ -360,8 +363,8 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// Whether the kernel may know a file by its display name. It may know more than one file at its place, where one of them was
-  /// superseded.
+  /// Whether the kernel may know a file by its display name. It may know more than one file at that place, where the node of
+  /// one was superseded.
   func isGivenByDisplayName(
     _ identity: FileIdentity, facet: Facet, at parent: NodeID, _ name: UnsafePointer<CChar>
   ) -> Bool {
@@ -384,10 +387,10 @@ public final class NodeTable: Sendable {
     locked { Int(id) < $0.nodes.count ? $0.nodes[Int(id)].given : [] }
   }
 
-  /// A package was moved by its display name, of which the kernel does not know that its directory moved too. Where the
-  /// directory was is where the kernel has it, and it refuses (ESTALE) to have one directory in two places while a
-  /// rename is under way: whoever looks the directory up at its new place gets another node, and so does, when it is
-  /// looked up, every directory below it. Who is in one of them stays.
+  /// Called after a package was moved by its display name: the kernel moved the file's dentry, and does not know that the
+  /// package's directory moved too. It still has the directory at the old place, and it refuses (ESTALE) to have one directory
+  /// at two places while a rename is under way. So a lookup of the directory at its new place gets another node, and so does a
+  /// lookup of any directory below it. A process that works in one of these directories keeps its old node.
   public func movedUnseen(_ identity: FileIdentity) {
     locked { state in
       let hash = NodeIndex.hash(identity, .plain)
@@ -396,11 +399,11 @@ public final class NodeTable: Sendable {
     }
   }
 
-  /// A name is gone: a file with further known links is from now on reached by one of them.
+  /// Handles the removal of a name: a file with further known links is reached by one of them from now on.
   ///
-  /// - Parameter isLast: whether it was the file's last name. What is still open of it keeps its node; a new file that
-  ///   gets the same inode number will have another one.
-  /// - Returns: by what names the kernel may know it.
+  /// - Parameter isLast: whether it was the file's last name. Open files keep their node; a new file that gets the same inode
+  ///   number will have another node.
+  /// - Returns: the kinds of names under which the kernel may know the node.
   @discardableResult
   public func removed(
     _ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>, isLast: Bool
@@ -408,7 +411,7 @@ public final class NodeTable: Sendable {
     locked { state in
       let hash = NodeIndex.hash(identity, facet)
       guard let found = state.find(identity, facet, hash: hash), found != 1 else { return [] }
-      // Who was looked up somewhere else since is there: the file's inode number may be another one's by now.
+      // A node that was looked up at another place since then is there: the inode number may belong to another file by now.
       if isLast, state.isPlaced(found, parent: UInt32(parent), name) {
         state.detach(found, hash: hash)
         return state.nodes[Int(found)].given
@@ -467,13 +470,13 @@ extension NodeTable.State {
     NodeIndex.hash(parent: node.parent, node.name!)
   }
 
-  /// From now on looking the identity up does not find this node, which lives on for those who have it.
+  /// Removes a node from the index by identity. The node lives on for the processes that use it.
   mutating func supersede(_ slot: UInt32, hash: Int) {
     index.remove(slot, hash: hash)
     nodes[Int(slot)].isIndexed = false
   }
 
-  /// The file is gone, with all its names. Who has the node keeps it.
+  /// Orphans a node, because its file is gone with all names. The processes that use the node keep it.
   mutating func detach(_ slot: UInt32, hash: Int) {
     supersede(slot, hash: hash)
     nodes[Int(slot)].isDetached = true
@@ -481,7 +484,7 @@ extension NodeTable.State {
     dropOtherPlaces(slot)
   }
 
-  /// Whether a directory is looked up somewhere else than it was, and the one that it was in has been superseded.
+  /// Whether a directory is looked up at another place than before, and the node of its old parent has been superseded.
   func hasMovedUnseen(_ slot: UInt32, to parent: UInt32) -> Bool {
     let old = nodes[Int(slot)].parent
     return slot != 1 && old != parent && !nodes[Int(old)].isIndexed
@@ -492,13 +495,14 @@ extension NodeTable.State {
     return node.parent == parent && node.name.map { strcmp($0, name) == 0 } ?? false
   }
 
-  /// The latest place counts; an earlier one is kept for when the latest goes away, if both may be links.
+  /// Makes a place the node's latest, which is the one in use. The earlier place is kept for when the latest goes away, if the
+  /// file may have both links.
   mutating func place(_ slot: UInt32, parent: UInt32, name: UnsafePointer<CChar>) {
     let node = nodes[Int(slot)]
     guard let current = node.name, !isPlaced(slot, parent: parent, name) else { return }
     nodes[Int(slot)].wasLinked = true
     if otherPlaces[slot]?.count ?? 0 < 8 {
-      // A remembered place holds on to its directory like the current one.
+      // A stored place counts as a reference to its directory, as the current one does.
       nodes[Int(node.parent)].children += 1
       otherPlaces[slot, default: []].append((node.parent, CName(copying: current), node.isKept))
     }
@@ -562,7 +566,7 @@ extension NodeTable.State {
     nodes = nodes.withUnsafeBufferPointer { ContiguousArray($0) }
     let end = nodes.count
     free = free.filter { $0 < end }
-    // The lowest are used first, so that the end gets free.
+    // The lowest numbers are reused first, so that the end of the table becomes free.
     free.sort(by: >)
     index.fit { NodeIndex.hash(nodes[Int($0)].identity, nodes[Int($0)].facet) }
     places.fit { Self.placeHash(nodes[Int($0)]) }

@@ -1,10 +1,10 @@
 import BackingTree
 
-/// Which packages are looked at, for which users, and how many threads wait for that.
+/// The packages that are being examined, for which users, and how many threads wait for each examination.
 struct OngoingLooks {
   struct Key: Hashable {
     let package: FileIdentity
-    /// -1 for requests that are not counted for a user.
+    /// -1 for requests that are not attributed to a user.
     let user: Int64
   }
 
@@ -15,8 +15,8 @@ struct OngoingLooks {
 
   private var looks: [Key: Look] = [:]
 
-  /// - Returns: what is posted when the look that is under way has ended; nil when there is none: then the calling thread
-  ///   looks, and calls `finish`.
+  /// - Returns: the semaphore that is posted when the examination under way ends. Nil when none is under way: then the calling
+  ///   thread examines the package and calls `finish`.
   mutating func join(_ key: Key) -> Semaphore? {
     guard let look = looks[key] else {
       looks[key] = Look()
@@ -28,7 +28,7 @@ struct OngoingLooks {
 
   mutating func finish(_ key: Key) {
     guard let look = looks.removeValue(forKey: key) else { return }
-    // One that has stopped waiting leaves a post behind that nothing takes.
+    // A thread that has stopped waiting leaves a post behind that no thread takes.
     for _ in 0..<look.waiting { look.end.post() }
   }
 }

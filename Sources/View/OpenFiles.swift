@@ -2,8 +2,8 @@ import BackingTree
 import CFuse
 import Glibc
 
-/// The user and group whose rights count when a file's data is written: to blocks that are reserved for root, and with the
-/// server of a network file system.
+/// The user and group with the rights that count when a file's data is written: to blocks that are reserved for root, and with
+/// the server of a network file system.
 public struct DataIdentity: Equatable, Sendable {
   public let user: uid_t
   public let group: gid_t
@@ -15,51 +15,52 @@ public struct DataIdentity: Equatable, Sendable {
 
   public static let root = DataIdentity(user: 0, group: 0)
 
-  /// No user in particular: nothing is reserved for this one, and no server knows it. (the kernel's overflow ids)
+  /// The kernel's overflow ids: no blocks are reserved for this user, and no server knows it.
   public static let nobody = DataIdentity(user: 65534, group: 65534)
 
-  /// A client with these rights. No thread belongs to it, so it has no supplementary groups.
+  /// A client with these rights. It has no thread, so it has no supplementary groups.
   public func caller(umask: mode_t) -> Caller { Caller(user: user, group: group, process: 0, umask: umask) }
 
-  /// The identity with which pages of a shared mapping are written back. The kernel names any open file of the node that is
-  /// open for writing (`fuse_write_file_get`), and no client. So the rights are those that all openers have.
+  /// The identity with which pages of a shared mapping are written back. The kernel names any file of the node that is open for
+  /// writing (`fuse_write_file_get`), and no client. So the rights are those that all openers have.
   ///
   /// - Parameters:
   ///   - named: the opener of the file that the request names.
   ///   - writers: the openers of all files of the node that are open for writing.
-  ///   - isOnServer: whether the file system has a server, which may refuse the user nobody.
+  ///   - isOnServer: whether the file system has a server, which may refuse the overflow user.
   public static func ofPages(named: Self, writers: [Self], isOnServer: Bool) -> Self {
     if writers.allSatisfy({ $0 == named }) { return named }
     return isOnServer ? writers.first { $0.user != 0 } ?? named : .nobody
   }
 }
 
-/// A file that a program has open: its own backing descriptor, so that renames and unlinks do not touch it.
+/// A file that a client has open. It has a backing descriptor of its own, so renames and unlinks do not affect it.
 public final class OpenFile: Sendable {
   public let descriptor: Descriptor
   public let node: NodeID
   /// Whether it was opened for writing.
   public let mayWrite: Bool
-  /// Whether writing to it may have to take a set-user-ID or set-group-ID bit away, which depends on who writes.
+  /// Whether a write to the file may have to clear a set-user-ID or set-group-ID bit, which depends on the writer's
+  /// credentials.
   public let isSetID: Bool
-  /// Whether something has to be done before a close of it returns.
+  /// Whether something has to be done before a close of the file returns, so that the kernel must send FLUSH.
   public let isHeardOfWhenClosed: Bool
   public let opener: DataIdentity
-  /// Whether its file system has a server, which checks the identity of each client.
+  /// Whether the file system has a server, which checks the identity of each client.
   public let isOnServer: Bool
-  /// Its size in bytes when it was opened.
+  /// The size in bytes at the time of the open.
   public let size: Int64
-  /// The version of its content when it was opened; nil where a change of that may go unnoticed.
+  /// The version of the content at the time of the open; nil where a change of the content may leave the version as it is.
   public let version: ContentVersion?
   private let flags: CInt
 
-  /// The thread that opened it; 0 where the daemon cannot see it.
+  /// The thread that opened the file; 0 where the daemon cannot see the thread.
   let thread: pid_t
 
   /// - Parameters:
-  ///   - status: the file's, when it was opened.
+  ///   - status: the file's status at the time of the open.
   ///   - showsChanges: whether each change of the content changes its version.
-  ///   - isHeardOfWhenClosed: for a file that is opened for writing.
+  ///   - isHeardOfWhenClosed: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
   init(
     descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, showsChanges: Bool,
     isHeardOfWhenClosed: Bool, isOnServer: Bool, opener: DataIdentity, thread: pid_t
@@ -78,27 +79,28 @@ public final class OpenFile: Sendable {
     DescriptorLimit.given(self.descriptor.rawValue)
   }
 
-  /// Whether the client opened it with O_DIRECT, which it can clear unseen by the daemon.
+  /// Whether the client opened the file with O_DIRECT. The client can clear that flag unseen by the daemon.
   public var isDirect: Bool { flags & dfs_O_DIRECT != 0 }
 
-  /// Prepares for data that passes through the daemon, whose buffers are not aligned as O_DIRECT needs. O_APPEND comes with each
-  /// request, as the client may have changed it, and must not count for page writeback.
+  /// Prepares the descriptor for data that passes through the daemon. It clears O_DIRECT, because the daemon's buffers lack the
+  /// alignment that O_DIRECT needs. It clears O_APPEND, which comes with each request, because the client may have changed it
+  /// and page writeback must not use it.
   public func beginServing() {
     let unwanted = flags & (dfs_O_DIRECT | O_APPEND)
     if unwanted == 0 { return }
     let current = fcntl(descriptor.rawValue, F_GETFL)
-    // The flag of a file that may only be appended to (chattr +a) cannot be taken away.
+    // O_APPEND of an append-only file (chattr +a) cannot be cleared.
     if fcntl(descriptor.rawValue, F_SETFL, current & ~unwanted) < 0 {
       _ = fcntl(descriptor.rawValue, F_SETFL, current & ~dfs_O_DIRECT)
     }
   }
 }
 
-/// Which nodes are open, and through which descriptors: a file whose name is gone is still reached through them.
+/// The open files of each node: a file without a name is still reached through their descriptors.
 final class OpenNodes: Sendable {
   private struct State {
     var files: [NodeID: [OpenFile]] = [:]
-    /// Those of which nobody hears that they are written to.
+    /// The nodes with modifications that the watch does not report.
     var unheard: Set<NodeID> = []
   }
 
@@ -135,7 +137,7 @@ final class OpenNodes: Sendable {
   /// One of the open files of a node.
   func file(of id: NodeID) -> OpenFile? { state.withLock { $0.files[id]?.last } }
 
-  /// Whether the process of a client has opened a node.
+  /// Whether the process of a client has a node open.
   func isOpen(_ id: NodeID, in caller: Caller) -> Bool {
     let threads = state.withLock { Set($0.files[id]?.map(\.thread) ?? []) }
     if threads.isEmpty || threads.contains(caller.process) { return !threads.isEmpty }
@@ -144,8 +146,9 @@ final class OpenNodes: Sendable {
       && threads.contains { Caller(user: 0, group: 0, process: $0, umask: 0).threadGroup == process }
   }
 
-  /// A node was written to. If that was, or can be, through the mount, nobody hears of it any more until it is closed: the
-  /// kernel knows by itself, and to be told of each write takes it as long as the write.
+  /// Called after a write to a node. If a client has the node open for writing, the watch reports no further modifications
+  /// until the last such file is closed: the kernel sees writes through the mount by itself, and an event per write takes as
+  /// long as the write.
   func ignoreModifications(of id: NodeID) {
     state.withLock { state in
       guard !state.unheard.contains(id), let writer = state.files[id]?.first(where: \.mayWrite),
@@ -155,6 +158,7 @@ final class OpenNodes: Sendable {
     }
   }
 
-  /// Whether others may write to a node without that it is heard of: its attributes must be asked for each time.
+  /// Whether other processes may write to a node without an event from the watch: the kernel must request its attributes each
+  /// time.
   func isUnheard(_ id: NodeID) -> Bool { state.withLock { $0.unheard.contains(id) } }
 }

@@ -6,18 +6,18 @@ import Logging
 import PackageStream
 import SystemPackage
 
-/// A package that a program has open as a file: its stream, as it was when it was opened.
+/// A package that a client has open as a file: its stream, as of the time of the open.
 ///
-/// Programs that only want to know what kind of file it is read the beginning. Where the layout of that is remembered the
-/// package is not walked until more of it is read.
+/// Programs that only detect the type of a file read its beginning. Where the layout of the beginning is remembered, the
+/// package is not walked until more of the stream is read.
 public final class OpenPackage: Sendable {
-  /// The package twice, and the files that its reader keeps open.
+  /// The most descriptors that an open package takes: two for the package, and the files that its reader keeps open.
   public static let mostDescriptors = 2 + PackageReader.keptOpen
 
   public let node: NodeID
   private let name: Name
   private let logger: Logger
-  /// Of the client that opened it, then: as with any descriptor, they decide for as long as it is open.
+  /// The credentials of the client at the time of the open. As with any descriptor, they decide as long as the package is open.
   private let credentials: Credentials
   private let type: String
   private let package: Descriptor
@@ -26,16 +26,16 @@ public final class OpenPackage: Sendable {
 
   private struct State {
     var reader: PackageReader
-    /// Whether the package was walked with the client's credentials: until then `reader` has a beginning.
+    /// Whether the package was walked with the client's credentials. Until then `reader` covers only a beginning.
     var isWalked: Bool
-    /// Whether a read was served from a beginning.
+    /// Whether a read was served from the remembered beginning.
     var hasBegun = false
     var hasComplained = false
   }
 
   /// - Parameters:
-  ///   - reader: of a beginning that the client may see, or of the whole.
-  ///   - isWalked: whether it is of the whole, from a walk with the client's credentials.
+  ///   - reader: the reader of a beginning that the client may see, or of the whole stream.
+  ///   - isWalked: whether `reader` covers the whole stream, from a walk with the client's credentials.
   init(
     _ package: consuming Descriptor, name: Name, type: String, node: NodeID, credentials: Credentials,
     reader: PackageReader, isWalked: Bool, sizes: PackageSizes, logger: Logger
@@ -54,13 +54,13 @@ public final class OpenPackage: Sendable {
   /// The length of the stream in bytes.
   public var size: Int64 { state.withLock { $0.reader.layout.size } }
 
-  /// - Throws: EIO when the package is no longer what it was when it was opened; EACCES when the client that opened it may not
-  ///   read a part.
+  /// - Throws: EIO when the package has changed since it was opened; EACCES when the client that opened it may not read a part
+  ///   of it.
   public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
     do throws(Errno) {
       if let count = try readBeginning(into: buffer, at: offset) { return count }
       let reader = try walkedReader()
-      // The files are opened as they are come to, by the client that opened the package.
+      // The files are opened when they are reached, with the credentials of the client that opened the package.
       return try credentials.act { () throws(Errno) in try reader.pread(into: buffer, at: offset) }
     } catch {
       let isFirst = state.withLock { state in
@@ -74,7 +74,7 @@ public final class OpenPackage: Sendable {
     }
   }
 
-  /// Reads what the remembered beginning covers. - Returns: nil when the package must be walked for it.
+  /// Reads from the remembered beginning. - Returns: nil when the package must be walked for the read.
   private func readBeginning(
     into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
   ) throws(Errno) -> Int? {
@@ -86,9 +86,10 @@ public final class OpenPackage: Sendable {
         try credentials.act { () throws(Errno) in try beginning.pread(into: buffer, at: offset) })
     } catch { read = .failure(error) }
     return try state.withLock { (state) throws(Errno) -> Int? in
-      // Another thread has walked the package meanwhile, and it may have changed before.
+      // Another thread has walked the package meanwhile, and the package may have changed before that.
       if state.isWalked { return nil }
-      // Changed since it was measured: as long as nothing of it was given, it is as if it had changed before it was opened.
+      // The package has changed since it was measured. As long as no read has returned data, this counts as a change before the
+      // open.
       if case .failure(.ioError) = read, !state.hasBegun { return nil }
       let count = try read.get()
       state.hasBegun = true
@@ -98,7 +99,7 @@ public final class OpenPackage: Sendable {
 
   private func walkedReader() throws(Errno) -> PackageReader {
     var failure: Errno?
-    // Outlives the lock: it may have descriptors to close.
+    // Released after the lock, because it may have descriptors to close.
     var beginning: PackageReader?
     let reader = state.withLock { state -> PackageReader? in
       if state.isWalked { return state.reader }
@@ -135,7 +136,7 @@ public final class OpenPackage: Sendable {
     return PackageReader(layout: layout, package: try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY))
   }
 
-  /// A reader of a beginning that was remembered, if a client may see what it shows.
+  /// A reader of a remembered beginning; nil if the client may not see what it shows.
   static func reader(
     _ beginning: PackageLayout, _ package: Directory, _ credentials: Credentials
   ) -> PackageReader? {

@@ -3,10 +3,10 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// Of somebody else's home a user sees what is open to everybody, which is `Public` unless its owner decides otherwise
-/// ("File System Basics", User Domain). Names still lead where permissions let them.
+/// In another user's home, a listing shows a user only what is open to all users, which is `Public` unless the owner decides
+/// otherwise ("File System Basics", User Domain). Names that are not listed still lead where permissions let them.
 extension View {
-  /// Who a listing of a directory is made for; nil when everybody gets the same.
+  /// The client that a listing of a directory is restricted for; nil when the listing is the same for all clients.
   func visitor(of directory: DirectoryView, caller: Caller) throws(Errno) -> Caller? {
     guard options.domains == .enforce, directory.lastSite.place.contains(.home), caller.user != 0 else {
       return nil
@@ -21,7 +21,7 @@ extension Caller {
     guard let status = try? directory.status(name) else { return false }
     let isDirectory = FileType(mode: status.st_mode) == .directory
     if geteuid() != 0, user != geteuid() {
-      // The daemon cannot act as somebody else: what the mode says has to do.
+      // The daemon cannot act as another user, so the mode bits decide.
       let bits = status.st_mode >> (status.st_uid == user ? 6 : status.st_gid == group ? 3 : 0)
       return bits & (isDirectory ? 5 : 4) == (isDirectory ? 5 : 4)
     }

@@ -3,17 +3,18 @@ import Glibc
 import SystemPackage
 
 extension View {
-  /// Whatever was changed of a file until now is being told: an event of the backing tree about that is an echo.
+  /// Records that a replay reports all changes of a file until now to the kernel's watchers: an event of the backing tree about
+  /// them is an echo.
   public func noteTold(_ id: NodeID) {
     if let located = try? locate(id) { ownChanges.note(located.rawValue) }
   }
 }
 
-/// The content and attributes that were changed through the mount, of which the kernel has told its watchers itself:
-/// the backing tree's event for the same change is an echo.
+/// The changes of content and attributes that were made through the mount. The kernel has reported them to its watchers itself,
+/// so the backing tree's event for the same change is an echo.
 ///
-/// Remembered is the status change time that each file had when the mount was done with it. A file that has another one
-/// now was changed by somebody else.
+/// Stored is the status change time (ctime) that each file had when the mount was done with it. A file that has another ctime
+/// now was changed by another process.
 final class OwnChanges: Sendable {
   private struct State {
     var times: [FileIdentity: timespec] = [:]
@@ -21,7 +22,7 @@ final class OwnChanges: Sendable {
     var underWay: [FileIdentity: Int] = [:]
   }
 
-  /// An echo comes within milliseconds; nobody changes more files in that time.
+  /// The most files remembered. An echo arrives within milliseconds, and fewer files than this are changed in that time.
   private static let limit = 4096
 
   private let state = Guarded(State())
@@ -29,14 +30,14 @@ final class OwnChanges: Sendable {
   private let openNodes: OpenNodes
   private let isAsked: Bool
 
-  /// - Parameter isAsked: whether anybody will ask. Nobody tells of changes in a mirror.
+  /// - Parameter isAsked: whether `areOwn` will be called. A mirror reports no changes, so nothing is recorded for it.
   init(nodes: NodeTable, openNodes: OpenNodes, isAsked: Bool) {
     self.isAsked = isAsked
     self.nodes = nodes
     self.openNodes = openNodes
   }
 
-  /// Runs a change of a file's attributes through the mount.
+  /// Runs a change of a file's attributes that is made through the mount.
   func make<R: ~Copyable>(on descriptor: CInt, _ body: () throws(Errno) -> R) throws(Errno) -> R {
     guard isAsked else { return try body() }
     let identity = FileIdentity(try fileStatus(descriptor))
@@ -51,7 +52,7 @@ final class OwnChanges: Sendable {
     return try body()
   }
 
-  /// The mount is done with an open file that it may have changed.
+  /// Called when the mount is done with an open file that it may have changed.
   func note(_ descriptor: CInt) {
     guard isAsked, let status = try? fileStatus(descriptor) else { return }
     state.withLock { state in
@@ -63,10 +64,10 @@ final class OwnChanges: Sendable {
     }
   }
 
-  /// Whether a file of that status is as the mount left it, or about to be changed through it.
+  /// Whether a file of that status is as the mount left it, or is being changed through the mount.
   func areOwn(_ status: stat) -> Bool {
     let identity = FileIdentity(status)
-    // First, as what is closed is noted before it is gone from there.
+    // Must come first: a file that is closed is recorded before it leaves `openNodes`.
     if let node = nodes.node(of: identity), openNodes.isBeingWritten(node) { return true }
     return state.withLock { state in
       if state.underWay[identity] != nil { return true }
