@@ -4,12 +4,12 @@ import Glibc
 import PackageStream
 import SystemPackage
 
-/// A package's stream that was written into the view becomes the package again when the file is closed.
+/// Makes a package of a package stream that was written into the view, when the client closes the file.
 ///
-/// The stream is checked whole, unpacked in staging, made lasting, and put in place by one rename. Until then, and
-/// whenever anything is wrong with it, the file stays what it is.
+/// The stream is checked completely, unpacked in staging, synchronized to disk, and put in place by one rename. Until then, and
+/// whenever anything is wrong with it, the file stays as it is.
 extension View {
-  /// A program closes a file that it may have written: makes a package of it if it is one.
+  /// Called when a client closes a file that it may have written. Makes a package of the file if it holds a package's stream.
   func importPackage(_ file: OpenFile, caller: Caller) {
     guard importsPackages, file.mayWrite, options.packages == .file else { return }
     if let changed = imported.take(file.node, where: { !$0.isAsImported }) {
@@ -25,23 +25,23 @@ extension View {
     }
   }
 
-  /// The same for a file that has just got the name it is to be seen under.
+  /// The same for a file that a rename has just made visible.
   func importPackage(at parent: NodeID, realName: CName, identity: FileIdentity, caller: Caller) {
     let name = realName.name
     do throws(Errno) {
       let handle = try directory(parent)
-      // Read by the daemon: whoever wrote the file need not be allowed to read it.
+      // The daemon reads the file with its own credentials: a client that wrote the file need not be allowed to read it.
       let stream = try realName.withPointer { (name) throws(Errno) in
         try handle.directory.openRegular(name, O_RDONLY)
       }
-      // Only what is the caller's own: root may close a file that somebody else has filled.
+      // Only the client's own file is imported: root may close a file that another user has filled.
       guard FileIdentity(stream.status) == identity, stream.status.st_uid == caller.user,
         let type = PackageImport.type(of: stream.descriptor.rawValue)
       else { return }
       try importPackage(
         stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, caller)
     } catch {
-      // It was removed by somebody else, or renamed.
+      // Another process removed or renamed the file.
       if error == .noSuchFileOrDirectory || error == .staleNFSFileHandle { return }
       logger.error("\(name) stays a file even if it holds a package: \(error)")
     }
@@ -61,7 +61,7 @@ extension View {
     do throws(PackageImportError) {
       checked = try PackageImport(checking: stream.rawValue)
     } catch {
-      // A copy that is still being written ends too soon; only its last close is worth a word.
+      // The check also fails for a copy that is still being written, because the stream ends too soon.
       logger.notice("\(name) begins like a package but stays a file: \(error)")
       return
     }
@@ -71,7 +71,8 @@ extension View {
     do throws(PackageImportError) {
       var failure: PackageImportError?
       do throws(Errno) {
-        // The caller's, never the stream's owners: closing a file must not make files of somebody else's.
+        // The files get the client as their owner, never the owners recorded in the stream: closing a file must not create files
+        // that belong to another user.
         try caller.actAsMember { () throws(Errno) in
           do throws(PackageImportError) {
             try checked.unpack(into: Directory(descriptor: package.rawValue), owners: .caller)
@@ -105,7 +106,7 @@ extension View {
       discard(place)
       throw error
     }
-    // It goes now, or when nobody can write to it any more.
+    // Removes the stream at once, or when no client can write to it any more.
     guard let node else { return discard(leftover) }
     let packageStamp = try? PackageStamp(of: Directory(descriptor: package.rawValue))
     imported.add(
@@ -115,7 +116,7 @@ extension View {
     settle(node)
   }
 
-  /// An empty directory to unpack in, the caller's own.
+  /// Makes an empty directory to unpack in, which belongs to the client.
   private func makeDirectory(
     at place: Staging.Place, for target: DirectoryHandle, _ caller: Caller
   ) throws(Errno) -> Descriptor {
@@ -131,10 +132,10 @@ extension View {
     }
   }
 
-  /// The package takes the place of the stream, which is in staging then. If the names differ both are there for a
-  /// moment, each whole.
+  /// Puts the package in the place of the stream, and moves the stream to staging. If the two names differ, both entries exist
+  /// for a moment, each of them complete.
   ///
-  /// - Throws: ESTALE when something else has come to the stream's place; it stays there.
+  /// - Throws: ESTALE when another file has replaced the stream. That file stays where it is.
   private func swapIn(
     _ place: Staging.Place, for file: CName, _ state: StreamState, as real: CName, in handle: DirectoryHandle
   ) throws(Errno) -> Staging.Place {
@@ -172,13 +173,13 @@ extension View {
 
   // MARK: Streams that are still open
 
-  /// A file has been closed by everybody who could write to it.
+  /// Called when a file may have lost its last writer. Does nothing while a client can still write to the file.
   func settle(_ node: NodeID) {
     guard !openNodes.isBeingWritten(node), let stream = imported.take(node) else { return }
     settle(stream)
   }
 
-  /// The session ends; what is still open can no longer be written.
+  /// Called when the session ends: files that are still open can no longer be written.
   public func settleImports() {
     for stream in imported.takeAll() { settle(stream) }
   }
@@ -187,8 +188,8 @@ extension View {
     if stream.isAsImported { discard(stream.place) } else { _ = takeBack(stream) }
   }
 
-  /// A stream that was written to after it had become a package is a file again. The package goes, unless somebody has
-  /// changed that too.
+  /// Turns a package back into the stream that it was made from, because a client has written to the stream since. The package is
+  /// removed unless it has been changed too.
   private func takeBack(_ stream: ImportedStream) -> Bool {
     do throws(Errno) {
       let view = try directoryView(stream.parent)
@@ -204,7 +205,7 @@ extension View {
     }
   }
 
-  /// - Returns: where the package is now, nil when it stays.
+  /// - Returns: where the package is in staging; nil when it stays in the view.
   private func exchangeBack(
     _ stream: ImportedStream, _ view: DirectoryView
   ) throws(Errno) -> Staging.Place? {
@@ -237,9 +238,9 @@ extension View {
     return (try? PackageStamp(of: Directory(descriptor: package.rawValue))) == stamp
   }
 
-  /// Neither the view nor the kernel, which was not asked for this change, may go on with what was there before.
+  /// Makes the view and the kernel drop what they know about names that the daemon has changed without a request from the kernel.
   ///
-  /// - Parameter isKnown: whether the kernel may know what is gone.
+  /// - Parameter isKnown: whether the kernel may know the entry that is gone.
   func noteChange(_ names: [Name], in parent: NodeID, _ view: DirectoryView?, isKnown: Bool = true) {
     cached.noteOwnChange(in: parent)
     for name in names { view?.reconcile(name) }
@@ -253,8 +254,8 @@ extension View {
 }
 
 extension EntryInspector {
-  /// The real name under which a package of a type is stored when it was given a name; nil when under that name it
-  /// would not be a package, or not be seen.
+  /// The real name under which a package of type `type` is stored when the client has named it `name`. Nil if it would be no
+  /// package under that name, or would be hidden.
   func packageName(for name: Name, type: String, at site: Site) -> Name? {
     guard !site.place.contains(.insidePackage), !isHiddenByName(name, at: site) else { return nil }
     if let kind = site.rules.verdict(on: name.bytes.span, isDirectory: true).kind {
@@ -263,10 +264,10 @@ extension EntryInspector {
     if packageTypes.identifier(of: name) == type, packageTypes.type(of: name.bytes.span) != nil {
       return name
     }
-    // Whoever typed another known extension wants that: a stream saved as `Calculator.tar` is an archive.
+    // A client that gives another known extension wants that type: a stream saved as `Calculator.tar` is an archive.
     if hasKnownExtension(name) { return nil }
     guard let ext = packageTypes.fileExtension(of: type) else {
-      // A package by its bundle bit, which travels in the stream.
+      // The bundle bit, which the stream carries, makes this directory a package.
       return type == PackageType.byBundleBit.uti && metadata.isThere ? name : nil
     }
     let real = Name(name.bytes + [0x2e] + Array(ext.utf8))

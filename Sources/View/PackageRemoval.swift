@@ -3,10 +3,11 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// A package that is being removed by its display name, checked and out of the view; its parts are still to be deleted.
+/// The removal of a package by its display name. The package has been checked and taken out of the view; its parts are still to
+/// be deleted.
 ///
 /// The parts are deleted with the client's credentials, so that the backing file system decides about each of them. The check
-/// beforehand only has to make it unlikely that a removal stops in the middle.
+/// beforehand only has to make it unlikely that a removal stops halfway.
 final class PackageRemoval: Sendable {
   fileprivate let package: Descriptor
   fileprivate let directory: DirectoryHandle
@@ -15,7 +16,7 @@ final class PackageRemoval: Sendable {
   fileprivate let identity: FileIdentity
   fileprivate let credentials: Credentials
   fileprivate let companion: Name?
-  /// Nil where the package cannot be staged, as in the lower layer of an overlay: then it is deleted where it is.
+  /// Nil where the package cannot be staged, for example in the lower layer of an overlay. It is then deleted in place.
   fileprivate let place: Staging.Place?
 
   fileprivate init(
@@ -34,9 +35,10 @@ final class PackageRemoval: Sendable {
 }
 
 extension View {
-  /// Checks that the client may remove all of a package, and takes it out of the view in one step. `finish` does the rest.
+  /// Checks that the client may remove all parts of a package, and takes the package out of the view in one step. `finish`
+  /// deletes the parts.
   ///
-  /// - Throws: the errno of what the client may not do; then nothing has been changed.
+  /// - Throws: the errno of the first check that fails. Nothing has been changed then.
   func beginRemoval(
     _ realName: CName, _ status: stat, in directory: DirectoryHandle, _ parent: NodeID,
     _ view: DirectoryView?, _ caller: Caller
@@ -60,15 +62,15 @@ extension View {
         let record = Staging.Record(credentials: credentials, path: try path(to: parent) + [realName.name])
         place = try stage(name, of: directory, record)
       } catch {
-        // A directory of an overlay's lower layer can be deleted, but not renamed; a full file system has no room for staging, and
-        // must not keep anything from being deleted.
+        // A directory in an overlay's lower layer can be deleted but not renamed. A full file system has no room for staging,
+        // which must not prevent a deletion.
         guard [.improperLink, .noSpace, Errno(rawValue: EDQUOT)].contains(error) else { throw error }
         place = nil
       }
       let removal = PackageRemoval(
         package, realName, identity, in: directory, parent, credentials, companion, place)
       guard let place else { return removal }
-      // Another directory may have come to the name since it was opened: that one has not been checked.
+      // Another directory may have got this name since the package was opened, and that directory has not been checked.
       guard
         try CName(place.name).withPointer({ (name) throws(Errno) in try place.directory.status(name) })
           .identifies(identity)
@@ -81,9 +83,10 @@ extension View {
     }
   }
 
-  /// Deletes the parts of a package that has been checked. What cannot be deleted comes back to where it was.
+  /// Deletes the parts of a package that has been checked. What cannot be deleted is put back where it was.
   ///
-  /// - Parameter locked: the view of the directory, for a caller that is changing it. Else no lock may be held.
+  /// - Parameter locked: `isLocked` and the directory's view if the calling thread is inside a change of the directory. Otherwise
+  ///   the calling thread must hold no lock.
   func finish(_ removal: PackageRemoval, locked: (view: DirectoryView?, isLocked: Bool) = (nil, false))
     throws(Errno)
   {
@@ -102,7 +105,8 @@ extension View {
           }
         }
       }
-      // That the client may remove the directory itself has been checked, where it was; and it is empty.
+      // This runs with the daemon's credentials: `beginRemoval` has checked that the client may remove the directory from its
+      // original place, and the directory is empty.
       try removal.place?.removeDirectory()
     } catch {
       changing { restore(removal, $0) }

@@ -5,33 +5,33 @@ import Glibc
 import PackageStream
 import SystemPackage
 
-/// How long the streams of packages are and how they begin, remembered as long as the packages stay as they are.
+/// Caches the size and the beginning of the layout of package streams, for as long as the packages do not change.
 ///
-/// Whether a package is still what it was takes a look at each of its parts. For a large one a look is believed for ten
-/// times as long as it took, two seconds at most: so no more than a tenth of the time goes into looking, however often
-/// programs ask, and a package that can be looked at quickly is looked at every time. The failure of a walk is
-/// believed for as long.
+/// To find out whether a package has changed, each of its parts is checked. For a large package the result of a check is trusted
+/// for ten times as long as the check took, at most two seconds. So checks take no more than a tenth of the time, however often
+/// programs request the size, and a package that can be checked quickly is checked every time. The failure of a walk is trusted
+/// for as long.
 ///
-/// Of a user's threads that look at the same package one looks, and the others wait for what it finds.
+/// If several threads of one user check the same package, one of them does it, and the others wait for its result.
 final class PackageSizes: Sendable {
   struct Measure: Sendable {
-    /// Bytes.
+    /// In bytes.
     var size: Int64
-    /// When the newest part was modified.
+    /// The modification time of the newest part.
     var newest: timespec
   }
 
-  /// How much of a stream's layout is remembered, in bytes of the stream: as much as file managers read to find out the kind of
-  /// a file.
+  /// How much of a stream's layout is cached, in bytes of the stream: as much as file managers read to determine the type of a
+  /// file.
   private static let beginning = 4096
 
   private struct Remembered {
     let measure: Measure
-    /// The beginning; nil for a package that cannot be walked.
+    /// The beginning of the layout; nil for a package that cannot be walked.
     let layout: PackageLayout?
-    /// What is not looked at.
+    /// The entries at the top of the package that are not part of it.
     let omitted: Set<[UInt8]>
-    /// Of the package's directory: one that has been replaced is not believed to be the same.
+    /// The change time of the package's directory. If it differs, the package may have been replaced.
     let changed: timespec
     var believedUntil: ContinuousClock.Instant
   }
@@ -41,7 +41,8 @@ final class PackageSizes: Sendable {
     var looks = OngoingLooks()
   }
 
-  /// A layout of 4 KiB of the stream takes some 4 KiB, and 12 KiB at most, with as many attributes as that can name.
+  /// In packages. A layout that covers 4 KiB of the stream takes about 4 KiB of memory, and at most 12 KiB if it has as many
+  /// attributes as 4 KiB can name.
   private static let capacity = 4096
   private static let quickLook: Duration = .milliseconds(20)
   private static let longestBelief: Duration = .seconds(2)
@@ -49,7 +50,7 @@ final class PackageSizes: Sendable {
   let tally = Tally()
   private let state = Guarded(State())
 
-  /// The measure of a package that a directory holds. A package that cannot be read whole counts as empty.
+  /// The measure of the package `name` in a directory. A package that cannot be read completely counts as empty.
   func measure(_ name: UnsafePointer<CChar>, in parent: Directory, type: String) -> Measure {
     guard let package = try? parent.subdirectory(name), let status = try? fileStatus(package.rawValue) else {
       return Measure(size: 0, newest: timespec())
@@ -67,7 +68,7 @@ final class PackageSizes: Sendable {
         return Measure(size: layout.size, newest: layout.newestModification)
       } catch {
         let measure = Measure(size: 0, newest: status.st_mtim)
-        // EINTR is the end of the client that the walk was made for, and says nothing of the package.
+        // EINTR means that the client that needed the walk has ended. It says nothing about the package.
         if error != .interrupted { remember(measure, nil, status, omitting: omitted, since: start) }
         return measure
       }
@@ -76,8 +77,8 @@ final class PackageSizes: Sendable {
     }
   }
 
-  /// The layout of the beginning of a package's stream, if it is remembered and the package is still the same. It was made with
-  /// other credentials than the client's, as a rule those of the daemon: see `PackageReader.checkReadable`.
+  /// The layout of the beginning of a package's stream, if it is cached and the package has not changed. It was made with other
+  /// credentials than the client's, usually those of the daemon: see `PackageReader.checkReadable`.
   func beginning(of package: Directory, _ status: stat, type: String) -> PackageLayout? {
     tally.countAsked()
     let layout = look(status) {
@@ -88,24 +89,25 @@ final class PackageSizes: Sendable {
     return layout?.type == type ? layout : nil
   }
 
-  /// Remembers a package that was walked when it was opened.
+  /// Caches the layout of a package that was walked when it was opened.
   /// - Parameter start: when the walk began.
   func remember(
     _ layout: PackageLayout, _ status: stat, omitting omitted: Set<[UInt8]>,
     since start: ContinuousClock.Instant
   ) {
-    // What is remembered is shown to every client, and must not depend on the rights of one.
+    // A cached layout is shown to every client, so it must not depend on the rights of one client.
     guard layout.isComplete else { return }
     remember(
       Measure(size: layout.size, newest: layout.newestModification), layout, status, omitting: omitted,
       since: start)
   }
 
-  /// What is believed of a package without a look, or else what `body`, which looks, returns.
+  /// Returns the cached result if it can be trusted without a check. Otherwise returns the result of `body`, which checks the
+  /// package.
   ///
-  /// A thread that finds another at it for the same user waits for that and believes what it finds, as if it had come just
-  /// after. If there is nothing to believe then (the look was too quick, or its client has been killed) it looks itself, and
-  /// waits for nothing any more.
+  /// If another thread is already checking the package for the same user, this thread waits, and uses that result as if it had
+  /// come just after. If there is no result to trust then (the check was too quick, or its client was killed), this thread runs
+  /// `body` itself and waits for no other thread.
   private func look<Result>(
     _ status: stat, _ body: () -> Result, believed: (Remembered) -> Result
   ) -> Result {
@@ -116,7 +118,7 @@ final class PackageSizes: Sendable {
       else { return nil }
       return known
     }
-    // Another user's look is not waited for: no request of a user waits for another's.
+    // No request of one user waits for a request of another user, so a check for another user is not waited for.
     let key = OngoingLooks.Key(package: identity, user: dfs_request_user())
     let (found, end) = state.withLock { state in
       let found = known(state)
@@ -135,7 +137,7 @@ final class PackageSizes: Sendable {
     return body()
   }
 
-  /// What is remembered of a package, if a look shows that it is the same.
+  /// The cached entry of a package, if a check shows that the package has not changed.
   private func current(_ package: Directory, _ status: stat) -> Remembered? {
     let identity = FileIdentity(status)
     guard let known = state.withLock({ $0.remembered[identity] }), known.changed == status.st_ctim else {

@@ -3,8 +3,8 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// Applications that are made through the mount stay open to changes until it is gone: programs unpack and build them
-/// piece by piece.
+/// Applications that were made through the mount. They can be changed until it is unmounted, because programs unpack and build
+/// applications piece by piece.
 final class OwnApplications: Sendable {
   private static let limit = 4096
   private let made = Guarded<Set<FileIdentity>>([])
@@ -16,15 +16,15 @@ final class OwnApplications: Sendable {
   func contains(_ application: FileIdentity) -> Bool { made.withLock { $0.contains(application) } }
 }
 
-/// Refuses (EPERM) to change what is protected.
+/// Refuses changes of protected entries with EPERM.
 extension View {
-  /// Before something is created in a directory.
+  /// Called before an entry is created in a directory.
   func refuseAdding(to parent: NodeID) throws(Errno) {
     guard options.protectsAnything else { return }
     if try protection(in: parent).contents != .none { throw .notPermitted }
   }
 
-  /// Before a name goes away.
+  /// Called before a name is removed.
   func refuseRemoving(_ name: Name, isDirectory: Bool, from parent: NodeID) throws(Errno) {
     if name == ContainerData.realName { throw .notPermitted }
     guard options.protectsAnything else { return }
@@ -34,7 +34,7 @@ extension View {
     }
   }
 
-  /// Before an entry moves, and takes the place of `existing` if that is there.
+  /// Called before an entry moves, and replaces `existing` if that is given.
   func refuseMoving(
     _ name: Name, isDirectory: Bool, from old: NodeID, to new: NodeID, over existing: Name?
   ) throws(Errno) {
@@ -43,7 +43,7 @@ extension View {
     if let existing { try refuseRemoving(existing, isDirectory: isDirectory, from: new) }
   }
 
-  /// Before the content or the attributes of a file change.
+  /// Called before the content or the attributes of a file change.
   func refuseAltering(_ id: NodeID) throws(Errno) {
     guard id != NodeTable.root, let location = nodes.location(of: id) else { return }
     if location.name.name == ContainerData.realName { throw .notPermitted }
@@ -54,7 +54,7 @@ extension View {
     }
   }
 
-  /// A directory was made, or moved, to that name.
+  /// Called after a directory was created with, or moved to, the name `name`.
   func noteApplication(_ name: Name, _ identity: FileIdentity) {
     guard options.protectsAnything, name.bytes.suffix(4).elementsEqual(".app".utf8) else { return }
     ownApplications.insert(identity)
@@ -80,6 +80,6 @@ extension View {
 }
 
 extension Projection.Child {
-  /// Whether it is a directory in the backing tree.
+  /// Whether the entry is a directory in the backing tree.
   var isDirectory: Bool { kind == .directory || kind == .package }
 }

@@ -3,14 +3,14 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// A directory that a program has open. It lists the view as it is, entry by entry, so that entries that stay are
-/// listed exactly once however much changes around them.
+/// A directory that a client has open. It lists the current view entry by entry, so that entries that stay are listed exactly
+/// once, whatever changes around them.
 public final class OpenDirectory: Sendable {
   public let node: NodeID
   let content: Content
-  /// Whom it is listed for, where not everybody gets the same.
+  /// The client that the directory is listed for, if not every client gets the same listing.
   let visitor: Caller?
-  /// Whether what the kernel kept of an earlier listing holds; nil where it must not keep any.
+  /// Whether the listing that the kernel caches is still valid; nil where the kernel must not cache it.
   public let keptListingHolds: Bool?
 
   enum Content: Sendable {
@@ -29,14 +29,14 @@ public final class OpenDirectory: Sendable {
 
 /// One entry of a listing.
 public struct ListedEntry {
-  /// The name's bytes, without a terminating NUL, valid during the callback.
+  /// The bytes of the name without a terminating NUL, valid during the callback.
   public let name: UnsafeBufferPointer<UInt8>
-  /// The same of the real name; nil where it takes long to tell what it stands for, and for `.` and `..`.
+  /// The same of the real name. Nil where the attributes of the entry are costly to get, and for `.` and `..`.
   let realName: UnsafeRawBufferPointer?
   public let inode: UInt
   /// The type bits of a mode.
   public let type: mode_t
-  /// Where the entry after this one is found.
+  /// The position of the next entry.
   public let next: Int64
 }
 
@@ -44,13 +44,14 @@ extension View {
   public func openDirectory(_ id: NodeID, caller: Caller) throws(Errno) -> OpenDirectory {
     if isPlainMirror {
       let handle = try directory(id)
-      // As the daemon: the kernel has checked that the caller may read it, and `.` would need permission to search.
+      // Opened with the daemon's credentials: the kernel has checked that the client may read the directory, and opening `.` as
+      // the client would also need search permission.
       let readable = try handle.directory.openForReading()
       DescriptorLimit.given(readable.rawValue)
       return OpenDirectory(node: id, content: .mirror(DirectoryStream(adopting: readable)))
     }
     let view = try directoryView(id)
-    // It stays open as long as the client has the directory open.
+    // This descriptor stays open as long as the client has the directory open.
     DescriptorLimit.given(view.handle.directory.descriptor)
     try view.lookInside()
     let visitor = try visitor(of: view, caller: caller)
@@ -60,17 +61,18 @@ extension View {
       node: id, content: .view(view), visitor: visitor, keptListingHolds: keptListingHolds)
   }
 
-  /// Lists from a position on (0 is the start) until `body` returns false, and ends before the end of the directory only
-  /// after an entry. `.` and `..` come first.
+  /// Lists from a position on (0 is the start) until `body` returns false. Ends before the end of the directory only after an
+  /// entry. `.` and `..` come first.
   ///
   /// - Parameters:
-  ///   - size: in bytes, about what `body` has room for.
+  ///   - size: roughly the room that `body` has, in bytes.
   public func list(
     _ open: OpenDirectory, from position: Int64, size: Int, _ body: (borrowing ListedEntry) -> Bool
   ) throws(Errno) {
     var position = max(0, position)
     while position < 2 {
-      // What lies above the root of the view is not the view's business, and 0 would make readers skip the entry.
+      // `..` of the view's root gets the number of the root itself: its parent is not part of the view, and readers skip an entry
+      // whose inode number is 0.
       let up = position == 0 || open.node == NodeTable.root ? nil : nodes.location(of: open.node)?.parent
       let inode =
         nodes.location(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
@@ -109,7 +111,7 @@ extension View {
       let type = isFile ? S_IFREG : FileType(direntType: summary.entryType).modeBits
       let goOn = projection.withDisplayName(at: slot) { name in
         projection.withRealName(at: slot) {
-          // To know what a package measures takes a walk through it.
+          // To determine the size of a package takes a walk through it.
           let realName = isFile ? nil : $0
           return body(
             ListedEntry(name: name, realName: realName, inode: inode, type: type, next: Int64(slot) + 3))
@@ -120,17 +122,19 @@ extension View {
   }
 }
 
-/// What is told with a listing.
+/// Attributes in READDIRPLUS replies.
 extension View {
-  /// What may be said of the entries of a directory, taken before they are looked at; nil where names alone will do.
+  /// The version of the directory for the entries of a READDIRPLUS reply, taken before the entries are looked at. Nil where the
+  /// reply carries names alone.
   public func leaseOfEntries(in open: OpenDirectory, from position: Int64, caller: Caller) -> CacheLease? {
-    // Later the kernel asks for more than names only if what it was told before was of use.
+    // At later positions the kernel sends READDIRPLUS only if the attributes in earlier replies were of use.
     if position == 0, !lookers.lists(open.node, caller.process) { return nil }
     guard let handle = try? directory(open.node) else { return nil }
     return cached.lease(open.node, handle)
   }
 
-  /// What an entry that is being listed stands for, one more time known to the kernel; nil where it is to ask for that.
+  /// The entry of a listed name for a READDIRPLUS reply, with its nlookup count incremented. Nil where the kernel has to look the
+  /// name up.
   public func entry(
     of listed: borrowing ListedEntry, in open: OpenDirectory, _ lease: CacheLease
   ) -> Entry? {
@@ -146,12 +150,12 @@ extension View {
     return entry(found, in: open.node, byRealName: byRealName, lease: lease)
   }
 
-  /// The kernel has not heard of what it was to be told of.
+  /// Takes back the nlookup counts of entries in a reply that did not reach the kernel.
   public func forget(_ entries: [Entry]) { for entry in entries { forget(entry.id, count: 1) } }
 }
 
 extension View {
-  /// Makes what was changed in a directory last. (`fsync`)
+  /// Makes the changes of a directory durable. (`fsync`)
   public func synchronizeDirectory(_ id: NodeID) throws(Errno) {
     let readable = try directory(id).directory.openForReading()
     try systemCall { fsync(readable.rawValue) }

@@ -1,7 +1,8 @@
-/// Values by node, of which those used longest ago can be removed.
+/// Values by node. The least recently used ones can be removed.
 ///
-/// What is removed or replaced is returned. Where it may hold the last reference to a descriptor, it must end after the lock
-/// that protects these values is released: close(2) of a removed file frees its blocks, which takes as long as the disk needs.
+/// Methods return the values that they remove or replace. If such a value may hold the last reference to a descriptor, the caller
+/// must release it after the lock that protects this structure: close(2) of a removed file frees its blocks, which takes as long
+/// as the disk needs.
 struct RecentlyUsed<Value> {
   private var entries: [NodeID: (value: Value, used: UInt64)] = [:]
   private var clock: UInt64 = 0
@@ -10,10 +11,10 @@ struct RecentlyUsed<Value> {
 
   var all: [(id: NodeID, value: Value)] { entries.map { (id: $0.key, value: $0.value.value) } }
 
-  /// The value of a node, which does not count as a use.
+  /// The value of a node. This access does not count as a use.
   subscript(_ id: NodeID) -> Value? { entries[id]?.value }
 
-  /// The value of a node, used now.
+  /// The value of a node. This access counts as a use.
   mutating func use(_ id: NodeID) -> Value? {
     guard let index = entries.index(forKey: id) else { return nil }
     clock += 1
@@ -34,7 +35,7 @@ struct RecentlyUsed<Value> {
     return entries.values.map(\.value)
   }
 
-  /// Removes those used longest ago. All are sorted for it: many at a time cost little each.
+  /// Removes the `count` least recently used values. This sorts all values, so removing many at a time costs little for each.
   mutating func removeOldest(_ count: Int) -> [(id: NodeID, value: Value)] {
     let oldest = entries.sorted { $0.value.used < $1.value.used }.prefix(count)
     for (id, _) in oldest { entries[id] = nil }

@@ -40,7 +40,7 @@ extension View {
     noteMarker(removed, in: parent)
   }
 
-  /// Removes a directory, and its AppleDouble companion with it.
+  /// Removes a directory together with its AppleDouble sidecar.
   func removeEmptyDirectory(
     _ realName: CName, in directory: DirectoryHandle, _ parent: NodeID, _ view: DirectoryView?,
     _ caller: Caller
@@ -72,7 +72,7 @@ extension View {
     return (resolved.realName, resolved.facet, resolved)
   }
 
-  /// Removes one name of a file, and its AppleDouble companion with it.
+  /// Removes one name of a file together with its AppleDouble sidecar.
   func removeFile(
     _ realName: CName, _ status: stat, in directory: DirectoryHandle, _ parent: NodeID,
     _ view: DirectoryView?,

@@ -4,7 +4,7 @@ import Glibc
 import SystemPackage
 
 extension View {
-  /// Moves an entry. What happens to the real names is decided by `RenamePlan`; this carries it out.
+  /// Renames an entry. `RenamePlan` decides about the real names; this method carries out the plan.
   public func rename(
     _ oldParent: NodeID, _ oldName: UnsafePointer<CChar>, to newParent: NodeID,
     _ newName: UnsafePointer<CChar>,
@@ -28,7 +28,7 @@ extension View {
     var isDone = false
     try DirectoryView.changing(oldView, newView) { (areReadable) throws(Errno) in
       guard areReadable else {
-        // A directory that may be entered but not read: its names are real names.
+        // The names in a directory that can be searched but not read are real names.
         if options.hidden == .deny { throw .permissionDenied }
         try renamePlainly()
         for view in [oldView, newView] { view.noteEverything() }
@@ -45,7 +45,7 @@ extension View {
       let remembered = existing == nil ? recall(typed, in: newParent, caller: caller) : nil
       var isSame = false
       if let existing { isSame = try isSameFile(source, in: oldHandle, existing, in: newHandle) }
-      // A package is not replaced by what comes out of it: with it, more would go than was named.
+      // A package is not replaced by an entry from inside it: more would be removed than the client named.
       if let existing, existing.facet == .packageFile,
         let package = existing.realName.withPointer({ try? FileIdentity(newHandle.status($0)) }),
         nodes.isBelow(oldParent, package)
@@ -76,7 +76,7 @@ extension View {
       }
       switch plan {
       case .nothing:
-        // The kernel moves what it kept of the names nevertheless.
+        // The kernel renames its dentry nevertheless.
         invalidate(typedOld, in: oldParent)
         invalidate(typed, in: newParent)
         return
@@ -90,7 +90,7 @@ extension View {
           restore(riding, to: CName(to), in: newHandle, caller: caller)
         }
       case .moveThenRemove(let from, let to, let remove):
-        // Both are there if this stops after the first step.
+        // If the daemon stops after the first step, both entries are there.
         try move(from, to, .noReplace)
         do throws(Errno) {
           try removeReplaced(remove, existing?.apparentType, in: newHandle, newParent, newView, caller)
@@ -111,7 +111,7 @@ extension View {
       case .exchange(let from, let with): try move(from, with, .exchange)
       }
       cached.noteMade(typed, in: newParent)
-      // What you see is what you type: whoever types the extension that was hidden wants to see it.
+      // A client that types the hidden extension wants to see it ("What you see is what you type").
       if source.byDisplayName, typedOld != source.child.realName, let name = plan.newName, name == typed {
         showExtension(of: name, in: newHandle, newView, caller)
       }
@@ -124,7 +124,7 @@ extension View {
       } else if let name = plan.newName, let movedIdentity {
         noteNewName(typed, of: name, movedIdentity, source.facet, in: newParent, newView)
       }
-      // The kernel may know a package's directory by its real name, which it does not know to be gone.
+      // The kernel may know a package's directory by its real name too, and does not know that this name is gone.
       if source.facet == .packageFile {
         if let movedIdentity { nodes.movedUnseen(movedIdentity) }
         invalidate(source.child.realName, in: oldParent)
@@ -133,7 +133,7 @@ extension View {
         if let existingIdentity { nodes.movedUnseen(existingIdentity) }
         invalidate(existing.child.realName, in: newParent)
       }
-      // Names that change places do not go away.
+      // An exchange removes no name.
       if !flags.contains(.exchange) { remember(memory, caller: caller) }
       isDone = true
       moved = plan.newName.map { ($0, source) }
@@ -142,7 +142,7 @@ extension View {
       noteMarker(Name(copying: newName), in: newParent)
       noteMarker(Name(copying: oldName), in: oldParent)
     }
-    // Programs that copy safely write under a hidden name first; a package's stream is one now that it can be seen.
+    // Programs that save safely write under a hidden name first. A package's stream is imported now that it is visible.
     if importsPackages, let (name, source) = moved, source.child.kind == .file, source.child.hidden != nil,
       let status = CName(name).withPointer({ try? newHandle.status($0) })
     {
@@ -150,13 +150,14 @@ extension View {
     }
   }
 
-  /// The kernel goes on with what it kept of the old name under the one that was typed, which must stand for that.
+  /// After a RENAME the kernel keeps the dentry of the old name under the typed name. Invalidates the typed name if it does not
+  /// stand for the moved entry.
   private func noteNewName(
     _ typed: Name, of realName: Name, _ identity: FileIdentity, _ facet: Facet, in parent: NodeID,
     _ view: DirectoryView
   ) {
     let resolved = CName(typed).withPointer { resolve($0, in: view.projection) }
-    // A directory may have become a package by its new name, or the other way round.
+    // The new name may have made a package of a directory, or a directory of a package.
     if let resolved, resolved.child.realName == realName, resolved.facet == facet {
       nodes.renamed(identity, facet: resolved.facet, byRealName: typed == realName)
     } else {
@@ -164,7 +165,7 @@ extension View {
     }
   }
 
-  /// Clears the flag that hides an entry's extension, in the store that has it ("What you see is what you type", Mac OS X
+  /// Clears the flag that hides an entry's extension, in the store that holds the flag ("What you see is what you type", Mac OS X
   /// 10.1 release notes).
   private func showExtension(
     of name: Name, in handle: DirectoryHandle, _ view: DirectoryView, _ caller: Caller
@@ -178,9 +179,9 @@ extension View {
     }
   }
 
-  /// One renameat2, with everything that remembers names told of it.
+  /// Performs one renameat2, and updates all records of the names.
   ///
-  /// - Returns: what was to be moved.
+  /// - Returns: the identity of the entry that was to be moved.
   @discardableResult
   private func execute(
     _ from: CName, in oldHandle: DirectoryHandle, _ oldParent: NodeID, _ to: CName,
@@ -208,12 +209,13 @@ extension View {
             throw error
           }
         }
-        // Two that change places are four events.
+        // An exchange produces four events.
         if flags.contains(.exchange) { return try act() }
         try cached.unheard((oldParent, .movedAway, from), (newParent, .movedHere, to), body: act)
       }
     }
-    // Somebody put another file there just before, and that one has moved: the kernel takes it for the one that it knows.
+    // Another process replaced the file just before the call, and its file was moved. The kernel takes that file for the one that
+    // it knows.
     let arrived = to.withPointer { try? newHandle.status($0) }
     if arrived.map(FileIdentity.init) != FileIdentity(moved) {
       invalidate(from.name, in: oldParent)
@@ -253,14 +255,14 @@ extension View {
       given.replaced, to.name, views?.1.shownName(to.name), in: newParent,
       mayBeDirectory: isReplacedDirectory)
     guard let views else { return FileIdentity(moved) }
-    // Of two names of one file both stay.
+    // If both names are links of one file, rename(2) keeps both.
     if flags.contains(.exchange) || replaced.map(FileIdentity.init) == FileIdentity(moved) {
       views.0.reconcile(from.name)
     } else {
       views.0.reconcileRemoved(from.name)
     }
     if let arrived { views.1.reconcile(to.name, arrived) } else { views.1.reconcile(to.name) }
-    // Where a directory is, and what it is called, decide how its content is shown; a moved one is looked at again.
+    // The place and the name of a directory decide how its content is shown, so the views of a moved directory are refreshed.
     let isDirectoryMoved = [moved, replaced].contains {
       $0.map { FileType(mode: $0.st_mode) == .directory } ?? false
     }
@@ -282,7 +284,7 @@ extension View {
     return FileIdentity(moved)
   }
 
-  /// Whether what lies in a directory may have other names at one place than at another.
+  /// Whether the content of a directory may have different display names in the two places.
   private func isShownOtherwise(
     _ name: CName, in view: DirectoryView, than other: CName, in otherView: DirectoryView
   ) -> Bool {
@@ -290,7 +292,7 @@ extension View {
       || [name, other].contains { $0.withPointer { inspector.mayBePackage($0) } }
   }
 
-  /// Removes what a moved entry has taken the place of: a package with all that is in it, a directory if it is empty.
+  /// Removes the entry that a moved entry has replaced: a package with all its content, a directory only if it is empty.
   private func removeReplaced(
     _ name: Name, _ type: ApparentType?, in handle: DirectoryHandle, _ parent: NodeID, _ view: DirectoryView,
     _ caller: Caller
@@ -325,9 +327,9 @@ extension View {
       facet: resolved.apparentType)
   }
 
-  /// The source of a link, of which the kernel tells the node but not the name that led to it.
+  /// The source of a LINK request, which carries the node but not the name that led to it.
   ///
-  /// The kernel looks the name up right before it links, so the last name the node was looked up by is the one.
+  /// The kernel looks the name up right before it links, so the source's name is the one by which the node was last looked up.
   func renameSource(at location: NodeTable.Location, facet: ApparentType) -> RenameSource {
     let real = location.name.name
     let plain = RenameSource(realName: real, displayName: real, addressing: .realName, facet: facet)
@@ -350,7 +352,7 @@ extension View {
 }
 
 extension Resolved {
-  /// What the program that gave the name takes the entry for.
+  /// The type of the entry as seen by the client that gave the name.
   var apparentType: ApparentType {
     switch child.kind {
     case .file: .file

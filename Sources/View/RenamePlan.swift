@@ -2,7 +2,7 @@ import BackingTree
 import DisplayNames
 import SystemPackage
 
-/// What an entry is to the program that named it.
+/// The type of an entry as seen by the client that named it.
 public enum ApparentType: Sendable {
   /// A regular file.
   case file
@@ -10,13 +10,13 @@ public enum ApparentType: Sendable {
   case special
   /// A directory, or a package by its real name.
   case directory
-  /// A package by its display name: a regular file to the program, a directory in the backing tree.
+  /// A package by its display name: a regular file to the client, a directory in the backing tree.
   case package
 
   var isBackedByDirectory: Bool { self == .directory || self == .package }
 }
 
-/// Which of an entry's names led to it.
+/// Which kind of an entry's names led to it.
 public enum Addressing: Sendable {
   /// The real name, or a display name equal to it.
   case realName
@@ -40,10 +40,10 @@ public struct RenameSource: Sendable {
     self.facet = facet
   }
 
-  /// What the display name leaves off, its period included.
+  /// The part of the real name that the display name leaves out, including the period.
   var hiddenExtension: ArraySlice<UInt8> { realName.bytes.dropFirst(displayName.bytes.count) }
 
-  /// A display name that is not the beginning of the real name hides no extension: it can only be a localized one.
+  /// A display name that is not a prefix of the real name hides no extension, so it can only be a localized name.
   var effectiveAddressing: Addressing {
     guard addressing == .hiddenExtension else { return addressing }
     let isPrefix =
@@ -51,16 +51,16 @@ public struct RenameSource: Sendable {
     return isPrefix ? .hiddenExtension : .localized
   }
 
-  /// Whether `typed` is one of the names the entry has already, so that moving it there edits neither.
+  /// Whether `typed` is one of the names that the entry already has. A move to such a name changes neither of them.
   func keepsName(_ typed: Name) -> Bool { typed == displayName || typed == realName }
 }
 
-/// The name that the entry shall have, and what is there now.
+/// The requested name, and the entry that has it now.
 public struct RenameTarget: Sendable {
   /// The entry that the typed name resolves to.
   public struct Existing: Sendable {
     public let realName: Name
-    /// Whether it is the very file that is renamed: the same entry by its other name, or another hard link of it.
+    /// Whether this is the file that is renamed: the same entry by its other name, or another hard link of it.
     public let isSource: Bool
     public let facet: ApparentType
 
@@ -73,9 +73,9 @@ public struct RenameTarget: Sendable {
 
   public let typed: Name
   public let existing: Existing?
-  /// Whether source and target are in one directory.
+  /// Whether source and target are in the same directory.
   public let sameDirectory: Bool
-  /// The real name that went away from under `typed` a moment ago (`Tunnel`).
+  /// The real name that stood behind `typed` until a moment ago (`Tunnel`).
   public let remembered: Name?
 
   public init(typed: Name, existing: Existing? = nil, sameDirectory: Bool = true, remembered: Name? = nil) {
@@ -86,28 +86,29 @@ public struct RenameTarget: Sendable {
   }
 }
 
-/// What a rename in the view does to the real names: the view's contract on renaming, as a pure function.
+/// What a rename in the view does to the real names: the view's contract for renaming, as a pure function.
 ///
-/// In every case `from` is a real name in the source's directory and all others are real names in the target's. A plan
-/// never replaces or removes an entry other than the one that the typed name resolves to: a real name that nobody
-/// typed and that is taken gives EEXIST, as the Finder says "the name is already taken". Every plan is safe to stop
-/// after any of its steps: what was to be moved and what was to go are both there, or the move is done.
+/// In every case `from` is a real name in the source's directory, and all other names are real names in the target's directory. A
+/// plan never replaces or removes an entry other than the one that the typed name resolves to. If the plan needs a real name that
+/// the client did not type, and that name is taken, the result is EEXIST, as the Finder says "the name is already taken". Every
+/// plan is safe to stop after any of its steps: either the move is done, or both the source and the entry to be removed still
+/// exist.
 public enum RenamePlan: Equatable, Sendable {
-  /// The entry has that name already: success.
+  /// The entry already has that name: success.
   case nothing
   case refuse(Errno)
   /// One renameat2; with `exclusive`, RENAME_NOREPLACE.
   case move(from: Name, to: Name, exclusive: Bool)
-  /// A move with RENAME_NOREPLACE, after which the entry that had the typed name is removed; the move is taken back
-  /// when that fails, as it does for a directory that is not empty (ENOTEMPTY).
+  /// A move with RENAME_NOREPLACE, and then the removal of the entry that had the typed name. The move is undone if the removal
+  /// fails, as it does for a directory that is not empty (ENOTEMPTY).
   case moveThenRemove(from: Name, to: Name, remove: Name)
-  /// RENAME_EXCHANGE, after which what is now `from` is removed: a directory and a file, or a directory that is not
-  /// empty, cannot replace each other.
+  /// RENAME_EXCHANGE, and then the removal of the entry that is called `from` now. It is used because a directory and a file
+  /// cannot replace each other, nor can a directory that is not empty be replaced.
   case exchangeThenRemove(from: Name, to: Name)
-  /// RENAME_EXCHANGE: the contents change places, both real names stay.
+  /// RENAME_EXCHANGE: the contents change places, and both real names stay.
   case exchange(from: Name, with: Name)
 
-  /// The real name that the entry has afterwards; nil when nothing moves, or two entries change places.
+  /// The real name of the entry after the rename. Nil when nothing moves, or when two entries change places.
   var newName: Name? {
     switch self {
     case .nothing, .refuse, .exchange: nil
@@ -115,9 +116,10 @@ public enum RenamePlan: Equatable, Sendable {
     }
   }
 
-  /// - Returns: among the refusals, EPERM for another name for a localized one, EEXIST as described above or
-  ///   with `noReplace`, ENOENT for an exchange with nothing, ENAMETOOLONG for a result of more than 255 bytes, EISDIR
-  ///   and ENOTDIR as rename(2) has them, EINVAL for both flags at once and for exchanging a package with anything else.
+  /// - Returns: a plan, or one of these refusals: EPERM for giving another name to an entry that was named by its localized name;
+  ///   EEXIST as described above or with `noReplace`; ENOENT for an exchange without a target; ENAMETOOLONG for a result of more
+  ///   than 255 bytes; EISDIR and ENOTDIR as in rename(2); EINVAL for both flags at once, and for an exchange of a package with
+  ///   anything else.
   public static func plan(
     _ source: RenameSource, to target: RenameTarget, flags: RenameFlags = [], in directory: DestinationFacts
   ) -> RenamePlan {
@@ -125,7 +127,8 @@ public enum RenamePlan: Equatable, Sendable {
       return flags.contains(.noReplace) ? .refuse(.invalidArgument) : exchange(source, target)
     }
     if let existing = target.existing {
-      // The kernel's order: RENAME_NOREPLACE is refused before it is seen that both names are one file.
+      // The same order as in the kernel: RENAME_NOREPLACE is refused before the kernel checks whether both names are the same
+      // file.
       if flags.contains(.noReplace) { return .refuse(.fileExists) }
       if existing.isSource { return .nothing }
       if existing.facet == .directory, source.facet != .directory { return .refuse(.isDirectory) }
@@ -143,12 +146,13 @@ public enum RenamePlan: Equatable, Sendable {
     }
     guard name.fits else { return .refuse(.fileNameTooLong) }
     if target.sameDirectory, name == source.realName {
-      // Only a target that went stale between resolving and planning gets here with something to replace.
+      // There is an entry to replace here only if the target became stale between resolving and planning.
       return target.existing == nil ? .nothing : .refuse(.fileExists)
     }
     if let existing = target.existing { return replace(existing, by: source, named: name, in: directory) }
     if name != target.typed, directory.holds(name) { return .refuse(.fileExists) }
-    // Where the backing tree folds case, RENAME_NOREPLACE would find the source in the way of its own new spelling.
+    // Where the backing tree folds case, RENAME_NOREPLACE would fail because the new spelling of the name finds the source
+    // itself.
     let isOwnInOtherCase = target.sameDirectory && name.equalsIgnoringCase(source.realName)
     let exclusive = flags.contains(.noReplace) || (name != target.typed && !isOwnInOtherCase)
     return .move(from: source.realName, to: name, exclusive: exclusive)
@@ -157,7 +161,7 @@ public enum RenamePlan: Equatable, Sendable {
   private static func exchange(_ source: RenameSource, _ target: RenameTarget) -> RenamePlan {
     guard let existing = target.existing else { return .refuse(.noSuchFileOrDirectory) }
     if existing.isSource { return .nothing }
-    // Its extension is what makes a directory a package: under the other's name it would be a plain directory.
+    // A directory is a package because of its extension: under the other entry's name it would be a plain directory.
     guard (source.facet == .package) == (existing.facet == .package) else { return .refuse(.invalidArgument) }
     return .exchange(from: source.realName, with: existing.realName)
   }
@@ -166,7 +170,7 @@ public enum RenamePlan: Equatable, Sendable {
     _ existing: RenameTarget.Existing, by source: RenameSource, named name: Name,
     in directory: DestinationFacts
   ) -> RenamePlan {
-    // `photo.JPG` is as good a name for a JPEG as `photo.jpg`, and where the backing tree folds case it is the same.
+    // `photo.JPG` is as good a name for a JPEG as `photo.jpg`, and where the backing tree folds case they are the same name.
     guard name.equalsIgnoringCase(existing.realName) else {
       if directory.holds(name) { return .refuse(.fileExists) }
       return .moveThenRemove(from: source.realName, to: name, remove: existing.realName)
@@ -178,10 +182,10 @@ public enum RenamePlan: Equatable, Sendable {
 }
 
 extension RenameTarget {
-  /// The name that the target has already; else the typed name, or for a regular file the one that is remembered for it.
+  /// The existing entry's name. Without one, the typed name, or for a regular file the remembered name.
   ///
-  /// A file does not get a package's name: its extension would make the file pass for one, and it would not be seen
-  /// under the name that was typed.
+  /// A file does not get the name of a package: the extension would make it look like a package, and the file would not be shown
+  /// under the typed name.
   fileprivate func nameForRealName(of source: RenameSource, in directory: DestinationFacts) -> Name {
     if let existing {
       return existing.facet == .package && source.facet != .package ? typed : existing.realName

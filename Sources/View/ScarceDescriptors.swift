@@ -2,12 +2,12 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// What happens when the descriptors run out: what is open for speed is closed first, and the last ones are for looking
-/// up, listing, renaming and removing.
+/// What happens when the daemon runs out of descriptors: cached descriptors are closed first, and the last free ones are reserved
+/// for lookups, listings, renames and removals.
 extension View {
-  /// Called before anything is opened for a client that it keeps open.
+  /// Called before the daemon opens anything that a client keeps open.
   ///
-  /// - Throws: ENFILE when none is left for clients.
+  /// - Throws: ENFILE when no descriptor is left for clients.
   public func refuseTheLastDescriptors() throws(Errno) {
     let root = rootHandle.directory.descriptor
     guard DescriptorLimit.isReached(copying: root) else { return }
@@ -15,16 +15,16 @@ extension View {
     if DescriptorLimit.isReached(copying: root) { throw .tooManyOpenFilesInSystem }
   }
 
-  /// Makes room for what failed. - Returns: whether to try again.
+  /// Frees resources after an operation failed with `error`. - Returns: whether to try again.
   public func releaseDescriptors(after error: Errno) -> Bool {
-    // A removed file occupies its place on the disk until it is closed.
+    // A removed file occupies disk space until it is closed.
     if error == .noSpace || error == Errno(rawValue: EDQUOT) { return unlinkedNodes.closeAll() }
     guard error == .tooManyOpenFiles || error == .tooManyOpenFilesInSystem else { return false }
     releaseDescriptors()
     return true
   }
 
-  /// Closes the directories that are open for speed.
+  /// Closes the directories that are open only to save time.
   func releaseDescriptors() {
     handles.removeAll()
     _ = unlinkedNodes.closeAll()

@@ -1,16 +1,16 @@
 import DisplayNames
 
-/// What a directory is to the rules that depend on where it lies.
+/// The properties of a directory that depend on its place in the tree.
 struct Site: Sendable {
   var place: Place
-  /// The user's own rules about what lies in it.
+  /// The user's own rules for the entries of the directory.
   var rules: DirectoryRules
-  /// The home that it lies in, or is.
+  /// The home directory that the directory is, or lies in.
   var home: Home?
 
   struct Home: Sendable {
     let handle: DirectoryHandle
-    /// The way from the home to the directory.
+    /// The path from the home to the directory.
     var path: [Name] = []
   }
 }

@@ -4,7 +4,7 @@ import Glibc
 import SystemPackage
 
 extension SourceTraits {
-  /// Looks at a directory, and at its path, for signs of what kind of tree it is.
+  /// Examines a directory and its path for signs of what kind of tree it is.
   init(of directory: Directory) {
     self = []
     func isDirectory(_ path: String) -> Bool {
@@ -19,7 +19,7 @@ extension SourceTraits {
       ("Documents", .documents), ("Desktop", .desktop), ("Downloads", .downloads),
     ]
     for (path, trait) in directories where isDirectory(path) { insert(trait) }
-    // A link on most Linux systems.
+    // A symlink on most Linux systems.
     if directory.has("bin") { insert(.bin) }
     if directory.hasFile(Array(".config/user-dirs.dirs".utf8)) { insert(.xdgUserDirs) }
     if [".profile", ".bashrc", ".bash_profile", ".zshrc"].contains(where: {
@@ -42,7 +42,8 @@ extension SourceTraits {
     (try? Directory(descriptor: AT_FDCWD).symlinkTarget("/proc/self/fd/\(directory.descriptor)")) ?? []
   }
 
-  /// A home by the user database, of root or of an ordinary user: system accounts call `/` and the like their home.
+  /// Whether the user database has the path as the home of root or of an ordinary user. System accounts have `/` and similar
+  /// directories as their home.
   private static func isHome(_ path: [UInt8]) -> Bool {
     guard path.count > 1, let table = Directory(descriptor: AT_FDCWD).wholeFile("/etc/passwd") else {
       return false
@@ -58,7 +59,7 @@ extension SourceTraits {
 }
 
 extension View {
-  /// What kind of tree a directory is.
+  /// The kind of tree that a directory is.
   public static func detectProfile(of directory: Directory) -> Profile {
     Profile.detect(SourceTraits(of: directory))
   }

@@ -7,28 +7,28 @@ import PackageStream
 import Synchronization
 import SystemPackage
 
-/// Where that waits which is not yet in the view, or no longer: a hidden directory at the top of SOURCE, which is there
-/// while something is in it. What a daemon that died leaves in it is settled by the next mount of the same SOURCE.
+/// The place for entries that are not yet in the view, or no longer in it: a hidden directory at the top of SOURCE, which exists
+/// while something is in it. The next mount of the same SOURCE cleans up what a daemon that died has left in it.
 ///
-/// On another file system than SOURCE nothing can be reached by a rename from there: then a directory like it is made beside
-/// the entry, and settled when the directory that it is in is next opened.
+/// An entry on another file system than SOURCE cannot be renamed to or from there. For it a staging directory is made beside the
+/// entry, and cleaned up when the directory around it is next opened.
 ///
-/// Staging directories are the daemon's own (mode 0700): what is in them no client reaches by a path. Three things lie there:
-/// a package that is being unpacked and a stream that became one, under a number, and a package that is being removed, under
-/// a number with `removed-`, with a record beside it.
+/// Staging directories belong to the daemon (mode 0700), so no client reaches their content by a path. They hold three things: a
+/// package that is being unpacked and a stream that became a package, both named by a number, and a package that is being
+/// removed, named by `removed-` and a number, with a record beside it.
 final class Staging: Sendable {
   static let name: StaticString = ".displayfs-staging"
 
   private let root: DirectoryHandle
-  /// How many are using it. The last to leave removes the directory.
+  /// The number of users. The last one removes the directory.
   private let users = Guarded(0)
-  /// Whether a thread is settling what lies beside entries; also until the mount has begun to settle anything, and for good in one
-  /// that is read-only.
+  /// Whether a thread is cleaning up staging directories beside entries. Also true until the mount has begun to clean up, and
+  /// always in a read-only mount.
   fileprivate let isSettling = Atomic(true)
 
   init(in root: DirectoryHandle) { self.root = root }
 
-  /// A name of its own for something in a staging directory, which stays as long as this is held.
+  /// A unique name for an entry in a staging directory. The directory exists as long as this object.
   final class Place: Sendable {
     let directory: DirectoryHandle
     let name: Name
@@ -45,7 +45,7 @@ final class Staging: Sendable {
       self.leave = leave
     }
 
-    /// For a package that is being removed; the record is written first.
+    /// For a package that is being removed. Writes the record first.
     fileprivate init(removing place: Place, _ record: Record) throws(Errno) {
       directory = place.directory
       name = Name("\(Staging.removedPrefix)\(place.name)")
@@ -62,13 +62,14 @@ final class Staging: Sendable {
       Record.remove(for: name, in: directory.directory)
     }
 
-    /// Puts what is left of a package back. - Returns: its name there, nil when it stays in staging.
+    /// Puts the rest of a package back. - Returns: its name there; nil when it stays in staging.
     func restore(to original: Name, in target: Directory, _ logger: Logger) -> Name? {
       Staging.restore(name, in: directory.directory, to: original, in: target, logger)
     }
   }
 
-  /// - Throws: EACCES where the directory is another user's, and the errno of making it.
+  /// - Throws: EACCES where the directory belongs to another user; EWOULDBLOCK while another daemon cleans it up; the errno of
+  ///   making it.
   func enter() throws(Errno) -> Place {
     let opened: Result<DirectoryHandle, Errno> = users.withLock { users in
       do throws(Errno) {
@@ -90,7 +91,7 @@ final class Staging: Sendable {
     }
   }
 
-  /// A staging directory in the one that the entry is in, for this alone.
+  /// Makes a staging directory beside the entry, for this use alone.
   static func enter(beside directory: DirectoryHandle) throws(Errno) -> Place {
     let own = CName(Name("\(name)-\(UInt64.random(in: .min ... .max))"))
     return try own.withPointer { (pointer) throws(Errno) in
@@ -115,16 +116,16 @@ final class Staging: Sendable {
 
   private static let besidePrefix = Array("\(name)-".utf8)
 
-  /// What is in staging, once no other daemon is using it: neither another mount of the same SOURCE nor one that was killed
-  /// and whose threads have not all ended.
+  /// Calls `body` for everything in staging once no other daemon uses it. Another daemon is another mount of the same SOURCE, or
+  /// one that was killed and whose threads have not all ended.
   ///
-  /// - Parameter waits: for as long as others are using it.
-  /// - Returns: false when others are, and it was not waited for.
+  /// - Parameter waits: whether to wait for other daemons.
+  /// - Returns: false when another daemon uses it and `waits` is false.
   func forEachLeftover(waits: Bool, _ body: (Leftover) -> Void) -> Bool {
     Self.forEachLeftover(Self.pointer, of: root.directory, waits: waits, body)
   }
 
-  /// The same for what is beside the entries of a directory.
+  /// The same for staging directories beside the entries of a directory.
   static func forEachLeftover(beside directory: Directory, _ body: (Leftover) -> Void) {
     guard let readable = try? directory.openForReading() else { return }
     var names: [CName] = []
@@ -162,22 +163,22 @@ final class Staging: Sendable {
     return true
   }
 
-  /// What a daemon that died has left in a staging directory.
+  /// An entry that a daemon which died has left in a staging directory.
   struct Leftover {
     enum Kind {
-      /// What an import had begun, or the stream of a finished one.
+      /// An unfinished import, or the stream of a finished one.
       case importing
       /// A package that was being removed.
       case removed(Record)
     }
     let name: Name
     let directory: Directory
-    /// The directory that the staging directory is in.
+    /// The directory around the staging directory.
     fileprivate let parent: Directory
-    /// Nil for what no daemon is known to have put there.
+    /// Nil for an entry that no daemon puts there.
     let kind: Kind?
 
-    /// Puts what is left of a package back to where it was removed from.
+    /// Puts the rest of a package back where it was removed from.
     func restore(_ record: Record, _ logger: Logger) {
       guard let original = record.path.last,
         let target = try? parent.openDeep(record.directory, dfs_O_PATH | dfs_O_DIRECTORY)
@@ -190,7 +191,7 @@ final class Staging: Sendable {
     }
   }
 
-  /// Under its name, or with a number where that is taken.
+  /// Uses the original name, or that name with a number where it is taken.
   private static func restore(
     _ staged: Name, in directory: Directory, to original: Name, in target: Directory, _ logger: Logger
   ) -> Name? {
@@ -217,7 +218,7 @@ final class Staging: Sendable {
     return nil
   }
 
-  /// Held as long as the directory is open: another mount of the same SOURCE leaves alone what is in it.
+  /// Opens a staging directory and locks it for as long as it is open: another mount of the same SOURCE leaves its content alone.
   private static func openLocked(
     _ own: UnsafePointer<CChar>, in parent: Directory
   ) throws(Errno) -> DirectoryHandle {
@@ -228,13 +229,13 @@ final class Staging: Sendable {
     return opened
   }
 
-  /// A directory of that name that is not the daemon's own is left alone.
+  /// - Throws: EACCES for a directory of that name that does not belong to the daemon.
   private static func open(
     _ own: UnsafePointer<CChar>, in parent: Directory
   ) throws(Errno) -> DirectoryHandle {
     let opened = try parent.open(own, O_RDONLY | O_DIRECTORY)
     let status = try fileStatus(opened.rawValue)
-    // A set-group-ID bit comes from the directory that it is in.
+    // A set-group-ID bit is inherited from the directory around it, so it is not compared.
     guard status.st_uid == geteuid(), status.st_mode & 0o777 == 0o700 else { throw .permissionDenied }
     return DirectoryHandle(adopting: opened, identity: FileIdentity(status), covered: nil)
   }
@@ -247,11 +248,11 @@ final class Staging: Sendable {
 }
 
 extension Staging {
-  /// The client that is removing a package, and the package's place in the tree: a removal that a crash has interrupted is
-  /// finished with the rights of that client, and what the client may not delete goes back.
+  /// The client that is removing a package, and the package's place in the tree. A removal that a crash has interrupted is
+  /// finished with the credentials of that client, and what the client may not delete is put back.
   struct Record {
     let credentials: Credentials
-    /// The real names that lead to the package, from SOURCE; beside the package, its name alone.
+    /// The real names from SOURCE to the package. For a staging directory beside the package, the package's name alone.
     let path: [Name]
 
     var directory: [UInt8] { Array(path.dropLast().map(\.bytes).joined(separator: [UInt8(ascii: "/")])) }
@@ -260,7 +261,7 @@ extension Staging {
 
     private static func name(for staged: Name) -> CName { CName(Name(staged.bytes + suffix)) }
 
-    /// The name of what a record is of; nil for what is none.
+    /// The name of the entry that a record belongs to; nil if `name` is not the name of a record.
     static func owner(of name: Name) -> Name? {
       guard name.bytes.count > suffix.count, name.bytes.suffix(suffix.count).elementsEqual(suffix) else {
         return nil
@@ -272,7 +273,7 @@ extension Staging {
       name(for: staged).withPointer { try? directory.unlink($0) }
     }
 
-    /// `USER GROUP UMASK GROUPS...`, a newline, the path, a NUL: what a crash has cut off does not end so.
+    /// Writes `USER GROUP UMASK GROUPS...`, a newline, the path and a NUL. A record that a crash has cut off lacks the NUL.
     func write(for staged: Name, in directory: Directory, isBeside: Bool) throws(Errno) {
       let numbers = [credentials.user, credentials.group, UInt32(credentials.umask)] + credentials.groups
       let path = isBeside ? Array(path.suffix(1)) : path
@@ -291,7 +292,7 @@ extension Staging {
       }
     }
 
-    /// Nil when there is no whole one.
+    /// Nil when there is no complete record.
     static func read(for staged: Name, in directory: Directory) -> Record? {
       guard let bytes = name(for: staged).withPointer({ directory.smallFile($0, limit: 1 << 20) }),
         bytes.last == 0,
@@ -312,7 +313,7 @@ extension Staging {
 }
 
 extension Name {
-  /// As a file manager calls a second one: `Album 2.photoslibrary`.
+  /// The name that a file manager gives to a second file of this name: `Album 2.photoslibrary`.
   fileprivate func numbered(_ number: Int) -> Name {
     let stem = bytes.lastIndex(of: UInt8(ascii: ".")).map { $0 > 0 ? $0 : bytes.count } ?? bytes.count
     return Name(Array(bytes[..<stem]) + Array(" \(number)".utf8) + Array(bytes[stem...]))
@@ -323,8 +324,8 @@ extension View {
   /// Takes an entry out of the view in one step.
   ///
   /// - Parameter record: for a package that is being removed.
-  /// - Throws: EXDEV when the entry cannot be renamed into another directory of its own file system either, as a directory of an
-  ///   overlay's lower layer.
+  /// - Throws: EXDEV when the entry cannot be renamed into another directory of its own file system either, such as a directory
+  ///   in an overlay's lower layer.
   func stage(
     _ name: UnsafePointer<CChar>, of directory: DirectoryHandle, _ record: Staging.Record? = nil
   ) throws(Errno) -> Staging.Place {
@@ -348,7 +349,7 @@ extension View {
     return try move(to: Staging.enter(beside: directory))
   }
 
-  /// A place from which something can be renamed into a directory.
+  /// A place in staging from which an entry can be renamed into a directory.
   func place(for directory: DirectoryHandle) throws(Errno) -> Staging.Place {
     if let place = try? staging.enter(), place.directory.identity.device == directory.identity.device {
       return place
@@ -356,8 +357,8 @@ extension View {
     return try Staging.enter(beside: directory)
   }
 
-  /// Deletes what an import has left, with everything below it, which is no client's only copy. May be called when no lock is
-  /// held any more.
+  /// Deletes an entry that an import has left in staging, with everything below it. It is no client's only copy. Must be called
+  /// with no lock held.
   func discard(_ place: Staging.Place) {
     do throws(Errno) {
       try removeTree(place.name, in: place.directory.directory)
@@ -368,19 +369,20 @@ extension View {
     }
   }
 
-  /// Settles what an earlier mount could not finish. Called when the mount starts, and once more where that was too early.
+  /// Cleans up what an earlier mount could not finish. Called when the mount starts, and once more if another daemon still used
+  /// it.
   ///
-  /// - Parameter waits: for as long as another daemon is using what is staged.
-  /// - Returns: false when another one is, and it was not waited for.
+  /// - Parameter waits: whether to wait while another daemon uses the staging directory.
+  /// - Returns: false when another daemon uses it and `waits` is false.
   @discardableResult public func finishStaged(waits: Bool = false) -> Bool {
     guard !isPlainMirror else { return true }
     staging.isSettling.store(false, ordering: .releasing)
     return staging.forEachLeftover(waits: waits, settle)
   }
 
-  /// The same for what an earlier mount has left beside the entries of a directory: by a thread of its own, as it may take
-  /// long. There is one at a time, or a client could have as many as it opens directories; what is not settled now is settled when
-  /// the directory is next read.
+  /// The same for what an earlier mount has left beside the entries of a directory. This runs on its own thread because it may
+  /// take long. There is one such thread at a time: otherwise a client could start one with each directory that it opens. What is
+  /// not cleaned up now is cleaned up when the directory is next read.
   func finishStaged(besideEntriesOf view: DirectoryView) {
     guard !staging.isSettling.exchange(true, ordering: .acquiringAndReleasing) else { return }
     view.holdsStaging.store(false, ordering: .relaxed)
@@ -415,7 +417,8 @@ extension View {
 
   private func finishRemoval(_ name: Name, in directory: Directory, _ record: Staging.Record) throws(Errno) {
     try CName(name).withPointer { (pointer) throws(Errno) in
-      // By the daemon, as no client may pass staging; what is in it by the client.
+      // The daemon opens the package itself, as no client can pass through the staging directory. The content is deleted with the
+      // client's credentials.
       let package = try directory.open(pointer, dfs_O_PATH | O_DIRECTORY)
       try record.credentials.act { () throws(Errno) in
         try DirectoryTree.empty(Directory(descriptor: package.rawValue))
@@ -425,7 +428,7 @@ extension View {
     }
   }
 
-  /// Deletes an entry with everything below it, with the daemon's rights.
+  /// Deletes an entry with everything below it, with the daemon's credentials.
   private func removeTree(_ name: Name, in directory: Directory) throws(Errno) {
     try CName(name).withPointer { (name) throws(Errno) in
       guard FileType(mode: try directory.status(name).st_mode) == .directory else {
@@ -437,8 +440,8 @@ extension View {
     }
   }
 
-  /// A stream whose package is in the view may go; one that was written to since then is all there is of what was
-  /// written.
+  /// Whether a leftover is a stream that must be kept. A stream whose package is in the view may be deleted. A stream that was
+  /// written to since is the only copy of what was written.
   private func isWorthKeeping(_ name: Name, in directory: Directory) -> Bool {
     let stream = try? CName(name).withPointer { (name) throws(Errno) in
       try directory.openRegular(name, O_RDONLY)

@@ -4,18 +4,18 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// What is done by a name, and the kernel does by node, before it is told that others have taken the name away or given it
-/// to another file.
+/// Operations that a client requested by name and the kernel sent by node, before the kernel was notified that another process
+/// removed the name or gave it to another file.
 ///
-/// A program that writes by a name, or makes a file by it if there is none, must not get what had that name before: nobody
-/// would find again what it writes, or it would overwrite another file. Told that the node is stale (ESTALE), the kernel
-/// has every name of the path looked up and tries once more.
+/// A program that writes by a name, or creates a file by that name if there is none, must not reach the file that had the name
+/// before: the written data could not be found again, or would overwrite another file. On ESTALE the kernel looks up every name
+/// of the path again and retries once.
 extension View {
-  /// Whether a file, which is somewhere else than the kernel knows it to be, is that one. The kernel may still believe in the
-  /// name that it had.
+  /// Whether a file that is found somewhere else than the kernel knows it is the same file as its node. The kernel may still
+  /// trust the old name.
   ///
-  /// If it is gone from there it may even be another file: inode numbers are used again, but not those of files that
-  /// somebody has open.
+  /// If the file is gone from its old place, the file found may be a different one: inode numbers are reused, except those of
+  /// open files.
   func sameness(of status: stat, _ facet: Facet) -> NodeTable.Sameness {
     guard let node = nodes.node(of: FileIdentity(status), facet: facet), let known = nodes.location(of: node)
     else { return .another }
@@ -30,8 +30,9 @@ extension View {
     return .moved
   }
 
-  /// Before it counts that a file was moved through the mount: the kernel may have taken its name for another one's, and takes
-  /// that one for what is at the new name now; and it may know the file by a name that it no longer had.
+  /// Called before the node table records that a file was moved through the mount. The kernel may have resolved the old name to
+  /// the node of another file, and now takes that node for the file at the new name. It may also know the moved file by a name
+  /// that the file no longer had.
   func correctNames(
     of moved: stat, from old: (parent: NodeID, name: CName), to new: (parent: NodeID, name: CName)
   ) {
@@ -53,18 +54,18 @@ extension View {
     }
   }
 
-  /// Called before anything is changed in a directory: a client that came to it by a name which it has lost in the backing
-  /// tree would change another directory than the one that it named.
+  /// Called before a directory is changed. A client that reached the directory by a name which the directory has lost in the
+  /// backing tree would change another directory than the one it named.
   ///
-  /// - Throws: ESTALE; the kernel walks the path again. A client that works in the directory, or has it open, comes back
-  ///   without having looked it up, and is served.
+  /// - Throws: ESTALE, upon which the kernel walks the path again. A client that works in the directory, or has it open, retries
+  ///   without a lookup and is served.
   func refuseIfMoved(_ id: NodeID, _ caller: Caller) throws(Errno) {
     guard mayHaveMoved(id, caller) else { return }
     if !staleNames.isAskedAgain(id, by: caller.process) { throw .staleNFSFileHandle }
   }
 
-  /// The same for an operation with two paths. The kernel walks both again, but only once: it is refused once, whichever of
-  /// the directories were moved.
+  /// The same for an operation with two paths. The kernel walks both paths again but retries only once, so one refusal covers
+  /// both directories.
   func refuseIfMoved(_ id: NodeID, _ other: NodeID, _ caller: Caller) throws(Errno) {
     let refused = refusedRenames.take(by: caller.process) ?? []
     let moved = Set([id, other].filter { mayHaveMoved($0, caller) })
@@ -81,8 +82,7 @@ extension View {
 
   /// Called before a node's attributes are read.
   ///
-  /// - Throws: ESTALE when the client may have come by a name that the kernel should have dropped; the kernel walks the path
-  ///   again.
+  /// - Throws: ESTALE when the client may have used a name that the kernel should have dropped. The kernel walks the path again.
   public func refuseStaleName(of id: NodeID, _ caller: Caller) throws(Errno) {
     guard movedNodes.mayHaveComeByOldName(id, caller.process, isRead: true) || hasCeasedToBePackage(id),
       !mayMeanOpenFile(id, caller), !staleNames.isAskedAgain(id, by: caller.process)
@@ -90,8 +90,8 @@ extension View {
     throw .staleNFSFileHandle
   }
 
-  /// Whether a node is the file of a package that is shown as a directory by now, as it was renamed. The kernel moves the
-  /// dentry of the file with the name.
+  /// Whether a node is the file of a package that is shown as a directory since a rename. The kernel has moved the dentry of the
+  /// file to the new name.
   private func hasCeasedToBePackage(_ id: NodeID) -> Bool {
     guard nodes.isPackageFile(id), let location = nodes.location(of: id),
       let view = currentView(of: location.parent)
@@ -102,7 +102,8 @@ extension View {
     return kind == .some(.directory)
   }
 
-  /// Nothing leads to a node any more. One that is open is still reached where it is asked for again.
+  /// Removes a node's last name from the node table. A node that is open keeps it, so that a retried request still reaches the
+  /// node.
   private func letGo(_ node: NodeID) {
     guard openNodes.file(of: node) == nil, let known = nodes.location(of: node) else { return }
     known.name.withPointer {
@@ -110,8 +111,8 @@ extension View {
     }
   }
 
-  /// Whether a file that was seen in several places has left one: by which of its names it is meant the kernel does not say.
-  /// From now on it asks.
+  /// Whether a file that was seen under several names has lost one of them. The kernel does not say which of the names a request
+  /// means. Invalidates the lost names, so that the kernel looks them up from now on.
   func hasLeftOtherPlace(_ id: NodeID, _ location: NodeTable.Location) -> Bool {
     guard location.areOthersKept else { return false }
     let left = nodes.otherKeptPlaces(of: id).filter { !holds($0.parent, $0.name, location) }
@@ -122,8 +123,8 @@ extension View {
     return !left.isEmpty
   }
 
-  /// Before it counts that the last name of a file was taken through the mount: who has it open is still served, but nobody
-  /// who comes by a name that others have taken from it.
+  /// Called before the node table records that the last name of a file was removed through the mount. Clients that have the file
+  /// open are still served. Clients that use a name which another process has taken from the file are not.
   func expireOtherNames(of taken: stat) {
     guard taken.st_nlink <= 1, let node = nodes.node(of: FileIdentity(taken)),
       let known = nodes.location(of: node)
@@ -131,15 +132,15 @@ extension View {
     _ = hasLeftOtherPlace(node, known)
   }
 
-  /// Whether a name leads to the file.
+  /// Whether a name leads to the file at `location`.
   func holds(_ parent: NodeID, _ name: CName, _ location: NodeTable.Location) -> Bool {
     guard let parent = try? directory(parent), let status = name.withPointer({ try? parent.status($0) })
     else { return false }
     return location.isOf(status)
   }
 
-  /// The kernel may resolve a name to a node that it does not lead to any more. The client that has found that out is not to
-  /// come to the node by that name once more: from then on it has looked the node up.
+  /// Invalidates a name that the kernel may resolve to a node although it no longer leads there. The client that revealed this
+  /// looks the node up on its retry and is trusted from then on, so it must not reach the node by the old name again.
   private func invalidateKept(_ name: CName, in parent: NodeID, of node: NodeID) {
     var names = [name.name]
     // The calling thread may have the directory locked.
@@ -152,30 +153,31 @@ extension View {
   }
 }
 
-/// Threads that were told that a node is stale, whereupon the kernel has the names looked up that led to it and asks again.
+/// Threads that got ESTALE for a node. The kernel then looks up the names that led to the node, and repeats the request.
 ///
-/// It may have been meant all the same. One that is open although its name is gone may have been opened through what is open
-/// (`/proc/self/fd`): then the kernel has no name to look up before it asks again.
+/// The client may have meant the stale node nevertheless. A file that is open although its name is gone can be opened once more
+/// through its descriptor (`/proc/self/fd`). The kernel then has no name to look up before it repeats the request.
 final class StaleNames: Sendable {
   private let told = Guarded<[pid_t: (nodes: Set<NodeID>, when: ContinuousClock.Instant)]>([:])
-  /// Look-ups pass here all the time, and almost always find nothing.
+  /// Every lookup passes here, and there is almost never an entry.
   private let areAny = Atomic<Bool>(false)
 
   private let atOnce: Duration
 
-  /// - Parameter atOnce: within what time the kernel asks again.
+  /// - Parameter atOnce: the time within which the kernel repeats a request.
   init(atOnce: Duration) { self.atOnce = atOnce }
 
-  /// Whether a thread that was told that a node is stale asks for it again, having looked nothing up. If not, it is to be told.
+  /// Whether a thread that got ESTALE for a node repeats its request without a lookup in between. If not, this records that the
+  /// thread gets ESTALE now.
   func isAskedAgain(_ node: NodeID, by thread: pid_t) -> Bool {
     if take(by: thread) == [node] { return true }
     noteRefusal(of: [node], by: thread)
     return false
   }
 
-  /// Takes what a thread was told to be stale, if it was just now: nil where it was told nothing.
+  /// Removes and returns the nodes that a thread got ESTALE for, if that was less than `atOnce` ago. Nil if there are none.
   func take(by thread: pid_t) -> Set<NodeID>? {
-    // A thread in another process-id namespace cannot be told from others.
+    // Threads in other PID namespaces all have the ID 0 and cannot be distinguished.
     guard thread != 0, areAny.load(ordering: .acquiring) else { return nil }
     return told.withLock { told in
       guard let last = told.removeValue(forKey: thread), ContinuousClock.now - last.when < atOnce else {
@@ -185,12 +187,12 @@ final class StaleNames: Sendable {
     }
   }
 
-  /// A thread is told that nodes are stale.
+  /// Records that a thread gets ESTALE for these nodes.
   func noteRefusal(of nodes: Set<NodeID>, by thread: pid_t) {
     guard thread != 0 else { return }
     told.withLock { told in
       let now = ContinuousClock.now
-      // A client that gives up sends nothing any more.
+      // A client that gives up sends no further request, so its entry stays.
       if told.count >= 64 { told = told.filter { now - $0.value.when < atOnce } }
       if told.count >= 4096 { told = [:] }
       told[thread] = (nodes, now)
@@ -198,10 +200,11 @@ final class StaleNames: Sendable {
     }
   }
 
-  /// A thread looks a name up, or has learnt by what another one looks up what it leads to: it opens or makes another file.
+  /// Drops the entry of a thread that does not repeat its request: it looks a name up, or opens or creates another file, perhaps
+  /// by a name that another thread has just looked up.
   ///
-  /// - Parameter directory: where it looks a name up. A thread that was told that this very directory is stale has come to it
-  ///   by no name: it works in it, or has it open.
+  /// - Parameter directory: where the thread looks a name up. If the thread got ESTALE for this very directory, its entry stays:
+  ///   it reached the directory by no name, but works in it or has it open.
   func goesOn(_ thread: pid_t, in directory: NodeID? = nil) {
     guard areAny.load(ordering: .acquiring) else { return }
     told.withLock { told in

@@ -4,10 +4,10 @@ import PackageStream
 import SystemPackage
 
 extension View {
-  /// A package gets what was given to the file that it was written as: its group, its access list and attributes, and nobody may
-  /// do more with it than with the file. What the stream says holds within that.
+  /// Gives a package the group, the access list and the attributes of the file that it was written as, and grants no more access
+  /// to the package than to the file. What the stream records is valid within these limits.
   ///
-  /// - Parameter package: its directory, the caller's own, with what the stream says of it.
+  /// - Parameter package: the package's directory, which belongs to the client and has the attributes from the stream.
   func giveAttributes(
     of stream: borrowing Descriptor, to package: borrowing Descriptor, _ caller: Caller
   ) throws(Errno) {
@@ -20,7 +20,7 @@ extension View {
       where attribute.starts(with: "user.".utf8) {
         try attribute.withCName { (name) throws(Errno) in
           let value = ExtendedAttributes(of: stream).value(name, limit: 1 << 16)
-          // What the stream has said already, too: in a directory that is read-only by now it could not be set.
+          // Attributes that the stream has set already are skipped: a directory that has become read-only would refuse them.
           guard let value, value != ExtendedAttributes(of: package).value(name, limit: 1 << 16) else {
             return
           }

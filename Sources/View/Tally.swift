@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How often something that is remembered was asked for, and how often it had to be fetched from the backing tree.
+/// Counts how often cached data was requested, and how often it had to be fetched from the backing tree.
 public final class Tally: Sendable {
   private let asks = Atomic(0)
   private let fetches = Atomic(0)

@@ -1,27 +1,27 @@
 import BackingTree
 import DisplayNames
 
-/// When a name that comes back is taken for the one that went away.
+/// When a name that is created again gets back the real name that it had before.
 public enum TunnelMode: String, Sendable, CaseIterable {
-  /// Within the time, and by the process that made it go away.
+  /// Within the timeout, if the process that made the name go away creates it.
   case process
-  /// Within the time, whoever asks.
+  /// Within the timeout, for every process.
   case time
   /// Never.
   case off
 }
 
-/// Remembers the real name behind a display name that went away, until the name comes back.
+/// Remembers the real name behind a display name that went away, until the name is created again.
 ///
-/// Editors save by renaming or removing the old file and writing a new one under the same name. Through a display name
-/// that would lose the extension; Windows had the same problem with its short names and solved it so ("file name
-/// tunneling", Microsoft KB 172190, whose 15 seconds these are).
+/// Editors save by renaming or removing the old file and writing a new one under the same name. Through a display name that would
+/// lose the extension. Windows had the same problem with its short names and solved it in this way ("file name tunneling",
+/// Microsoft KB 172190, which is also the source of the 15 seconds).
 ///
-/// Memory is bounded: the last `capacity` names, each with at most `attributeLimit` bytes of attributes. Every call
-/// takes constant time, `forget` amortised over the calls of `remember`. Times are nanoseconds of one monotonic
-/// clock that the caller reads. A process is its thread group's id; 0 stands for all that the daemon cannot name.
+/// Memory is bounded: the last `capacity` names are kept, each with at most `attributeLimit` bytes of attributes. Every call
+/// takes constant time, for `forget` amortised over the calls of `remember`. Times are nanoseconds of one monotonic clock, which
+/// the caller reads. A process is given by its thread group ID; 0 stands for all processes that the daemon cannot identify.
 public final class Tunnel: Sendable {
-  /// An extended attribute that goes with the name: its Finder info.
+  /// An extended attribute that is kept with the name: its Finder info.
   public struct Attribute: Sendable, Equatable {
     public let name: [UInt8]
     public let value: [UInt8]
@@ -37,7 +37,7 @@ public final class Tunnel: Sendable {
     public let attributes: [Attribute]
   }
 
-  /// Attributes beyond this many bytes, names and values of one entry together, are not remembered.
+  /// In bytes, names and values of one entry together. Attributes beyond this limit are not remembered.
   public static let attributeLimit = 8192
 
   private struct Entry: Sendable {
@@ -48,7 +48,7 @@ public final class Tunnel: Sendable {
     let since: Int64
   }
 
-  /// The entries in the order they came, as a ring: the next one overwrites the oldest.
+  /// The entries in order of insertion, as a ring: a new entry overwrites the oldest one.
   private struct Ring: Sendable {
     var slots: [Entry?] = []
     var next = 0
@@ -83,15 +83,15 @@ public final class Tunnel: Sendable {
   private let ring = Guarded(Ring())
 
   /// - Parameters:
-  ///   - timeout: seconds; 0 remembers nothing.
-  ///   - capacity: how many names are remembered at most.
+  ///   - timeout: in seconds; 0 remembers nothing.
+  ///   - capacity: the maximum number of remembered names.
   public init(mode: TunnelMode = .process, timeout: UInt64 = 15, capacity: Int = 4096) {
     self.mode = timeout == 0 || capacity <= 0 ? .off : mode
     self.timeout = nanoseconds(ofSeconds: timeout)
     self.capacity = capacity
   }
 
-  /// `display` went away from `directory`, where it stood for `real`. A name that hid nothing needs no memory.
+  /// Records that `display` went away from `directory`, where it stood for `real`. A name that hid no extension is not recorded.
   public func remember(
     directory: UInt64, display: Name, real: Name, attributes: [Attribute] = [], process: Int32, now: Int64
   ) {
@@ -109,7 +109,7 @@ public final class Tunnel: Sendable {
     ring.withLock { $0.append(entry, capacity: capacity) }
   }
 
-  /// What `display` stood for, once: the caller is about to give the name back.
+  /// Removes and returns what `display` stood for: the caller is about to create the name again.
   public func take(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
     ring.withLock { ring in
       guard let found = match(&ring, directory, display, process, now) else { return nil }
@@ -118,21 +118,21 @@ public final class Tunnel: Sendable {
     }
   }
 
-  /// What `take` would return, without taking it.
+  /// What `take` would return, without removing it.
   public func peek(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
     ring.withLock { match(&$0, directory, display, process, now)?.remembered }
   }
 
-  /// Whether nothing is remembered, so that nobody needs to be asked.
+  /// Whether nothing is remembered, so that the process need not be determined.
   public var isEmpty: Bool { ring.withLock { $0.positions.isEmpty } }
 
-  /// Whether anything is remembered of a name, by whatever process and however long ago: what is created almost never has
-  /// such a name, and to find out which process creates it costs more than to create it.
+  /// Whether anything is remembered for a name, regardless of process and time. A created name almost never has an entry, and
+  /// determining the process that creates a file costs more than creating it.
   public func mayRecall(directory: UInt64, display: Name) -> Bool {
     ring.withLock { $0.position(directory, display) != nil }
   }
 
-  /// The directory is gone, or its identity will be used again for another.
+  /// Drops all entries of a directory that is gone, or whose identity will be used for another directory.
   public func forget(directory: UInt64) {
     ring.withLock { ring in
       for position in (ring.positions.removeValue(forKey: directory) ?? [:]).values {

@@ -4,8 +4,8 @@ import Glibc
 import SystemPackage
 
 extension View {
-  /// What will have to be remembered when a display name that hid an extension goes away. Asked before it does, as
-  /// the file's Finder info is read.
+  /// The data to remember when a display name that hides an extension goes away. Called before that, because it reads the file's
+  /// Finder info.
   func memory(
     of resolved: Resolved, typed: Name, in directory: DirectoryHandle, _ parent: NodeID, _ caller: Caller
   ) -> Memory? {
@@ -17,8 +17,8 @@ extension View {
       attributes: inspector.metadata.stored(of: resolved.realName, in: directory.directory, caller: caller))
   }
 
-  /// What a file that is about to be replaced says to the Finder: that stays with the name, which is what a save by
-  /// renaming means.
+  /// The Finder info of a file that is about to be replaced. It stays with the name, because that is what a save by renaming
+  /// means.
   func riding(
     of replaced: Resolved?, in directory: DirectoryHandle, caller: Caller
   ) -> [Tunnel.Attribute] {
@@ -28,7 +28,7 @@ extension View {
     return inspector.metadata.stored(of: replaced.realName, in: directory.directory, caller: caller)
   }
 
-  /// A display name and what it stood for.
+  /// A display name, and the real name and attributes that it stood for.
   struct Memory {
     let directory: UInt64
     let display: Name
@@ -36,7 +36,7 @@ extension View {
     let attributes: [Tunnel.Attribute]
   }
 
-  /// The display name has gone away.
+  /// Called after the display name went away.
   func remember(_ memory: Memory?, caller: Caller) {
     guard let memory else { return }
     tunnel.remember(
@@ -44,7 +44,7 @@ extension View {
       process: caller.threadGroup, now: monotonicNanoseconds())
   }
 
-  /// What is remembered for a name that is about to be created.
+  /// The remembered data for a name that is about to be created.
   func recall(_ typed: Name, in parent: NodeID, caller: Caller) -> Tunnel.Remembered? {
     guard !tunnel.isEmpty else { return nil }
     let directory = key(parent)
@@ -53,13 +53,13 @@ extension View {
       directory: directory, display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
   }
 
-  /// The name has come back: it is remembered once.
+  /// Drops the data of a name that was created again: it is used only once.
   func forgetRemembered(_ typed: Name, in parent: NodeID, caller: Caller) {
     _ = tunnel.take(
       directory: key(parent), display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
   }
 
-  /// Puts attributes back on a file that has just got the name.
+  /// Restores attributes on a file that has just got the name.
   func restore(
     _ attributes: [Tunnel.Attribute], to name: CName, in directory: DirectoryHandle, caller: Caller
   ) {
@@ -71,7 +71,7 @@ extension View {
     inspector.metadata.restore(attributes, to: file.descriptor, in: directory.directory, caller: caller)
   }
 
-  /// A directory that is removed must not leave its memories to the next one with its inode number.
+  /// Called when a directory is removed: the next directory with the same inode number must not get its entries.
   func forgetTunnel(of directory: FileIdentity) { tunnel.forget(directory: Self.key(directory)) }
 
   private func key(_ parent: NodeID) -> UInt64 { nodes.identity(of: parent).map(Self.key) ?? .max }

@@ -2,16 +2,16 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// What is left of files whose name is gone, for as long as the kernel knows them.
+/// The last status of files whose name is gone, kept for as long as the kernel knows the files.
 ///
-/// A client can have such a file open without the daemon having opened anything: the kernel serves FIFOs, sockets, devices and
-/// O_PATH descriptors by itself. Yet fstat(2) of them is a GETATTR.
+/// A client can have such a file open without a descriptor of the daemon: the kernel handles FIFOs, sockets, devices and O_PATH
+/// descriptors itself. Yet fstat(2) on them sends a GETATTR.
 final class UnlinkedNodes: Sendable {
-  /// What a file was before its name was removed.
+  /// The state of a file before its name was removed.
   struct Remains: Sendable {
-    /// As of then.
+    /// The status before the removal.
     fileprivate let before: stat
-    /// Holds the file itself (O_PATH). Regular files have none: they would occupy disk space until FORGET comes.
+    /// Holds the file itself (O_PATH). Nil for regular files: they would occupy disk space until FORGET arrives.
     fileprivate let file: Holder?
   }
 
@@ -20,7 +20,7 @@ final class UnlinkedNodes: Sendable {
     init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
   }
 
-  /// Beyond it the oldest are dropped, and their clients get ESTALE. FORGET comes at once unless a file is open.
+  /// Above this limit the oldest entries are dropped, and their clients get ESTALE. FORGET arrives at once unless a file is open.
   private static let limit = 512
   private let remains = Guarded(RecentlyUsed<Remains>())
 
@@ -31,14 +31,15 @@ final class UnlinkedNodes: Sendable {
     }
   }
 
-  /// The same, but drops nothing for it.
+  /// The same, but drops no other entry for it.
   func insertIfRoom(_ new: Remains, for id: NodeID) {
     remains.discard { $0.count < Self.limit ? $0.insert(new, for: id) : nil }
   }
 
   func remove(_ id: NodeID) { remains.discard { $0.remove(id) } }
 
-  /// Descriptors have run out, or the disk is full: the status of before has to do. - Returns: whether any was closed.
+  /// Closes all held files, because descriptors have run out or the disk is full. The recorded status has to do from then on.
+  /// - Returns: whether any file was closed.
   func closeAll() -> Bool {
     let held = remains.withLock { remains in
       let held = remains.all.filter { $0.value.file != nil }
@@ -48,7 +49,7 @@ final class UnlinkedNodes: Sendable {
     return !held.isEmpty
   }
 
-  /// The status of a node now.
+  /// The current status of a node.
   func status(of id: NodeID) throws(Errno) -> stat {
     guard let left = remains.withLock({ $0[id] }) else { throw .staleNFSFileHandle }
     if let file = left.file { return try fileStatus(file.descriptor.rawValue) }
@@ -57,7 +58,7 @@ final class UnlinkedNodes: Sendable {
     return status
   }
 
-  /// A descriptor that names the node.
+  /// A descriptor that refers to the node.
   func locate(_ id: NodeID) throws(Errno) -> Descriptor {
     guard let file = remains.withLock({ $0[id]?.file }) else { throw .staleNFSFileHandle }
     return Descriptor(adopting: try systemCall { dup(file.descriptor.rawValue) })
@@ -65,8 +66,8 @@ final class UnlinkedNodes: Sendable {
 }
 
 extension View {
-  /// To be called before an entry loses its name. - Returns: what is left of it, and of which node; nil where the kernel
-  /// does not know it. A node of another type is a file that is gone, and had the inode number before.
+  /// Called before an entry loses its name. - Returns: the state of the entry and its node; nil where the kernel does not know
+  /// the entry. A node of another type belongs to a file that is gone and had the same inode number.
   func remains(
     of name: UnsafePointer<CChar>, _ status: stat, in directory: DirectoryHandle
   ) -> (node: NodeID, remains: UnlinkedNodes.Remains)? {
@@ -79,15 +80,15 @@ extension View {
     return (node, UnlinkedNodes.Remains(before: status, file: UnlinkedNodes.Holder(located)))
   }
 
-  /// The entry has lost its name.
+  /// Called after the entry has lost its name.
   func keep(_ left: (node: NodeID, remains: UnlinkedNodes.Remains)?) {
     guard let (node, remains) = left else { return }
     unlinkedNodes.insert(remains, for: node)
-    // The kernel may have forgotten it meanwhile.
+    // The kernel may have sent FORGET meanwhile.
     if !nodes.isNode(node, FileIdentity(remains.before)) { unlinkedNodes.remove(node) }
   }
 
-  /// A special file has become known, which may vanish behind the mount while a client has it open.
+  /// Called when the kernel gets to know a special file, which may vanish in the backing tree while a client has it open.
   func noteSpecial(_ node: NodeID, _ status: stat) {
     unlinkedNodes.insertIfRoom(UnlinkedNodes.Remains(before: status, file: nil), for: node)
   }

@@ -7,7 +7,7 @@ import SystemPackage
 
 /// A view of a backing tree: the file system without FUSE.
 ///
-/// Every operation takes node ids, names and who asks, and throws the `errno` that the caller shall see.
+/// Every operation takes node IDs, names and the client's credentials, and throws the `errno` for the client.
 public final class View: Sendable {
   public let nodes: NodeTable
   public let logger: Logger
@@ -17,11 +17,11 @@ public final class View: Sendable {
   let directoryViews: DirectoryViewCache
   let openNodes: OpenNodes
   let unlinkedNodes: UnlinkedNodes
-  /// Threads that were told that a node is stale which is open although its name is gone. On a busy machine the kernel's
-  /// second try has taken more than 50 ms.
+  /// Threads that got ESTALE for a node that is open although its name is gone. On a busy machine the kernel's retry has taken
+  /// more than 50 ms.
   let staleNames = StaleNames(atOnce: .milliseconds(500))
   let movedNodes = MovedNodes()
-  /// The same of operations with two paths: the kernel walks both again before it asks again.
+  /// The same for operations with two paths: the kernel walks both paths again before it repeats the request.
   let refusedRenames = StaleNames(atOnce: .seconds(10))
   let refusedLinks = StaleNames(atOnce: .seconds(10))
   let lookers = Lookers()
@@ -29,7 +29,7 @@ public final class View: Sendable {
   let importsPackages: Bool
   let arePackagesImportedBeneath: Bool
   let packageSizes = PackageSizes()
-  /// How often the listing of a directory was asked for and, as it was not remembered, read.
+  /// How often the listing of a directory was requested, and how often it was not cached and had to be read.
   public let listings = Tally()
   let staging: Staging
   let imported = ImportedStreams()
@@ -39,19 +39,19 @@ public final class View: Sendable {
   let ownChanges: OwnChanges
   let cached: CachedDirectories
   private let covered: DirectoryHandle.Covered?
-  /// Whether the view changes nothing: then names need no projection at all.
+  /// Whether the view changes nothing, so that names need no projection.
   let isPlainMirror: Bool
   public let coherence: Coherence
   private let complaints: Complaints
-  /// What SOURCE lies on.
+  /// The kind of file system that SOURCE is on.
   public let fileSystem: FileSystemKind
-  /// Whether the top directory of SOURCE has a label of SELinux.
+  /// Whether the top directory of SOURCE has an SELinux label.
   let isLabelled: Bool
 
-  /// What applies the options in force.
+  /// The inspector with the options in force.
   private let inspectorInForce: Guarded<EntryInspector>
 
-  /// The view of the directory `source`, which stays open until the view is gone: a mount point on top of it, or
+  /// Makes the view of the directory `source`, which stays open as long as the view exists. A mount point on top of `source`, or
   /// inside it, is never entered.
   ///
   /// - Parameter covered: the mount point, if there will be one.
@@ -106,7 +106,7 @@ public final class View: Sendable {
     whenFound(by: inspector)
   }
 
-  /// Whether a directory lies in another view, which makes packages of their streams itself: two would meet at one file.
+  /// Whether a directory lies in another view that imports packages itself. Two views would import the same file.
   private static func importsPackages(_ directory: Directory) -> Bool {
     ExtendedAttributes(of: directory.descriptor).value(importsQuestion, limit: 8) == Array("true".utf8)
   }
@@ -116,25 +116,27 @@ public final class View: Sendable {
   public var options: ViewOptions { inspector.options }
   var inspector: EntryInspector { inspectorInForce.withLock { $0 } }
 
-  /// Shows everything by other options from now on. What is listed otherwise than before is told as changes.
+  /// Applies other options to the whole view from now on. Entries that are listed differently than before are reported as
+  /// changes.
   ///
-  /// - Throws: EINVAL for options that would make a mirror of a view, or a view of a mirror.
+  /// - Throws: EINVAL for options that would turn a view into a mirror, or a mirror into a view.
   public func replaceOptions(_ options: ViewOptions) throws(Errno) {
     let options = options.resolved(Self.profile(options, of: rootHandle.directory))
     guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
     if options == self.options { return }
     let inspector = EntryInspector(options: options, root: rootHandle.directory, complaints: complaints)
     whenFound(by: inspector)
-    // By the names of before.
+    // This invalidates the names that the old options give.
     let directories = cached.all
     invalidateAllNames(in: directories, waits: true)
     inspectorInForce.withLock { $0 = inspector }
     lookAgain { _ in true }
-    // A look-up meanwhile went by the old rules.
+    // A lookup in the meantime may have used the old options.
     invalidateAllNames(in: directories, waits: true)
   }
 
-  /// Nobody inspects but for the view. A weak reference would send each count of references to it through a table beside it.
+  /// The inspector works only for the view, so the reference can be unowned. With a weak reference, every reference count
+  /// operation on the view would go through a side table.
   private func whenFound(by inspector: EntryInspector) {
     inspector.metadata.whenFound { [unowned self] in lookAgain { _ in true } }
   }
@@ -143,17 +145,17 @@ public final class View: Sendable {
     options.profile == .auto ? detectProfile(of: source) : options.profile
   }
 
-  /// Has the directories in use looked at again by the rules that are in force where they are now.
+  /// Refreshes the directory views in use, each with the rules in force at its current place.
   func lookAgain(where mustBe: (NodeID) -> Bool) {
     for (id, view) in directoryViews.all where mustBe(id) {
       if let site = try? site(of: id) { view.adopt(inspector, site) } else { directoryViews.remove(id) }
     }
   }
 
-  /// The same of what packages measure.
+  /// The same for the sizes of packages.
   public var packageMeasures: Tally { packageSizes.tally }
 
-  /// How many directories' listings are remembered.
+  /// The number of directories whose listing is cached.
   public var listingsKept: Int { directoryViews.count }
 
   var rootDevice: UInt64 { rootHandle.identity.device }
@@ -163,21 +165,21 @@ public final class View: Sendable {
 
   // MARK: Directories by node
 
-  /// A directory that is still open for speed, also where its name is gone. The number of its node may have been another's: a
-  /// thread that serves no request may open a directory while the kernel forgets it. Attributes of another type would make the
-  /// kernel give the inode up. (EIO, `fuse_make_bad`)
+  /// The cached open handle of a directory, which may also be one whose name is gone. The node's number may have been that of
+  /// another node: a thread that serves no request may open a directory while the kernel forgets it. Attributes of another type
+  /// would make the kernel mark the inode as bad. (EIO, `fuse_make_bad`)
   func openHandle(of id: NodeID) -> DirectoryHandle? {
     guard let handle = handles.handle(of: id), nodes.isNode(id, handle.identity) else { return nil }
     return handle
   }
 
-  /// An open descriptor of a directory node.
+  /// An open handle of a directory node.
   ///
-  /// - Throws: ESTALE when the directory is no longer where it was last seen: the kernel looks it up again.
+  /// - Throws: ESTALE when the directory is no longer where it was last seen. The kernel then looks it up again.
   public func directory(_ id: NodeID) throws(Errno) -> DirectoryHandle {
     if id == NodeTable.root { return rootHandle }
     if let handle = openHandle(of: id) { return handle }
-    // From the nearest open ancestor down; iterative, as trees may be deep.
+    // Opens from the nearest open ancestor down; iterative, because trees may be deep.
     var pending: [(id: NodeID, location: NodeTable.Location)] = []
     var current = id
     var handle: DirectoryHandle? = nil
@@ -210,23 +212,23 @@ public final class View: Sendable {
     return handle!
   }
 
-  /// Directories above one another; deeper is taken for a circle.
+  /// The maximum number of directories above one another. A longer chain is taken for a cycle.
   private static let deepest = 65_536
 
-  /// The directory view of a node if there is one.
+  /// The directory view of a node, if there is one.
   func currentView(of id: NodeID) -> DirectoryView? {
     guard let view = directoryViews.view(of: id), nodes.isNode(id, view.handle.identity) else { return nil }
     listings.countAsked()
     return view
   }
 
-  /// The directory view of a node, made when it is first needed.
+  /// The directory view of a node, which is made on first use.
   func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
     if let view = currentView(of: id) { return view }
     listings.countAsked()
     var view = try newView(of: id)
     if view.lacksWatch {
-      // Those that were looked at longest ago go without.
+      // No watch was left for it: the least recently used views are dropped.
       forgetDisplayNames(of: directoryViews.removeOldest())
       view = try newView(of: id)
     }
@@ -246,20 +248,20 @@ public final class View: Sendable {
       cached: cached, nodes: nodes)
   }
 
-  /// What leads from the root to a node, the node included.
+  /// The locations on the path from the root to a node, including the node.
   func locations(to id: NodeID) throws(Errno) -> [NodeTable.Location] {
     var chain: [NodeTable.Location] = []
     var current = id
     while current != NodeTable.root, let location = nodes.location(of: current) {
       chain.append(location)
       current = location.parent
-      // Where the backing tree was changed meanwhile, what nodes remember may even go round in circles.
+      // If the backing tree was changed meanwhile, the parents recorded in nodes may even form a cycle.
       if chain.count > Self.deepest { throw .staleNFSFileHandle }
     }
     return chain.reversed()
   }
 
-  /// Which part of the tree a directory is. What lies in a package is shown as it is.
+  /// The part of the tree that a directory is in. The content of a package is shown unchanged.
   private func site(of id: NodeID) throws(Errno) -> Site {
     let inspector = inspector
     let options = inspector.options
@@ -268,7 +270,7 @@ public final class View: Sendable {
     var site = Site(place: options.place(ofPath: path), rules: DirectoryRules(options.rules, in: path))
     if site.place.contains(.home) { site.home = Site.Home(handle: rootHandle) }
     for (depth, location) in chain.enumerated() {
-      // In a deep tree this is most of what the first look at a directory takes.
+      // In a deep tree this is most of the cost of the first look at a directory.
       if location.name.withPointer({ inspector.mayBePackage($0) }) {
         let parent = try directory(location.parent).directory
         if inspector.isPackage(location.name.name, in: parent, at: site) {
@@ -289,7 +291,7 @@ public final class View: Sendable {
     return site
   }
 
-  /// `files` in `.Trash-1000`, or in `.Trash/1000`. (Trash specification)
+  /// Whether the directory is `files` in `.Trash-1000` or in `.Trash/1000`. (Trash specification)
   private static func isTrashFiles(_ chain: [NodeTable.Location]) -> Bool {
     guard let last = chain.last, last.name.equals("files") else { return false }
     return chain.dropLast().suffix(2).contains { $0.name.withPointer { strncmp($0, ".Trash", 6) == 0 } }
@@ -297,7 +299,7 @@ public final class View: Sendable {
 }
 
 extension Errno {
-  /// ESTALE: what a node stood for is gone from where it was; the kernel looks the name up again.
+  /// ESTALE: the file of a node is gone from its place. The kernel looks the name up again.
   static var staleNFSFileHandle: Errno { Errno(rawValue: Glibc.ESTALE) }
   static var tooManySymbolicLinkLevels: Errno { Errno(rawValue: Glibc.ELOOP) }
 }

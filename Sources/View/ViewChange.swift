@@ -4,32 +4,32 @@ import DisplayNames
 /// An entry as a directory of the view lists it.
 public struct ListedItem: Sendable, Equatable {
   public let directory: NodeID
-  /// Its display name.
+  /// The display name of the entry.
   public let name: Name
   public let realName: Name
   public let identity: FileIdentity
   public let facet: Facet
-  /// What the listing says it is.
+  /// The type that the listing reports.
   public let type: BackingTree.FileType
-  /// Whether the backing tree told that it was renamed to or from here.
+  /// Whether the watch reported that the entry was renamed to or from here.
   var wasMoved = false
 
   /// The type of the backing file: a package is listed as a regular file.
   var backingType: FileType { facet == .packageFile ? .directory : type }
 }
 
-/// What became different in the view by something that was not done through it under that name.
+/// A change in the view that was not made through the view under that name.
 public enum ViewChange: Sendable, Equatable {
   case appeared(ListedItem)
   case vanished(ListedItem)
   case renamed(from: ListedItem, to: ListedItem)
-  /// Its content was written by somebody who has closed it.
+  /// A process wrote the entry's content and has closed it.
   case written(ListedItem)
   case attributes(ListedItem)
 }
 
 extension ViewChange {
-  /// The difference between how an entry was listed and how it is. Nil is not listed.
+  /// The difference between how an entry was listed and how it is listed now. Nil stands for not listed.
   static func between(_ before: ListedItem?, _ after: ListedItem?) -> [ViewChange] {
     switch (before, after) {
     case (nil, nil): return []
@@ -44,10 +44,10 @@ extension ViewChange {
     }
   }
 
-  /// Makes one rename of what vanished in one place and appeared in another because the backing tree had one.
+  /// Joins an entry that vanished in one place and appeared in another into one rename, if the backing tree had such a rename.
   ///
-  /// Deleting and making anew is no rename, though a file system may use the inode number again. What a rename takes the
-  /// place of does not vanish besides.
+  /// Deleting and creating a file is no rename, though a file system may reuse the inode number. An entry that a rename replaces
+  /// is not reported as vanished in addition.
   static func joiningRenames(_ changes: [ViewChange]) -> [ViewChange] {
     var leaving: [FileIdentity: [ListedItem]] = [:]
     for case .vanished(let item) in changes where item.wasMoved {
@@ -75,7 +75,7 @@ extension ViewChange {
     }
   }
 
-  /// Whether one half of a rename is here and the other may be told in a moment.
+  /// Whether one half of a rename is here, and the other half may be reported in a moment.
   static func awaitsOtherHalf(_ changes: [ViewChange]) -> Bool {
     var leaving: Set<FileIdentity> = []
     var arriving: Set<FileIdentity> = []

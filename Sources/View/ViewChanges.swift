@@ -1,9 +1,9 @@
 import BackingTree
 
-/// What has changed in the view and was not told yet, and which directory views have news to look at.
+/// Changes of the view that are not yet reported, and the directory views that have pending changes.
 ///
-/// Whoever brings a directory view up to date reports what became different; one thread (`View.follow`) looks at the
-/// rest and passes all of it on. Nobody ever waits for that thread.
+/// The thread that refreshes a directory view adds the differences. The change loop (`View.follow`), one thread, refreshes the
+/// remaining views and reports all changes. No thread waits for the change loop.
 final class ViewChanges: Sendable {
   private struct State {
     var unseen: [DirectoryView] = []
@@ -17,7 +17,7 @@ final class ViewChanges: Sendable {
 
   init(watch: ChangeWatch?) { self.watch = watch }
 
-  /// From now on somebody takes what is reported; before, nothing is kept.
+  /// Starts collecting changes for the change loop; before, none are kept.
   func startFollowing() { state.withLock { $0.isFollowed = true } }
 
   func stopFollowing() {
@@ -27,7 +27,7 @@ final class ViewChanges: Sendable {
 
   var isFollowed: Bool { state.withLock { $0.isFollowed } }
 
-  /// The view has news that nobody may come to look at.
+  /// Called when a view has pending changes: there may be no request that refreshes it.
   func hasNews(_ view: DirectoryView) {
     let isFirst = state.withLock { state in
       guard state.isFollowed else { return false }
@@ -37,7 +37,7 @@ final class ViewChanges: Sendable {
     if isFirst { watch?.wake() }
   }
 
-  /// The view is no longer kept, and was in use when that was decided.
+  /// Called when a view was dropped from the cache while it was in use.
   func isLetGo(_ view: DirectoryView) {
     let isFollowed = state.withLock { state in
       if state.isFollowed { state.letGo.append(view) }

@@ -10,10 +10,10 @@ public struct ViewedPath: Sendable {
   /// The node that the path leads to.
   public let node: NodeID
 
-  /// Why a path leads to nothing.
+  /// The reason why a path leads to nothing.
   public enum Failure: Error, Sendable, CustomStringConvertible {
     case system(FilePath, Errno)
-    /// The path does not lie in the directory that was named as its source.
+    /// The path does not lie in the directory that was given as its source.
     case outside(FilePath, source: FilePath)
 
     public var description: String {
@@ -26,8 +26,8 @@ public struct ViewedPath: Sendable {
 
   /// - Parameters:
   ///   - path: in the backing tree; real names and display names may be mixed.
-  ///   - source: the directory whose view is asked. Without one it is the nearest Macintosh volume around the path, else the
-  ///     nearest home or container, else the nearest root of a UNIX system, else the nearest directory.
+  ///   - source: the directory to view. The default is the nearest Macintosh volume around the path, else the nearest home or
+  ///     container, else the nearest root of a UNIX system, else the nearest directory.
   public init(_ path: FilePath, source: FilePath? = nil, options: ViewOptions) throws(Failure) {
     let absolute = try Self.workingDirectory(path).pushing(path)
     let (root, rest): (FilePath, [Name])
@@ -59,8 +59,8 @@ public struct ViewedPath: Sendable {
     return (root, directory.components.map { Name($0.bytes) } + rest)
   }
 
-  /// The source that is nearest by rank, and the names that lead from it. A home on a Mac volume is shown by that volume's
-  /// rules.
+  /// The nearest source of the best rank, and the names that lead from it. A home on a Mac volume is shown by the rules of that
+  /// volume.
   private static func split(_ path: FilePath) throws(Failure) -> (FilePath, [Name]) {
     let (directory, rest) = existingPrefix(of: path)
     var best = (rank: 3, source: directory)
@@ -82,7 +82,7 @@ public struct ViewedPath: Sendable {
     )
   }
 
-  /// As much of the path as leads through directories by real names, without symlinks, and what is left of it.
+  /// The longest prefix of the path that leads through directories by real names without symlinks, and the names after it.
   private static func existingPrefix(of path: FilePath) -> (FilePath, [Name]) {
     var candidate = path
     var rest: [Name] = []
