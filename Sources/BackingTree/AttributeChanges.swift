@@ -2,7 +2,7 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// UTIME_OMIT of <sys/stat.h>, which Swift does not see.
+/// UTIME_OMIT of <sys/stat.h>, a macro that Swift does not import.
 private let omitted = (1 << 30) - 2
 
 extension Directory {
@@ -39,12 +39,12 @@ public func setModified(_ descriptor: CInt, _ time: timespec) throws(Errno) {
   try systemCall { futimens(descriptor, times) }
 }
 
-/// Gives an open file a size; what it gains is a hole. (`ftruncate`)
+/// Sets the size of an open file. A range added at the end is a hole. (`ftruncate`)
 public func setSize(_ descriptor: CInt, _ size: Int64) throws(Errno) {
   try systemCall { ftruncate(descriptor, off_t(size)) }
 }
 
-/// Writes everything that the descriptor's file system has not written yet. (`syncfs`)
+/// Writes the dirty data of the descriptor's file system to its storage. (`syncfs`)
 public func syncFileSystem(of descriptor: CInt) throws(Errno) {
   try systemCall { dfs_syncfs(descriptor) }
 }

@@ -2,10 +2,10 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// Everything of a client by which a file system judges its calls: a thread assumes all of it, or nothing.
+/// The credentials of a client that a file system checks. A thread assumes all of them or none.
 ///
-/// The groups are those at the time of the request. A later request of the same open file is served with them, as a
-/// descriptor keeps the rights that it was opened with, and as the process may be another by then.
+/// The groups are those at the time of the request. Later requests on the same open file use them too: a descriptor keeps the
+/// rights that it was opened with, and the process id may belong to another process by then.
 public struct Credentials: Sendable {
   public let user: uid_t
   public let group: gid_t
@@ -22,14 +22,14 @@ public struct Credentials: Sendable {
 
   private static let daemonIsRoot = geteuid() == 0
 
-  /// The user that `act` runs as: the daemon's when that is not root.
+  /// The user id that `act` runs with: the daemon's own when the daemon is not root.
   var effectiveUser: uid_t { Self.daemonIsRoot ? user : geteuid() }
 
-  /// Runs `body` with these credentials on this thread. When the daemon is not root it acts as its own user, and only the
-  /// umask is the client's.
+  /// Runs `body` with these credentials on the calling thread. A daemon that is not root keeps its own ids and sets only the
+  /// client's umask.
   ///
-  /// - Parameter setID: what is to become of CAP_FSETID, if the user is root.
-  /// - Throws: EPERM when the thread cannot have these credentials; then `body` does not run.
+  /// - Parameter setID: whether a thread of user root keeps CAP_FSETID.
+  /// - Throws: EPERM when the thread cannot assume these credentials; then `body` does not run.
   public func act<R: ~Copyable>(
     setID: dfs_setid = DFS_SETID_KEPT, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
@@ -50,12 +50,12 @@ public struct Credentials: Sendable {
   }
 }
 
-/// The client that issued a request: every change of the backing tree is made with its credentials, so that ownership,
-/// permission and quota are the client's.
+/// The client that issued a request. Every change of the backing tree is made with its credentials, so that ownership,
+/// permissions and quota are the client's.
 public struct Caller: Sendable {
   public let user: uid_t
   public let group: gid_t
-  /// The thread that made the request, in the daemon's process-id namespace; 0 when it lives in another.
+  /// The thread that issued the request, in the daemon's process-id namespace; 0 when the thread is not visible in it.
   public let process: pid_t
   public let umask: mode_t
 
@@ -66,14 +66,14 @@ public struct Caller: Sendable {
     self.umask = umask
   }
 
-  /// The daemon itself, for tests and for work that no client requested.
+  /// The daemon's own credentials, for tests and for work that no client requested.
   public static var daemon: Caller { Caller(user: geteuid(), group: getegid(), process: getpid(), umask: 0) }
 
-  /// Runs `body` with the client's user, group and umask on this thread, for calls on an entry that the kernel has checked
-  /// the client's permissions on (`default_permissions`).
+  /// Runs `body` with the client's user, group and umask on the calling thread. For calls on an entry whose permissions the
+  /// kernel has already checked for the client (`default_permissions`).
   ///
-  /// Supplementary groups are read and set only when the call is refused without them: most are not, and reading them
-  /// costs more than the call. Without them the thread has none.
+  /// The thread has no supplementary groups at first. They are read and set only when the call fails with EACCES or EPERM: most
+  /// calls succeed, and reading the groups costs more than the call.
   public func act<R: ~Copyable>(
     setID: dfs_setid = DFS_SETID_KEPT, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
@@ -89,26 +89,26 @@ public struct Caller: Sendable {
     }
   }
 
-  /// As `act`, for what neither writes to a file nor gives it a set-group-ID bit, which root could keep. It costs less where a
-  /// file was opened just before.
+  /// Like `act`, for calls that neither write to a file nor set a set-group-ID bit, so that CAP_FSETID of root does not matter.
+  /// Cheaper when the thread opened a file just before.
   public func actWithoutSetID<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
     try act(setID: DFS_SETID_ANY, body)
   }
 
-  /// As `act`, with the supplementary groups from the start: for entries that the kernel has not checked the client's
-  /// permissions on, such as the parts of a package (a mode like 0604 grants to strangers what it denies to the members of
-  /// the group), and for calls whose result depends on the groups (a set-group-ID bit is kept only for members).
+  /// Like `act`, with the supplementary groups from the start. Needed for entries whose permissions the kernel has not checked
+  /// for the client, such as the parts of a package (a mode like 0604 grants to strangers what it denies to the group's members),
+  /// and for calls whose result depends on the groups (a set-group-ID bit is kept only for members of the group).
   public func actAsMember<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
     try credentials.act(body)
   }
 
-  /// With the supplementary groups that the client has now, none when they cannot be read.
+  /// The client's credentials with its present supplementary groups; without groups when they cannot be read.
   public var credentials: Credentials {
     Credentials(user: user, group: group, groups: supplementaryGroups(), umask: umask)
   }
 
-  /// From `/proc/PID/status`; none when the process is gone or not visible from here, or is not the one that made the request:
-  /// the id may have gone to another process.
+  /// The groups from `/proc/PID/status`. Empty when the process is gone or not visible to the daemon, or when its user or group
+  /// differ from the request's: the id may have been reused by another process.
   private func supplementaryGroups() -> [gid_t] {
     guard geteuid() == 0, user != 0, let status = processStatus(),
       status.numbers("Uid:").last == user, status.numbers("Gid:").last == group
@@ -118,7 +118,7 @@ public struct Caller: Sendable {
 
   /// Whether the client has CAP_SYS_ADMIN in the daemon's user namespace.
   public var isAdministrator: Bool {
-    // CAP_SYS_ADMIN is bit 21. A process's capabilities are those in its own user namespace.
+    // CAP_SYS_ADMIN is bit 21. A process has its capabilities in its own user namespace, so that namespace must be the daemon's.
     guard let status = processStatus(), let effective = status.field("CapEff:"),
       let capabilities = UInt64(String(decoding: effective, as: UTF8.self), radix: 16),
       capabilities & 1 << 21 != 0
@@ -128,10 +128,10 @@ public struct Caller: Sendable {
       && FileIdentity(own) == FileIdentity(theirs)
   }
 
-  /// The process that the requesting thread belongs to; 0 when it cannot be told.
+  /// The process that the requesting thread belongs to; 0 when it cannot be read.
   public var threadGroup: pid_t { processStatus()?.numbers("Tgid:").first.map { pid_t($0) } ?? 0 }
 
-  /// `/proc/PID/status`; nil when the process is gone or not visible from here.
+  /// The content of `/proc/PID/status`; nil when the process is gone or not visible to the daemon.
   private func processStatus() -> ProcessStatus? {
     guard process > 0 else { return nil }
     return Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/status").map(ProcessStatus.init)
@@ -142,7 +142,7 @@ public struct Caller: Sendable {
 private struct ProcessStatus {
   let bytes: [UInt8]
 
-  /// What follows a label, without the blanks around it.
+  /// The rest of the line that begins with `label`, without leading blanks.
   func field(_ label: StaticString) -> ArraySlice<UInt8>? {
     let label = UnsafeBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount)
     for line in bytes.split(separator: UInt8(ascii: "\n")) where line.starts(with: label) {

@@ -1,44 +1,44 @@
 import Glibc
 import SystemPackage
 
-/// The kernel's interface through which it tells of changes in directories.
+/// A kernel interface that reports changes in directories: inotify or fanotify.
 protocol ChangeSource: Sendable {
-  /// Readable when there are events.
+  /// The descriptor of the event queue, readable when events are queued.
   var queue: CInt { get }
 
   /// Whether an event says if this process caused it.
   var tellsWho: Bool { get }
 
-  /// Has the kernel tell of a directory, from when this returns at the latest. The same directory has the same number as long
-  /// as it is not removed. One thread at a time adds and removes.
+  /// Watches a directory. Changes are reported from when this returns at the latest. A directory keeps its number until it is
+  /// removed. Only one thread at a time may add and remove.
   func add(_ directory: Directory) throws(Errno) -> ChangeEvent.Number
 
   func remove(_ number: ChangeEvent.Number)
 
-  /// Leaves out that an open file is written to, or tells of that again; of its being closed it is told all the same.
+  /// Suppresses the reports of writes to an open file, or restores them. Closing the file is reported in both cases.
   ///
-  /// - Throws: EOPNOTSUPP where that cannot be had.
+  /// - Throws: EOPNOTSUPP where the interface cannot do that.
   func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno)
 
-  /// Reads all events that the kernel has queued until now.
+  /// Reads all events that are queued at the time of the call.
   func read(_ body: (ChangeEvent) -> Void)
 }
 
-/// What the kernel tells of a directory.
+/// A change in a directory as reported by the kernel.
 struct ChangeEvent {
-  /// A watched directory.
+  /// The number of a watched directory.
   typealias Number = Int32
 
   enum Kind {
-    /// Something happened to an entry, or to the directory itself where there is no name.
+    /// An entry changed, or the directory itself when there is no name.
     case change
-    /// Events were lost, of whatever directory.
+    /// The queue overflowed. Events of any directory may be lost.
     case overflow
-    /// The directory is not watched any more: it is gone, or was removed.
+    /// The directory is no longer watched: it was deleted, or its watch was removed.
     case end
   }
 
-  /// inotify and fanotify have the same bits.
+  /// The event bits, which are the same in inotify and fanotify.
   struct Mask: OptionSet {
     let rawValue: UInt32
     static let modified = Mask(rawValue: UInt32(IN_MODIFY))
@@ -50,15 +50,15 @@ struct ChangeEvent {
     static let removed = Mask(rawValue: UInt32(IN_DELETE))
     static let moved: Mask = [movedAway, movedHere]
     static let names: Mask = [moved, made, removed]
-    /// What is asked for.
+    /// All events that a watch requests.
     static let all: Mask = [modified, attributes, written, names]
   }
 
   var kind = Kind.change
   var number: Number = 0
   var mask: Mask = []
-  /// Valid while the event is delivered.
+  /// The entry. Valid only during the callback.
   var name: UnsafePointer<CChar>?
-  /// Whether this process caused it. Of what the kernel writes by itself for a program it does not.
+  /// Whether this process caused the event. False for what the kernel writes on behalf of a process, such as writeback.
   var isOwn = false
 }

@@ -2,33 +2,34 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// Tells which entries of watched directories may have changed: with fanotify where it can be had, else with inotify.
+/// Reports which entries of watched directories may have changed. Uses fanotify where it is available and inotify otherwise.
 ///
-/// The kernel queues an event before the call that caused it returns, so whoever drains the queue first and then looks
-/// at what it remembers of a directory never sees an outdated state.
+/// The kernel queues an event before the call that caused it returns. A thread that drains the queue before it reads its cached
+/// state of a directory therefore never sees a state from before that call.
 public final class ChangeWatch: Sendable {
-  /// One watch. The kernel gives a directory that is watched again the same number, so a serial tells them apart.
+  /// One watch. The kernel reuses the number of a directory that is watched again; the serial distinguishes the watches.
   public struct Key: Sendable {
     fileprivate let watched: Watched
     fileprivate let serial: UInt64
   }
 
-  /// What a watched directory's owner is told.
+  /// A change that is reported to the handler of a watch.
   public enum Change {
-    /// The entry of that name came, went or was replaced; whether by a rename.
+    /// The entry of that name was created, removed or replaced. `wasMoved` says whether by a rename.
     case entry(UnsafePointer<CChar>, wasMoved: Bool)
-    /// The content of the entry of that name was written and closed; whether by this process.
+    /// The entry of that name was written and closed. `isOwn` says whether by this process.
     case content(UnsafePointer<CChar>, isOwn: Bool)
-    /// The content of the entry of that name was changed by somebody who still has it open; whether by this process.
+    /// The content of the entry of that name changed while the writer has it open. `isOwn` says whether the writer is this
+    /// process.
     case modification(UnsafePointer<CChar>, isOwn: Bool)
-    /// The attributes of the entry of that name changed, its extended ones included.
+    /// The attributes of the entry of that name changed, including extended attributes.
     case attributes(UnsafePointer<CChar>)
     /// The attributes of the directory itself changed.
     case itself
-    /// Events were lost, or the directory itself is gone: nothing remembered of it holds.
+    /// Events were lost, or the directory itself is gone: discard all cached state of it.
     case everything
 
-    /// Whether this is neither about a file that is still being changed, nor about the directory itself alone.
+    /// False for a file that is still being modified and for a change of the directory itself only.
     public var isComplete: Bool {
       switch self {
       case .modification, .itself: false
@@ -39,13 +40,13 @@ public final class ChangeWatch: Sendable {
 
   private typealias Handler = @Sendable (Change) -> Void
 
-  /// A directory that is watched.
+  /// The number of a watched directory in one of the two sources.
   fileprivate struct Watched: Hashable {
     let isFallback: Bool
     let number: ChangeEvent.Number
   }
 
-  /// Somebody who is told of what happens in a directory.
+  /// The handler of one watch.
   private struct Listener {
     let serial: UInt64
     let call: Handler
@@ -53,13 +54,13 @@ public final class ChangeWatch: Sendable {
   }
 
   private struct Watches {
-    /// Several owners may watch one directory, for which the kernel has one number.
+    /// Several owners may watch one directory, for which the kernel has a single watch.
     var listeners: [Watched: [Listener]] = [:]
     var serial: UInt64 = 0
     var echoes: [(serial: UInt64, echo: Echo, state: EchoState)] = []
   }
 
-  /// The event that a change of one's own is about to cause.
+  /// The event that a change made by this process is about to cause.
   public struct Echo: Sendable {
     public enum Kind: Sendable { case movedAway, movedHere, made, removed }
 
@@ -85,27 +86,27 @@ public final class ChangeWatch: Sendable {
   }
 
   private enum EchoState {
-    /// The change has not returned.
+    /// The call that makes the change has not returned.
     case underWay
-    /// If there is an event, the kernel has queued it.
+    /// The call has returned. The kernel has queued the event, if there is one.
     case queued
-    /// The queue has been read since.
+    /// The queue is being read after the call returned. An echo not matched by the end of that read never arrives.
     case due
   }
 
   private let source: any ChangeSource
-  /// For directories that the other does not take, once there is one.
+  /// The source for directories that `source` refuses. Created when the first one is refused.
   private let fallback = Guarded<InotifySource?>(nil)
-  /// Readable when whoever waits shall stop waiting. (`eventfd`)
+  /// Readable when `wait` is to return. (`eventfd`)
   private let waker: Descriptor
   private let watches = Guarded(Watches())
-  /// Held while a watch begins or ends: the kernel has one for all owners of a directory.
+  /// Held while a watch begins or ends: the kernel has one watch for all owners of a directory.
   private let marking = RecursionFreeLock()
-  /// Events are read and delivered by one thread at a time, also for those that drain meanwhile.
+  /// Only one thread at a time reads and delivers events. Threads that call `drain` meanwhile share its next pass.
   private let delivery = SharedPass()
 
   /// - Parameters:
-  ///   - root: a directory of the file system that is watched most.
+  ///   - root: a directory of the file system that has most of the watched directories.
   ///   - tellsWho: whether fanotify may be used.
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
   public init(root: Directory, tellsWho: Bool = true) throws(Errno) {
@@ -117,18 +118,17 @@ public final class ChangeWatch: Sendable {
     }
   }
 
-  /// Whether it is known which changes are one's own, and directories can be watched without limit. (fanotify)
+  /// Whether events say which process caused them and the number of watches is unlimited. (fanotify)
   public var tellsWho: Bool { source.tellsWho }
 
-  /// What a user may have: `max_user_watches`, `max_user_instances`; nil where the kernel has no inotify.
-  /// (`/proc/sys/fs/inotify`)
+  /// The per-user limit `max_user_watches` or `max_user_instances`; nil where the kernel has no inotify. (`/proc/sys/fs/inotify`)
   public static func limit(_ name: String) -> Int? {
     Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/inotify/\(name)").flatMap {
       Int(String(decoding: $0, as: UTF8.self).prefix { $0.isNumber })
     }
   }
 
-  /// Waits until the kernel has queued an event or somebody calls `wake`. (`poll`)
+  /// Waits until an event is queued or `wake` is called. (`poll`)
   public func wait() {
     var waiting = [source.queue, fallback.withLock { $0?.queue } ?? -1, waker.rawValue].map {
       pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
@@ -138,15 +138,15 @@ public final class ChangeWatch: Sendable {
     if waiting[2].revents != 0 { _ = read(waker.rawValue, &count, 8) }
   }
 
-  /// Ends the wait that is under way, or the next one.
+  /// Ends the current call of `wait`, or the next one if no thread waits.
   public func wake() {
     var one: UInt64 = 1
     _ = write(waker.rawValue, &one, 8)
   }
 
-  /// Watches a directory until `stop`: of what changes from when this returns on the handler is told.
+  /// Watches a directory until `stop`. The handler receives all changes from the return of this function on.
   ///
-  /// - Parameter hearsEchoes: whether the handler is told of `unheard` changes too.
+  /// - Parameter hearsEchoes: whether the handler also receives the changes made in `unheard`.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
     _ directory: Directory, hearsEchoes: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
@@ -167,21 +167,21 @@ public final class ChangeWatch: Sendable {
       return Watched(isFallback: false, number: try source.add(directory))
     } catch {
       guard source.tellsWho else { throw error }
-      // Another file system is mounted there.
+      // fanotify takes directories of one file system only. This one is on another, mounted below.
       let (inotify, isNew) = try fallback.withLock { (fallback) throws(Errno) -> (InotifySource, Bool) in
         if let fallback { return (fallback, false) }
         let new = try InotifySource()
         fallback = new
         return (new, true)
       }
-      // Whoever waits is to wait for its events too.
+      // Restart `wait`, so that it polls the new source too.
       if isNew { wake() }
       return Watched(isFallback: true, number: try inotify.add(directory))
     }
   }
 
   public func stop(_ key: Key) {
-    // What the handlers hold on to is let go after the lock is.
+    // Destroy the handlers' captured objects after the lock is released.
     _ = remove(key)
   }
 
@@ -201,8 +201,9 @@ public final class ChangeWatch: Sendable {
     return stopped
   }
 
-  /// Runs a change of watched directories, of which only those hear who want to hear echoes: whoever makes it tells all
-  /// others what it did. Where it is not known who causes an event, everybody hears of it.
+  /// Runs a change of watched directories. Only watches with `hearsEchoes` receive the events: the thread that makes the change
+  /// updates the state of the other watches itself. With inotify, which does not report the cause of an event, all watches
+  /// receive them.
   public func unheard<R: ~Copyable>(_ echoes: [Echo], _ body: () throws(Errno) -> R) throws(Errno) -> R {
     guard tellsWho else { return try body() }
     let serials = watches.withLock { watches in
@@ -212,7 +213,7 @@ public final class ChangeWatch: Sendable {
       }
       return watches.serial - UInt64(echoes.count) + 1...watches.serial
     }
-    // Even when it fails it may have done something.
+    // A call that failed may have made a part of the change.
     defer {
       watches.withLock { watches in
         for index in watches.echoes.indices where serials.contains(watches.echoes[index].serial) {
@@ -223,22 +224,22 @@ public final class ChangeWatch: Sendable {
     return try body()
   }
 
-  /// From now on no `modification` of an open file is told, nor queued, which takes as long as a write of four KiB; `content`
-  /// is. (fanotify)
+  /// From now on, `modification` of an open file is neither reported nor queued; queueing an event takes as long as a write of 4
+  /// KiB. `content` is still reported. (fanotify)
   ///
-  /// - Returns: whether that can be had.
+  /// - Returns: false where the source cannot do that.
   public func ignoreModifications(of file: borrowing Descriptor) -> Bool {
     (try? source.ignoreWriting(to: file.rawValue, true)) != nil
   }
 
-  /// Each `modification` of an open file is told again.
+  /// Reports each `modification` of an open file again.
   public func hearModifications(of file: borrowing Descriptor) {
     try? source.ignoreWriting(to: file.rawValue, false)
   }
 
-  /// Delivers all events that the kernel has queued until now. One system call when there are none.
+  /// Delivers all events that are queued at the time of the call. One system call when there are none.
   ///
-  /// Handlers may start and stop watches; they must not drain.
+  /// Handlers may start and stop watches. They must not call `drain`.
   public func drain() { delivery.run(deliverAll) }
 
   private func deliverAll() {
@@ -250,7 +251,7 @@ public final class ChangeWatch: Sendable {
     }
     source.read { deliver($0, isFallback: false) }
     if let inotify = fallback.withLock({ $0 }) { inotify.read { deliver($0, isFallback: true) } }
-    // Those that have not come do not come: nothing changed, or the watch is a new one.
+    // A due echo that was not matched never arrives: nothing changed, or the watch began after the change.
     if awaitsEchoes { watches.withLock { $0.echoes.removeAll { $0.state == .due } } }
   }
 
@@ -258,8 +259,8 @@ public final class ChangeWatch: Sendable {
     let watched = Watched(isFallback: isFallback, number: event.number)
     switch event.kind {
     case .overflow: for listener in everyListener { listener.call(.everything) }
-    // Either the directory is gone, or a watch was stopped: then nobody is left to tell, or a new watch on the same
-    // directory has a number of its own.
+    // Either the directory is gone, or its watch was stopped. In the second case it has no listeners left, and a new watch on the
+    // same directory has a new number.
     case .end: for listener in listeners(of: watched, forgetting: true) { listener.call(.everything) }
     case .change:
       guard let name = event.name else {
@@ -283,7 +284,7 @@ public final class ChangeWatch: Sendable {
     }
   }
 
-  /// Whether that is what was awaited of a name, and all of it: events of one name may come as one.
+  /// Whether all events in `kinds` were expected for this name. The kernel may merge several events of one name.
   private func takeEchoes(
     of kinds: ChangeEvent.Mask, _ name: UnsafePointer<CChar>, in watched: Watched
   ) -> Bool {

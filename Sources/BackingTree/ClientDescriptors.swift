@@ -2,13 +2,15 @@ import Glibc
 import Synchronization
 import SystemPackage
 
-/// Descriptors that the daemon keeps open on behalf of clients, with an account for each user.
+/// Accounts for the descriptors that the daemon keeps open on behalf of clients, per user.
 ///
-/// On a mount that several users share, no user gets more than a multiple of what is left, so that another always gets some.
+/// On a mount shared by several users, a user's share is limited to a multiple of what is left, so that descriptors always remain
+/// for another user.
 public final class ClientDescriptors: Sendable {
-  /// Files, directories and packages: all but the last descriptors, which `DescriptorLimit` keeps. A user gets two thirds.
+  /// Open files, directories and packages: all descriptors but those reserved by `DescriptorLimit`. One user may have two thirds.
   public static let opened = ClientDescriptors(limit: DescriptorLimit.forClients, multiple: 2)
-  /// Directories while there are no others: so that a user without any of those left can list, and remove. A user gets a half.
+  /// A reserve for open directories, used when a user has none of `opened` left, so that the user can still list and remove. One
+  /// user may have half.
   public static let listed = ClientDescriptors(limit: DescriptorLimit.keptForListing, multiple: 1)
 
   private struct State {
@@ -26,12 +28,12 @@ public final class ClientDescriptors: Sendable {
     self.multiple = multiple
   }
 
-  /// Other users than one can reach the mount.
+  /// Enables the limit per user: more than one user can reach the mount.
   public static func share() { isShared.store(true, ordering: .relaxed) }
 
-  /// Counts descriptors that are about to be opened for a user's client.
+  /// Reserves descriptors that are about to be opened for a client of a user.
   ///
-  /// - Throws: ENFILE when the user has its share: the client has not used up a limit of its own, as EMFILE would say.
+  /// - Throws: ENFILE when the user has its share. Not EMFILE, which would say that the client has reached its own limit.
   public func take(_ count: Int, for user: uid_t) throws(Errno) {
     let isTaken = state.withLock { state in
       let own = (state.users[user] ?? 0) + count
@@ -46,7 +48,7 @@ public final class ClientDescriptors: Sendable {
     guard isTaken else { throw .tooManyOpenFilesInSystem }
   }
 
-  /// They are closed, or were not opened.
+  /// Returns descriptors that were closed, or that were reserved and not opened.
   public func giveBack(_ count: Int, of user: uid_t) {
     state.withLock { state in
       state.given -= count
@@ -55,6 +57,6 @@ public final class ClientDescriptors: Sendable {
     }
   }
 
-  /// Whether a user may have so many while so many are left for all.
+  /// Whether a user may have `own` descriptors while `left` remain for all users.
   func allows(own: Int, left: Int) -> Bool { own <= multiple * left }
 }

@@ -3,9 +3,9 @@ import Glibc
 import SystemPackage
 
 extension Directory {
-  /// Opens a path below this directory however long it is; no component may be a symlink or leave it.
+  /// Opens a path of any length below this directory. No component may be a symlink or `..` out of the directory.
   ///
-  /// The kernel takes 4095 bytes of path per call, so a longer one is opened in several steps. (`openat2`)
+  /// The kernel accepts 4095 bytes of path per call, so a longer path is opened in several steps. (`openat2`)
   ///
   /// - Parameter path: components separated by single slashes; the directory itself when it is empty.
   public func openDeep(_ path: [UInt8], _ flags: CInt) throws(Errno) -> Descriptor {
@@ -30,10 +30,10 @@ extension Directory {
       adopting: try rest.withCName { (name) throws(Errno) in try from.openBeneath(name, flags).release() })
   }
 
-  /// Opens a path below this directory, however deep, for nothing but naming what is there.
+  /// Opens a path of any length below this directory with O_PATH, as a reference to the entry.
   public func locateDeep(_ path: [UInt8]) throws(Errno) -> Descriptor { try openDeep(path, dfs_O_PATH) }
 
-  /// Opens a directory below this one, however deep, so that it can be read.
+  /// Opens a directory at a path of any length below this one for reading.
   public func openDeepDirectory(_ path: [UInt8]) throws(Errno) -> Descriptor {
     try openDeep(path, O_RDONLY | dfs_O_DIRECTORY)
   }

@@ -10,7 +10,7 @@ public struct Descriptor: ~Copyable, Sendable {
 
   deinit { close(rawValue) }
 
-  /// Gives the descriptor away: the caller closes it.
+  /// Returns the descriptor and gives up its ownership: the caller closes it.
   public consuming func release() -> CInt {
     let raw = rawValue
     discard self

@@ -2,21 +2,23 @@ import CFuse
 import Glibc
 import Synchronization
 
-/// How many descriptors the daemon may have open, and which of them it does not give to programs.
+/// The daemon's limit of open descriptors, and the reserve of it that clients do not get.
 ///
-/// Names are looked up, listed, renamed and removed with descriptors that are open for a moment. Were programs to hold the last
-/// ones, nothing could be looked up, not even what has to be closed or removed to get some back.
+/// The daemon opens descriptors for a moment to look up, list, rename and remove entries. If clients held the last descriptors,
+/// no entry could be looked up, not even those to be closed or removed to free some.
 public enum DescriptorLimit {
-  /// Threads that serve requests, at most. A thread that waits for a hung file system costs a descriptor or some, and its stack.
+  /// The maximum number of threads that serve requests. A thread blocked in a hung file system holds its stack and one or more
+  /// descriptors.
   public static let workers = min(256, max(16, count / 16))
 
-  /// For clients that list directories and can be given no other descriptors.
+  /// The reserve for clients that list directories when they can get no other descriptors.
   static let keptForListing = 2 * workers
 
-  /// As many as the workers need at once, and those.
+  /// The reserve: what the workers need at once, plus the reserve for listing.
   private static let kept = 4 * workers + keptForListing
 
-  /// As many as the kernel allows this process. (`setrlimit`, RLIMIT_NOFILE) Called before anything else of this type.
+  /// Raises the soft limit to the hard limit. (`setrlimit`, RLIMIT_NOFILE) To be called before anything else of this type, which
+  /// caches the limit.
   public static func raise() {
     var limit = rlimit()
     guard getrlimit(nofile, &limit) == 0 else { return }
@@ -24,38 +26,39 @@ public enum DescriptorLimit {
     setrlimit(nofile, &limit)
   }
 
-  /// Whether a descriptor is among the last ones, which are kept: the kernel always gives the lowest that is free.
+  /// Whether a descriptor belongs to the reserve. The kernel always allocates the lowest free descriptor, so a high number means
+  /// that few are left.
   public static func isKept(_ descriptor: CInt) -> Bool { descriptor >= firstKept }
 
-  /// A program got this descriptor.
+  /// Records a descriptor that is kept open for a client.
   public static func given(_ descriptor: CInt) { lastGiven.store(descriptor, ordering: .relaxed) }
 
   private static let lastGiven = Atomic<CInt>(0)
 
-  /// Whether nothing is left but those that are kept. (`fcntl`, F_DUPFD_CLOEXEC)
+  /// Whether only the reserve is left. (`fcntl`, F_DUPFD_CLOEXEC)
   ///
-  /// - Parameter descriptor: any that is open.
+  /// - Parameter descriptor: any open descriptor, to be duplicated.
   public static func isReached(copying descriptor: CInt) -> Bool {
-    // Whoever uses them up gets the higher ones before the last.
+    // Fast path: as clients use up the descriptors, they get higher and higher ones before the last.
     if lastGiven.load(ordering: .relaxed) < firstKept / 2 { return false }
     let lowest = Descriptor(adopting: fcntl(descriptor, F_DUPFD_CLOEXEC, 0))
     return lowest.rawValue < 0 || isKept(lowest.rawValue)
   }
 
-  /// How many may be open.
+  /// The maximum number of open descriptors.
   public static let count: Int = {
     var limit = rlimit()
     return getrlimit(nofile, &limit) == 0 ? Int(clamping: limit.rlim_cur) : .max
   }()
 
-  /// The lowest of those that are kept. Where there are few, programs get half of them.
+  /// The lowest descriptor of the reserve. With a low limit, clients get half of it.
   static let firstKept = CInt(clamping: max(count - kept, count / 2))
 
-  /// The session, the log, the watch, SOURCE and the like: what the daemon has open for itself for as long as it runs.
+  /// The descriptors that the daemon itself keeps open while it runs: the session, the log, the watch, SOURCE and the like.
   private static let own = 16
 
-  /// How many clients may have, besides those kept for listing: with these and the daemon's own they stay below the ones that
-  /// are kept, so that a user with a share left gets it.
+  /// The number of descriptors for clients besides `keptForListing`. Together with that and the daemon's own they stay below the
+  /// reserve, so that a user with a share left can use it.
   static let forClients = max(Int(firstKept) - own - keptForListing, Int(firstKept) / 2)
 
   private static var nofile: __rlimit_resource_t { __rlimit_resource_t(RLIMIT_NOFILE.rawValue) }

@@ -2,10 +2,10 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// A directory of the backing tree, by a descriptor that somebody else keeps open.
+/// A directory of the backing tree, by a descriptor whose owner keeps it open.
 ///
-/// Every call names one entry of this directory (no `/` in it) and never follows a symlink.
-/// Each throws the `errno` of the C function it stands for.
+/// Every call takes the name of one entry of this directory (no `/` in it) and never follows a symlink. Every call throws the
+/// `errno` of the C function that it wraps.
 public struct Directory: Sendable {
   public let descriptor: CInt
 
@@ -18,10 +18,10 @@ public struct Directory: Sendable {
     return out
   }
 
-  /// The status of an entry, but of a file system that is mounted there only what the kernel knows of it: nothing is requested
-  /// from it, which may have stopped. (`statx`, AT_STATX_DONT_SYNC)
+  /// The status of an entry as cached by the kernel. The kernel does not send a request to a FUSE or network file system mounted
+  /// there, which may hang. (`statx`, AT_STATX_DONT_SYNC)
   ///
-  /// On a local file system all is known.
+  /// On a local file system the status is up to date.
   public func knownStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     var out = stat()
     try systemCall { dfs_known_status(descriptor, name, &out) }
@@ -38,7 +38,7 @@ public struct Directory: Sendable {
     Descriptor(adopting: try systemCall { dfs_openat(descriptor, name, flags, mode) })
   }
 
-  /// Opens an entry for nothing but naming it: works on every type, needs no permission on it. (`openat`, O_PATH)
+  /// Opens an entry as a reference: works on every type and needs no permission on the entry. (`openat`, O_PATH)
   public func locate(_ name: UnsafePointer<CChar>) throws(Errno) -> Descriptor { try open(name, dfs_O_PATH) }
 
   /// Opens a sub-directory to work relative to it. (`openat`, O_PATH | O_DIRECTORY)
@@ -46,15 +46,15 @@ public struct Directory: Sendable {
     try open(name, dfs_O_PATH | dfs_O_DIRECTORY)
   }
 
-  /// Opens a path of several components below this directory, none of which may be a symlink or leave it. (`openat2`)
+  /// Opens a path of several components below this directory. No component may be a symlink or `..` out of it. (`openat2`)
   public func openBeneath(_ path: UnsafePointer<CChar>, _ flags: CInt) throws(Errno) -> Descriptor {
     Descriptor(adopting: try systemCall { dfs_open_beneath(descriptor, path, flags) })
   }
 
-  /// Opens the directory itself so that it can be read, whether or not `descriptor` could be. (`openat`)
+  /// Opens the directory itself for reading, even if `descriptor` is an O_PATH descriptor. (`openat`)
   public func openForReading() throws(Errno) -> Descriptor {
     do throws(Errno) { return try open(".", O_RDONLY | dfs_O_DIRECTORY) } catch {
-      // `.` needs permission to search the directory, which to read it does not; the link in /proc leads to the directory itself.
+      // Opening `.` needs search permission on the directory, which reading it does not need. The link in /proc needs none.
       guard error == .permissionDenied else { throw error }
       return Descriptor(adopting: try systemCall { dfs_reopen(descriptor, O_RDONLY | dfs_O_DIRECTORY) })
     }
@@ -80,7 +80,7 @@ public struct Directory: Sendable {
     try systemCall { symlinkat(target, descriptor, name) }
   }
 
-  /// Gives an entry one more name. (`linkat` without AT_SYMLINK_FOLLOW)
+  /// Adds a hard link to an entry. (`linkat` without AT_SYMLINK_FOLLOW)
   public func link(
     _ name: UnsafePointer<CChar>, to target: Directory, _ newName: UnsafePointer<CChar>
   ) throws(Errno) {
@@ -99,8 +99,8 @@ public struct Directory: Sendable {
 
   /// (`renameat2`)
   ///
-  /// Many FUSE file systems (bindfs, sshfs) refuse every flag. There `noReplace` looks first: only somebody who works beside
-  /// the view can take the name in between.
+  /// Many FUSE file systems (bindfs, sshfs) reject every flag with EINVAL. There `noReplace` checks first that the new name is
+  /// free. Only a process that works on the backing tree directly can take the name in between.
   public func rename(
     _ name: UnsafePointer<CChar>, to target: Directory, _ newName: UnsafePointer<CChar>,
     _ flags: RenameFlags = []
@@ -137,7 +137,7 @@ public struct Directory: Sendable {
   public func has(_ name: UnsafePointer<CChar>) -> Bool { (try? status(name)) != nil }
 }
 
-/// What `renameat2` may be asked for.
+/// The flags of `renameat2`.
 public struct RenameFlags: OptionSet, Sendable {
   public let rawValue: UInt32
   public init(rawValue: UInt32) { self.rawValue = rawValue }

@@ -2,10 +2,10 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// The entries of a directory, without `.` and `..`, read by a thread of its own: of a large one that takes most of the time,
-/// and whoever wants them has other things to do.
+/// The entries of a directory without `.` and `..`, read ahead by a separate thread: reading takes most of the time of listing a
+/// large directory, and the consumer works meanwhile.
 public final class DirectoryReadAhead: Sendable {
-  /// What one call gave. Whoever has taken it frees it.
+  /// The records of one `getdents64` call. The consumer that takes the block frees it.
   private struct Block: @unchecked Sendable {
     let records: UnsafeRawBufferPointer
   }
@@ -13,15 +13,15 @@ public final class DirectoryReadAhead: Sendable {
   private struct State {
     var blocks: [Block] = []
     var taken = 0
-    /// What stopped the reading before the end.
+    /// The error that ended the reading early.
     var error: Errno?
   }
 
   private let state = Guarded(State())
-  /// Once for each block, and for the end.
+  /// Posted once for each block and once for the end.
   private let ready = Semaphore()
 
-  /// Nil when the system has no thread left.
+  /// Starts reading. Nil when the system has no thread left.
   ///
   /// - Parameter directory: open for reading, at its start.
   public init?(of directory: consuming Descriptor) {
@@ -59,7 +59,7 @@ public final class DirectoryReadAhead: Sendable {
     }
   }
 
-  /// Waits for each entry that has not been read yet. To be called once. (`getdents64`)
+  /// Calls `body` with each entry, waiting for entries not read yet. To be called once. (`getdents64`)
   public func forEach(_ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void) throws(Errno) {
     while let block = try next() {
       defer { block.records.deallocate() }

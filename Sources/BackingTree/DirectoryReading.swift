@@ -17,7 +17,7 @@ public struct RawDirectoryEntry {
 
 /// Reads an open directory from its start to its end, without `.` and `..`. (`getdents64`)
 ///
-/// - Parameter descriptor: open for reading, its offset is moved.
+/// - Parameter descriptor: open for reading; its offset changes.
 public func forEachEntry(
   of descriptor: CInt, _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void
 ) throws(Errno) {
@@ -28,9 +28,9 @@ public func forEachEntry(
   }
 }
 
-/// Reads an open directory from where its offset is, until `body` returns false, without `.` and `..`.
+/// Reads an open directory from its current offset, without `.` and `..`, until the end or until `body` returns false.
 ///
-/// `body` is also given the offset at which the following entry is found. (`getdents64`)
+/// The second argument of `body` is the offset of the following entry. (`getdents64`)
 public func forEachEntryWithPosition(
   of descriptor: CInt, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
 ) throws(Errno) {
@@ -39,16 +39,16 @@ public func forEachEntryWithPosition(
   while try readEntries(of: descriptor, buffer, body) == .all {}
 }
 
-/// How far one reading of a directory has come.
+/// The result of one `getdents64` call.
 public enum DirectoryReading: Sendable {
   case atEnd
-  /// `body` got all that was read; there may be more.
+  /// `body` received all entries of the buffer; there may be more.
   case all
-  /// `body` stopped it.
+  /// `body` returned false.
   case stopped
 }
 
-/// As `forEachEntryWithPosition` for as many entries as there is room for in `buffer`, in one system call.
+/// Like `forEachEntryWithPosition`, for as many entries as fit into `buffer`, in one system call.
 public func readEntries(
   of descriptor: CInt, _ buffer: UnsafeMutableRawBufferPointer,
   _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
@@ -58,7 +58,7 @@ public func readEntries(
   return try forEachEntry(in: UnsafeRawBufferPointer(rebasing: buffer[..<count]), body) ? .all : .stopped
 }
 
-/// The entries that getdents64 gave. - Returns: whether `body` never returned false.
+/// Calls `body` with the entries in the records of a `getdents64` call. - Returns: false when `body` returned false.
 func forEachEntry(
   in records: UnsafeRawBufferPointer, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
 ) throws(Errno) -> Bool {

@@ -2,11 +2,11 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// Work on a directory with all that is below it, by the calling thread's credentials. No symlink is followed and no mount
-/// point entered. The depth costs neither call stack nor descriptors.
+/// Recursive operations on a directory, with the calling thread's credentials. They follow no symlink and enter no mount point.
+/// The depth of the tree costs neither call stack nor descriptors.
 public enum DirectoryTree {
-  /// Checks that a user may remove an entry from a directory that the user may write to: in a sticky one, only what is the
-  /// user's own. (inode(7))
+  /// Checks that a user with write permission on a directory may remove an entry from it: in a sticky directory, only the user's
+  /// own entries. (inode(7))
   ///
   /// - Throws: EPERM.
   public static func check(_ entry: stat, in directory: stat, _ credentials: Credentials) throws(Errno) {
@@ -16,9 +16,10 @@ public enum DirectoryTree {
     throw .notPermitted
   }
 
-  /// Checks that all that is below a directory can be removed.
+  /// Checks that everything below a directory can be removed.
   ///
-  /// - Throws: EACCES and EPERM for what may not be removed, EBUSY for a mount point, and the errno of looking.
+  /// - Throws: EACCES and EPERM for an entry that may not be removed, EBUSY for a mount point, and the errors of reading the
+  ///   tree.
   public static func checkRemovable(_ top: Directory, _ credentials: Credentials) throws(Errno) {
     try walk(top) { (directory) throws(Errno) in
       let status = try directory.status()
@@ -41,14 +42,14 @@ public enum DirectoryTree {
     }
   }
 
-  /// Deletes all that is below a directory.
+  /// Removes everything below a directory.
   ///
-  /// - Parameter willEmpty: called with each directory whose entries are about to be deleted.
+  /// - Parameter willEmpty: called with each directory before its entries are removed.
   public static func empty(_ top: Directory, _ willEmpty: (FileIdentity) -> Void = { _ in }) throws(Errno) {
     try walk(top) { (directory) throws(Errno) in
       willEmpty(FileIdentity(try directory.status()))
       var subdirectories: [[UInt8]] = []
-      // All names first: some file systems skip entries when others are deleted while they are read.
+      // Read all names first: some file systems skip entries when other entries are removed between two reads.
       var files: [[UInt8]] = []
       try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
         var type = entry.type
@@ -72,16 +73,18 @@ public enum DirectoryTree {
     }
   }
 
+  /// Walks a tree in depth-first order.
+  ///
   /// - Parameters:
-  ///   - entering: given each directory, open for reading, before what is below it. - Returns: the names of the sub-directories
-  ///     to enter.
-  ///   - leaving: given the parent and the name of each directory but the top, after what is below it.
+  ///   - entering: called with each directory, open for reading, before the directories below it. Returns the names of the
+  ///     sub-directories to enter.
+  ///   - leaving: called with the parent and the name of each directory but the top, after everything below it.
   private static func walk(
     _ top: Directory, entering: (Directory) throws(Errno) -> [[UInt8]],
     leaving: (_ parent: Directory, _ name: [UInt8]) throws(Errno) -> Void
   ) throws(Errno) {
     var place = try TreeCursor(top)
-    // Of the directories on the way to the cursor's place, the top first: which are still to be entered, and the names.
+    // For each directory from the top to the cursor: the sub-directories still to be entered, and the directory's name.
     var pending = [try entering(place.directory)]
     var names: [[UInt8]] = []
     while true {
@@ -97,7 +100,7 @@ public enum DirectoryTree {
       } else {
         pending.removeLast()
         guard let name = names.popLast() else { return }
-        // A directory that was moved meanwhile leads elsewhere, where nothing has been checked.
+        // `..` of a directory that was moved meanwhile leads to an unchecked directory.
         do throws(Errno) { try place.leave() } catch { throw error == .ioError ? .resourceBusy : error }
         try leaving(place.directory, name)
       }

@@ -2,10 +2,10 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// Extended attributes of whatever a path names; a trailing symlink is not followed.
+/// Extended attributes of an entry named by a path. A trailing symlink is not followed.
 ///
-/// There is no `getxattrat` before Linux 6.13: entries are reached through `/proc/self/fd/N/name`, whose last
-/// component the `l` calls leave alone and whose first is the daemon's own descriptor.
+/// `getxattrat` exists only since Linux 6.13. Entries are therefore reached through `/proc/self/fd/N/name`: the `l` calls do not
+/// follow the last component, and `N` is the daemon's own descriptor.
 public struct ExtendedAttributes: ~Copyable {
   private var path: ContiguousArray<CChar>
 
@@ -31,8 +31,7 @@ public struct ExtendedAttributes: ~Copyable {
     path = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
   }
 
-  /// Whether an entry of the thread's working directory has attributes, found by one system call and nothing else.
-  /// (`llistxattr`)
+  /// Whether an entry of the thread's working directory has extended attributes. One system call. (`llistxattr`)
   public static func exist(ofWorking name: UnsafePointer<CChar>) throws(Errno) -> Bool {
     do throws(Errno) { return try systemCall { llistxattr(name, nil, 0) } > 0 } catch {
       if error == .notSupported || error == .notPermitted { return false }
@@ -40,9 +39,9 @@ public struct ExtendedAttributes: ~Copyable {
     }
   }
 
-  /// The attributes of an open file, which may be an O_PATH descriptor of anything but a symlink.
+  /// The attributes of an open file. The descriptor may be an O_PATH descriptor of anything but a symlink.
   public init(of descriptor: CInt) {
-    // The link in /proc must be followed; the trailing `/.` would need a directory, so use the magic link itself.
+    // The calls must follow the magic link in /proc. A trailing `/.` would require a directory.
     path = ContiguousArray("/proc/self/fd/\(descriptor)".utf8.map { CChar(bitPattern: $0) })
     path.append(0)
     follows = true
@@ -52,7 +51,7 @@ public struct ExtendedAttributes: ~Copyable {
 
   private static let prefix = ContiguousArray("/proc/self/fd/".utf8.map { CChar(bitPattern: $0) })
 
-  /// (`lgetxattr`) - Returns: the length of the value; with an empty buffer, the length it has.
+  /// (`lgetxattr`) - Returns: the number of bytes written to the buffer; with an empty buffer, the length of the value.
   public func get(_ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer) throws(Errno)
     -> Int
   {
@@ -65,7 +64,7 @@ public struct ExtendedAttributes: ~Copyable {
     }
   }
 
-  /// The value, or nil when there is none, it cannot be read or it is longer than `limit` bytes.
+  /// The value; nil when there is none, it cannot be read or it is longer than `limit` bytes.
   public func value(_ name: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
     try? [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
       count = try get(name, into: UnsafeMutableRawBufferPointer(buffer))
@@ -83,7 +82,7 @@ public struct ExtendedAttributes: ~Copyable {
     }
   }
 
-  /// Calls `body` with each name. One call to the kernel, and nothing allocated, for as many names as files usually have.
+  /// Calls `body` with each name. One system call and no allocation when the list fits into 4096 bytes, as most do.
   public func forEachName(_ body: (UnsafePointer<CChar>) -> Void) throws(Errno) {
     let listed: Result<Int, Errno> = withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
       do throws(Errno) {
@@ -103,7 +102,7 @@ public struct ExtendedAttributes: ~Copyable {
     }
   }
 
-  /// All names, in the order the file system gives them.
+  /// All names, in the file system's order.
   public func names() throws(Errno) -> [[UInt8]] {
     while true {
       let size = try list(into: UnsafeMutableRawBufferPointer(start: nil, count: 0))
@@ -140,7 +139,7 @@ public struct ExtendedAttributes: ~Copyable {
 }
 
 extension Array where Element == UInt8 {
-  /// `withUnsafeBytes` that keeps the error's type.
+  /// `withUnsafeBytes` with a typed error.
   package func withUnsafeBytesTyped<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E)
     -> R
   {
@@ -150,7 +149,7 @@ extension Array where Element == UInt8 {
     return try result.get()
   }
 
-  /// `withUnsafeMutableBytes` that keeps the error's type.
+  /// `withUnsafeMutableBytes` with a typed error.
   package mutating func withUnsafeMutableBytesTyped<R, E: Error>(
     _ body: (UnsafeMutableRawBufferPointer) throws(E) -> R
   ) throws(E) -> R {

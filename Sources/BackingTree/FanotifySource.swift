@@ -2,8 +2,8 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// fanotify(7), for root: of any number of directories of one file system, and it tells whether this process caused an
-/// event. An event names the directory by its file handle.
+/// fanotify(7), which needs root. Watches any number of directories of one file system, and reports whether this process caused
+/// an event. An event names the directory by its file handle.
 final class FanotifySource: ChangeSource {
   private struct Handles {
     var numbers: [FileHandle: ChangeEvent.Number] = [:]
@@ -13,7 +13,7 @@ final class FanotifySource: ChangeSource {
 
   let tellsWho = true
   private let group: Descriptor
-  /// Of the file system, to open directories by their handles.
+  /// A directory of the file system, needed to open directories by handle.
   private let root: Descriptor
   private let device: UInt64
   private let process = getpid()
@@ -22,12 +22,12 @@ final class FanotifySource: ChangeSource {
 
   /// - Parameter root: a directory of the file system.
   /// - Throws: EPERM without CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH; EINVAL before Linux 5.9; EOPNOTSUPP, ENODEV, EXDEV or
-  ///   EOVERFLOW where the file system has no handles, or longer ones than are handled here.
+  ///   EOVERFLOW where the file system has no file handles, or has handles longer than 24 bytes.
   init(root: Directory) throws(Errno) {
     group = Descriptor(adopting: try systemCall { dfs_fanotify_new() })
     self.root = try root.open(".", O_RDONLY | O_DIRECTORY)
     device = UInt64(try root.status().st_dev)
-    // Whether all of it works is seen by trying.
+    // Probe once everything that is needed later.
     try mark(root, isAdded: true)
     let same = try open(FileHandle(of: root))
     try mark(Directory(descriptor: same.rawValue), isAdded: false)
@@ -49,7 +49,7 @@ final class FanotifySource: ChangeSource {
   func add(_ directory: Directory) throws(Errno) -> ChangeEvent.Number {
     guard UInt64(try directory.status().st_dev) == device else { throw .improperLink }
     let handle = try FileHandle(of: directory)
-    // First: an event must find the number.
+    // Assign the number before the mark: an event may arrive at once and must find it.
     let (number, isNew) = handles.withLock { handles -> (ChangeEvent.Number, Bool) in
       if let number = handles.numbers[handle] { return (number, false) }
       handles.last += 1
@@ -57,7 +57,7 @@ final class FanotifySource: ChangeSource {
       handles.handles[handles.last] = handle
       return (handles.last, true)
     }
-    // Several owners take a system call of some microseconds once: a directory that has a number is marked.
+    // A directory with a number is marked already; marking it again would cost some microseconds.
     guard isNew else { return number }
     do throws(Errno) { try mark(directory, isAdded: true) } catch {
       forget(number)
@@ -68,7 +68,7 @@ final class FanotifySource: ChangeSource {
 
   func remove(_ number: ChangeEvent.Number) {
     guard let handle = forget(number), let directory = try? open(handle) else { return }
-    // What cannot be removed is told of for nothing.
+    // If this fails, events of the directory still arrive and are ignored.
     try? mark(Directory(descriptor: directory.rawValue), isAdded: false)
   }
 
@@ -125,7 +125,7 @@ final class FanotifySource: ChangeSource {
   }
 }
 
-/// What names a file for as long as it exists. (`name_to_handle_at`)
+/// The kernel's handle of a file, valid as long as the file exists. (`name_to_handle_at`)
 private struct FileHandle: Hashable {
   private static let limit = 24
   let length: Int
@@ -134,14 +134,14 @@ private struct FileHandle: Hashable {
 
   var raw: dfs_handle { dfs_handle(length: UInt32(length), type: type, bytes: bytes) }
 
-  /// - Throws: EOPNOTSUPP where there are none, EOVERFLOW where they are longer than 24 bytes.
+  /// - Throws: EOPNOTSUPP where the file system has no handles, EOVERFLOW where they are longer than 24 bytes.
   init(of directory: Directory) throws(Errno) {
     var raw = dfs_handle()
     _ = try systemCall { dfs_handle_of(directory.descriptor, &raw) }
     self.init(length: Int(raw.length), type: raw.type, bytes: raw.bytes)
   }
 
-  /// A `struct file_handle`: u32 length, s32 type, the bytes. Nil when it is longer.
+  /// Decodes a `struct file_handle`: u32 length, s32 type, the bytes. Nil when it is longer than 24 bytes.
   init?(_ raw: UnsafeRawBufferPointer) {
     let length = Int(raw.loadUnaligned(as: UInt32.self))
     guard length <= Self.limit, length <= raw.count - 8 else { return nil }

@@ -3,7 +3,7 @@ import SystemPackage
 
 /// Reads at an offset until `buffer` is full or the file ends. (`pread`)
 ///
-/// - Returns: the number of bytes read; fewer than asked for only at the end of the file.
+/// - Returns: the number of bytes read; less than the size of `buffer` only at the end of the file.
 public func readFully(
   _ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
 ) throws(Errno) -> Int {
@@ -33,12 +33,12 @@ public func writeFully(
 extension Directory {
   /// The whole content of a small regular file below this directory, reached without following any symlink.
   ///
-  /// For tables that the view reads from the volume: anything but a regular file, a file larger than `limit` bytes
-  /// and every error give nil, and nothing but a regular file is opened.
+  /// For tables that the view reads from the volume. Returns nil for anything but a regular file, for a file larger than `limit`
+  /// bytes and on every error. Only regular files are opened.
   public func smallFile(_ path: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
     guard let file = try? openRegular(path, O_RDONLY), file.status.st_size <= limit else { return nil }
     let size = Int(file.status.st_size)
-    // All empty arrays are one, which two threads may not write to, not even nothing.
+    // All empty arrays share one buffer. Two threads must not write to it at once, not even zero bytes.
     if size == 0 { return [] }
     let bytes = try? [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
       count = try readFully(file.descriptor.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
@@ -46,8 +46,8 @@ extension Directory {
     return bytes
   }
 
-  /// The first `limit` bytes of a regular file below this directory, or all of a shorter one; with the cautions and the
-  /// answers of `smallFile`.
+  /// The first `limit` bytes of a regular file below this directory, or all of a shorter file. Follows no symlink and opens only
+  /// regular files. Returns nil for anything else and on every error.
   public func beginning(of path: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
     guard let file = try? openRegular(path, O_RDONLY) else { return nil }
     return try? [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
@@ -55,7 +55,7 @@ extension Directory {
     }
   }
 
-  /// The whole content of a file of the system, such as one in `/proc`, whose size is not known beforehand.
+  /// The whole content of a system file, such as one in `/proc`, whose size is not known in advance.
   ///
   /// - Returns: at most 16 MiB; nil when it cannot be read.
   public func wholeFile(_ path: String) -> [UInt8]? {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Which file: its device and its inode number.
+/// The identity of a file: its device and its inode number.
 public struct FileIdentity: Hashable, Sendable {
   public let device: UInt64
   public let inode: UInt64
@@ -30,7 +30,7 @@ public enum FileType: UInt8, Sendable {
     }
   }
 
-  /// From `d_type` of getdents64; file systems that do not tell give `unknown`.
+  /// From `d_type` of getdents64. File systems that do not store the type report `unknown`.
   public init(direntType: UInt8) {
     switch direntType {
     case 1: self = .fifo

@@ -1,13 +1,13 @@
 import CFuse
 
-/// What kind of file system something lies on. (`f_type` of statfs(2))
+/// The type of the file system that a file is on. (`f_type` of statfs(2))
 public struct FileSystemKind: Equatable, Sendable {
   private let magic: UInt32
 
   public init(of descriptor: CInt) { magic = dfs_file_system_magic(descriptor) }
 
-  /// One whose files are also changed elsewhere, of which its watchers here are not told: on other machines, or by a
-  /// program that serves it.
+  /// Whether files may also be changed by other machines or by the process that serves the file system. Local watches do not
+  /// report such changes.
   public var changesUnseen: Bool {
     switch magic {
     // NFS, SMB (three of them), AFS, Coda, NCP, 9P, Ceph, Lustre, VirtualBox's and VMware's shared folders, FUSE.
@@ -18,18 +18,18 @@ public struct FileSystemKind: Equatable, Sendable {
     }
   }
 
-  /// One that shows other file systems' files as its own, as in most containers.
+  /// Whether this is overlayfs, which shows files of other file systems as its own, as in most containers.
   public var isOverlay: Bool { magic == 0x794c_7630 }
 
-  /// Whether a write that succeeded is kept without anything being done when the file is closed, as on every local file
-  /// system: close(2) reports errors of network file systems.
+  /// Whether data of a successful write needs no action at close. True on local file systems; on network file systems close(2)
+  /// may report write errors.
   public var keepsWhatWasWritten: Bool { isLocal }
 
-  /// One that the kernel serves by itself, from a disk or memory.
+  /// Whether the kernel itself serves the file system, from a disk or memory.
   public var isLocal: Bool { Self.local.contains(magic) }
 
-  /// One on which a write through a mapping changes the file's times, when it is the first to a page since that was written
-  /// back: ext2 to ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
+  /// Whether a write through a mapping updates the file's times, if it is the first to a page since the page's writeback: ext2 to
+  /// ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
   public var timesMappedWrites: Bool { [0xef53, 0x9123_683e, 0x5846_5342, 0xf2f5_2010].contains(magic) }
 
   /// linux/magic.h: ext2 to ext4, tmpfs, btrfs, XFS, F2FS, ZFS, overlayfs, FAT, exFAT, ISO 9660, UDF, HFS+, bcachefs, JFS,

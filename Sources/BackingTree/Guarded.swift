@@ -1,18 +1,17 @@
-/// State that only the holder of its lock can reach.
+/// State that is accessible only while its lock is held.
 ///
-/// Instead of the standard library's `Mutex`, whose waiting ThreadSanitizer does not understand: it takes whatever that
-/// protects for a race, and real ones drown among those.
+/// Used instead of the standard library's `Mutex`: ThreadSanitizer does not understand how `Mutex` waits and reports a race for
+/// everything that it protects, which hides real races.
 ///
-/// Its methods are compiled where they are used, as those of what has package access are not: each request passes several.
+/// The methods are inlinable, which methods with package access are not: every request passes several of them.
 public final class Guarded<State>: @unchecked Sendable {
   @usableFromInline let lock = RecursionFreeLock()
-  /// The lock sees to it that nobody reads what somebody else writes; to have that checked at each access takes longer than
-  /// most accesses do.
+  /// The lock excludes conflicting accesses. A dynamic exclusivity check at each access would take longer than most accesses.
   @exclusivity(unchecked) @usableFromInline var state: State
 
   @inlinable public init(_ state: sending State) { self.state = state }
 
-  /// Runs `body` alone with the state. `body` must not ask for the same state again.
+  /// Runs `body` with the state while the lock is held. `body` must not use the same `Guarded` again: that deadlocks.
   @inlinable @inline(__always) public func withLock<Result: ~Copyable, Failure>(
     _ body: (inout State) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
@@ -21,8 +20,8 @@ public final class Guarded<State>: @unchecked Sendable {
     return try body(&state)
   }
 
-  /// Takes values out of the state. They end once the lock is released: to close the last descriptor of a removed file takes
-  /// as long as its file system needs to free the blocks, and no other thread must wait for that.
+  /// Takes values out of the state and destroys them after the lock is released. Closing the last descriptor of a removed file
+  /// takes as long as its file system needs to free the blocks, and no other thread must wait for that.
   @inlinable public func discard<Values>(_ body: (inout State) -> sending Values) {
     let values = withLock(body)
     withExtendedLifetime(values) {}

@@ -2,7 +2,7 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// inotify(7), which every user may use: of so many directories as `fs.inotify.max_user_watches` lets a user have.
+/// inotify(7), which needs no privilege. Watches at most as many directories as `fs.inotify.max_user_watches` allows a user.
 final class InotifySource: ChangeSource {
   let tellsWho = false
   private let descriptor: Descriptor
@@ -52,14 +52,14 @@ final class InotifySource: ChangeSource {
 }
 
 extension ChangeSource {
-  /// Reads what is queued when this is called, each time as many whole events as there is room for.
+  /// Reads the events that are queued at the time of the call, each time as many whole events as fit into the buffer.
   ///
-  /// It does not go on until nothing is queued: on a busy machine clients may cause events faster than this thread reads them,
-  /// and the request that it serves would wait for as long as they do. (12 s were seen.)
+  /// It does not continue until the queue is empty: on a busy machine clients may cause events faster than this thread reads
+  /// them, and the request that it serves would wait for as long as they do. (A delay of 12 s was observed.)
   ///
   /// - Parameters:
-  ///   - headerLength: the least length of an event in bytes. With fanotify the kernel counts no more than that of each.
-  ///   - body: is given whole events and returns how many they are.
+  ///   - headerLength: the minimum length of an event in bytes. With fanotify, FIONREAD counts only that much for each event.
+  ///   - body: receives whole events and returns their number.
   func readAll(_ descriptor: CInt, headerLength: Int, _ body: (UnsafeRawBufferPointer) -> Int) {
     withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
       var left: Int?
@@ -67,7 +67,7 @@ extension ChangeSource {
         let count = Glibc.read(descriptor, buffer.baseAddress!, buffer.count)
         if count <= 0 { return }
         let events = body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-        // No event is larger: where there was room for one, there was none.
+        // No event is larger than 1024 bytes: with that much room left, the queue was empty.
         if buffer.count - count >= 1024 { return }
         let rest = left.map { $0 - events } ?? dfs_queued_bytes(descriptor) / headerLength
         if rest <= 0 { return }

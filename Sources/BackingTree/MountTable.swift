@@ -1,31 +1,31 @@
 import Glibc
 import SystemPackage
 
-/// The mounts of this process's namespace, from `/proc/self/mountinfo`.
+/// The mounts of this process's mount namespace, from `/proc/self/mountinfo`.
 public struct MountTable {
   public struct Line {
-    /// The kernel's number of the mount, as in /proc/PID/fdinfo.
+    /// The kernel's mount id, as in /proc/PID/fdinfo.
     public let id: Int
     public let mountPoint: FilePath
     public let type: String
-    /// What the mount calls its source: a path, as long as nobody said `fsname=`.
+    /// The mount's source: a path, unless the mount option `fsname=` set another text.
     public let source: FilePath
-    /// As mount(8) prints them, those of the mount and those of the file system.
+    /// The options of the mount and of the file system, as mount(8) prints them.
     public let options: [String]
-    /// Who mounted it, of a FUSE file system.
+    /// The user that mounted a FUSE file system; nil for other file systems.
     public var user: uid_t? {
       options.lazy.compactMap { $0.hasPrefix("user_id=") ? uid_t($0.dropFirst(8)) : nil }.first
     }
-    /// The number under which the kernel has the connection, in /sys/fs/fuse/connections.
+    /// The minor device number, which is the connection's name in /sys/fs/fuse/connections.
     public let device: String
   }
 
-  /// The views among them.
+  /// The mounts of displayfs.
   public static var displayfs: [Line] { current.filter { $0.type == "fuse.displayfs" } }
 
-  /// The mount on top at a path; nil when nothing is mounted there.
+  /// The topmost mount at a path; nil when nothing is mounted there.
   ///
-  /// The mount itself, which may be dead, is not asked: only what comes before the last component is resolved.
+  /// The mount itself is not accessed, as its daemon may be dead: only the path without the last component is resolved.
   public static func last(at path: FilePath) -> Line? {
     let mounts = current
     if let leaf = path.lastComponent, leaf.kind == .regular {
@@ -37,7 +37,8 @@ public struct MountTable {
     return mounts.last { $0.mountPoint == resolved }
   }
 
-  /// Whether something is mounted below a directory, or may be. Reads no more than it must: it is asked between requests.
+  /// Whether something is mounted below a directory; true also when the mount table cannot be read. Parses only the mount points,
+  /// as it runs between requests.
   public static func hasMounts(below directory: FilePath) -> Bool {
     guard let bytes = text else { return true }
     let path = directory.bytes + [UInt8(ascii: "/")]
@@ -47,10 +48,10 @@ public struct MountTable {
     }
   }
 
-  /// Whether a program or another machine serves the file system that is this device (`st_dev`), which may stop: a call into it
-  /// does not return then.
+  /// Whether the file system with this device number (`st_dev`) is served by a user-space process or another machine. If that
+  /// server hangs, calls into the file system do not return.
   public static func isRemote(_ device: UInt64) -> Bool {
-    // As makedev(3) puts them together.
+    // The bit layout of makedev(3).
     let major = device >> 8 & 0xfff | device >> 32 & ~0xfff
     let minor = device & 0xff | device >> 12 & ~0xff & 0xffff_ffff
     let number = Array("\(major):\(minor)".utf8)
@@ -93,7 +94,7 @@ public struct MountTable {
     }
   }
 
-  /// Blanks and the like stand as `\040`.
+  /// Decodes the octal escapes of mountinfo: a blank is written as `\040`.
   private static func unescape(_ field: ArraySlice<UInt8>) -> [UInt8] {
     var bytes: [UInt8] = []
     var rest = field

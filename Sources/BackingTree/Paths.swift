@@ -2,7 +2,7 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// Paths that a user names, before anything is open. They are bytes, as names are.
+/// Paths given by the user, before any descriptor is open. Paths are byte strings, like names.
 extension FilePath {
   /// The bytes, without a terminating NUL.
   public init(bytes: some Sequence<UInt8>) {
@@ -20,7 +20,7 @@ extension FilePath {
     return FilePath(platformString: path)
   }
 
-  /// The absolute path without symlinks of what exists. (`realpath`)
+  /// The absolute path without symlinks of an existing entry. (`realpath`)
   public func resolvingSymlinks() throws(Errno) -> FilePath {
     guard let path = withPlatformString({ realpath($0, nil) }) else { throw Errno(rawValue: errno) }
     defer { free(path) }

@@ -1,8 +1,8 @@
 import CFuse
 import Glibc
 
-/// A plain lock, for code that must hold two of them, or that guards no state but a course of events; `Guarded` is for
-/// the rest.
+/// A plain lock, for code that holds two locks at once or that serializes operations rather than access to state. Use `Guarded`
+/// otherwise.
 public final class RecursionFreeLock: @unchecked Sendable {
   @usableFromInline let raw: UnsafeMutablePointer<pthread_mutex_t>
 
@@ -17,9 +17,9 @@ public final class RecursionFreeLock: @unchecked Sendable {
   }
 
   @inlinable public func lock() { pthread_mutex_lock(raw) }
-  /// Takes the lock unless somebody has it, who may be the calling thread. - Returns: whether it was taken.
+  /// Takes the lock unless a thread holds it, which may be the calling thread. - Returns: whether it was taken.
   @inlinable public func tryLock() -> Bool { pthread_mutex_trylock(raw) == 0 }
-  /// Whether the calling thread has the lock. For assertions: it costs a system call.
+  /// Whether the calling thread holds the lock. For assertions: it costs a system call.
   public var isHeld: Bool { raw.pointee.__data.__owner == dfs_gettid() }
   @inlinable public func unlock() { pthread_mutex_unlock(raw) }
 }

@@ -1,7 +1,7 @@
 import CFuse
 import Glibc
 
-/// What a thread waits for until another has work for it. (`sem_t`)
+/// A counting semaphore. (`sem_t`)
 package final class Semaphore: @unchecked Sendable {
   private let raw = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
@@ -15,7 +15,7 @@ package final class Semaphore: @unchecked Sendable {
   package func post() { sem_post(raw) }
   package func wait() { while sem_wait(raw) != 0 {} }
 
-  /// Waits, but no longer than that, whatever becomes of the time of day. - Returns: false when the time has passed.
+  /// Waits for at most that time, measured with CLOCK_MONOTONIC. - Returns: false on timeout.
   @discardableResult
   package func wait(milliseconds: Int) -> Bool {
     var end = timespec()

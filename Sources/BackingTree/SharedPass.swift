@@ -1,18 +1,18 @@
 import Glibc
 
-/// Work that every caller needs done once after it has called, and that one thread does for all that call meanwhile.
+/// An operation that each caller needs to run once after its call. One thread runs it for all threads that call meanwhile.
 ///
-/// Behind a plain lock each thread would do it again, one after the other. On a busy machine each of them waits for the
-/// scheduler until all before it have run, which took some hundred milliseconds for five of them.
+/// With a plain lock each thread would run the operation again, one after the other. On a busy machine each of them waits for the
+/// scheduler until all before it have run, which took some hundred milliseconds for five threads.
 final class SharedPass: @unchecked Sendable {
   private let lock: UnsafeMutablePointer<pthread_mutex_t> = .allocate(capacity: 1)
   private let ended: UnsafeMutablePointer<pthread_cond_t> = .allocate(capacity: 1)
   private var isUnderWay = false
-  /// How many passes have begun and ended, and which one the last caller needs.
+  /// The number of passes begun and ended, and the number of the pass that the latest caller needs.
   private var begun: UInt64 = 0
   private var done: UInt64 = 0
   private var needed: UInt64 = 0
-  /// A thread goes on for those that came during its own pass, but no longer: its own client waits.
+  /// One thread runs at most two passes: its own, and one for the threads that called during it. Its own client waits for it.
   private static let maximumPasses = 2
 
   init() {
@@ -27,7 +27,7 @@ final class SharedPass: @unchecked Sendable {
     lock.deallocate()
   }
 
-  /// Returns when a pass has ended that began after the call. No two run at once, and a pass must not call this.
+  /// Returns when a pass that began after the call has ended. Passes never run concurrently, and a pass must not call this.
   func run(_ pass: () -> Void) {
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }

@@ -2,11 +2,11 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// The parts of an open file that hold data, first to last, without the holes of at least `smallestHole` bytes.
+/// The ranges of an open file that hold data, in order. Holes smaller than `smallestHole` bytes count as data.
 ///
-/// A file system that knows no holes reports one part, the whole file. (`lseek` with SEEK_DATA and SEEK_HOLE)
+/// A file system without support for holes reports one range, the whole file. (`lseek` with SEEK_DATA and SEEK_HOLE)
 ///
-/// - Parameter size: where to stop; parts end there at the latest.
+/// - Parameter size: the end of the last range at most.
 public func dataRanges(
   _ descriptor: CInt, size: Int64, smallestHole: Int64
 ) throws(Errno) -> [Range<Int64>] {

@@ -1,7 +1,7 @@
 import Glibc
 import SystemPackage
 
-/// Runs one system call, again while a signal interrupts it.
+/// Runs a system call and repeats it on EINTR.
 ///
 /// - Throws: the call's `errno` when it returns -1.
 @inlinable @inline(__always) @discardableResult
@@ -17,13 +17,13 @@ public func systemCall<Value: FixedWidthInteger & SignedInteger>(
 }
 
 extension Sequence<UInt8> {
-  /// Lends the bytes as a NUL-terminated C string that lives as long as the call of `body`.
+  /// Calls `body` with the bytes as a NUL-terminated C string, valid during the call.
   @inlinable @inline(__always)
   public func withCName<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E) -> R
   {
     var terminated = ContiguousArray<CChar>()
     terminated.reserveCapacity(underestimatedCount + 1)
-    // This is compiled for every kind of sequence at once: one byte at a time takes as long as a system call.
+    // Without specialization this runs for any kind of sequence, and copying byte by byte takes as long as a system call.
     let copied: Void? = withContiguousStorageIfAvailable { bytes in
       bytes.withMemoryRebound(to: CChar.self) { terminated.append(contentsOf: $0) }
     }

@@ -1,7 +1,7 @@
 import CFuse
 import Glibc
 
-/// A thread of the system's: what it does may block for long, which a task of Swift's must not.
+/// A POSIX thread, for work that may block for long. A Swift task must not block.
 public struct Thread: Sendable {
   private let id: pthread_t
 
@@ -10,7 +10,7 @@ public struct Thread: Sendable {
     init(_ run: @escaping @Sendable () -> Void) { self.run = run }
   }
 
-  /// Nil when the system has no thread left.
+  /// Starts a thread. Nil when the system has no thread left.
   public init?(_ run: @escaping @Sendable () -> Void) {
     let body = Unmanaged.passRetained(Body(run))
     var id = pthread_t()
@@ -28,11 +28,11 @@ public struct Thread: Sendable {
     self.id = id
   }
 
-  /// The calling thread, as the kernel numbers it. (`gettid`)
+  /// The kernel's id of the calling thread. (`gettid`)
   package static var current: pid_t { dfs_gettid() }
 
-  /// Has the calling thread scheduled before others, where the process has the privilege: nice -10, nine times the share of a
-  /// processor that other threads get. (setpriority(2), which concerns one thread on Linux)
+  /// Raises the calling thread's priority if the process is privileged: nice -10, about nine times the CPU share of other
+  /// threads. (setpriority(2), which affects one thread on Linux)
   package static func raisePriority() { setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, -10) }
 
   public func join() { pthread_join(id, nil) }

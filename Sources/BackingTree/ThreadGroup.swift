@@ -1,12 +1,12 @@
-/// Threads that end together, some of which may wait in the kernel for what the daemon cannot end: a lock that another process
-/// holds, a file system that does not answer.
+/// Threads to be awaited together. Some may block in the kernel on something that the daemon cannot end: a lock held by another
+/// process, a file system that does not respond.
 package final class ThreadGroup: Sendable {
   private let running = Guarded(0)
   private let end = Semaphore()
 
   package init() {}
 
-  /// How many threads run.
+  /// The number of running threads.
   package var count: Int { running.withLock { $0 } }
 
   /// - Returns: false when the system has no thread left.
@@ -30,7 +30,7 @@ package final class ThreadGroup: Sendable {
     end.post()
   }
 
-  /// Waits until all have ended, but no longer than that. - Returns: whether they have.
+  /// Waits for at most that time until all threads have ended. - Returns: whether they have.
   @discardableResult
   package func waitUntilEnded(milliseconds: Int) -> Bool {
     let start = ContinuousClock.now

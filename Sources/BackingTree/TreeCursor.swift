@@ -2,19 +2,19 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// A walk's place in a tree of directories: a directory at or below the top, open for reading.
+/// The position of a walk in a directory tree: a directory at or below the top, open for reading.
 ///
-/// A step down opens one name and a step up opens `..`, so a walk costs as many steps as there are directories, however deep
-/// they are. The directory and its parent are always open, and never more than `mostOpen` descriptors. (`openat2`, `openat`)
+/// A step down opens one name and a step up opens `..`, so the cost of a walk is proportional to the number of directories at any
+/// depth. The directory and its parent are always open, and never more than `mostOpen` descriptors. (`openat2`, `openat`)
 ///
-/// No step follows a symlink or enters a mount point, behind which may be the very mount that the walk is done for. What `..`
-/// leads to must be the directory that the walk came from: a directory that is renamed meanwhile cannot lead it elsewhere.
+/// No step follows a symlink or enters a mount point: the mount that the walk is done for may be mounted there. `..` must lead to
+/// the directory that the walk came from, so a directory renamed meanwhile cannot divert the walk.
 public struct TreeCursor: ~Copyable {
   private struct Level {
     let identity: FileIdentity
-    /// Where this level's path ends in `path`.
+    /// The length of `path` at this level.
     let pathEnd: Int
-    /// -1 while it is closed.
+    /// -1 while the directory is closed.
     var descriptor: CInt
   }
 
@@ -22,7 +22,7 @@ public struct TreeCursor: ~Copyable {
   private static let readDirectory = O_RDONLY | dfs_O_DIRECTORY
 
   private var levels: [Level]
-  /// Relative to the top, components separated by single slashes; empty at the top.
+  /// The path relative to the top, components separated by single slashes; empty at the top.
   public private(set) var path: [UInt8] = []
 
   public init(_ top: Directory) throws(Errno) {
@@ -33,14 +33,14 @@ public struct TreeCursor: ~Copyable {
 
   deinit { for level in levels where level.descriptor >= 0 { close(level.descriptor) } }
 
-  /// How many directories below the top.
+  /// The number of levels below the top.
   public var depth: Int { levels.count - 1 }
   public var identity: FileIdentity { levels[levels.count - 1].identity }
   public var directory: Directory { Directory(descriptor: levels[levels.count - 1].descriptor) }
 
   /// Steps down to an entry of the directory.
   ///
-  /// - Throws: ENOTDIR or ELOOP when it is no directory; EXDEV when it is a mount point.
+  /// - Throws: ENOTDIR or ELOOP when it is not a directory; EXDEV when it is a mount point.
   public mutating func enter(_ name: UnsafePointer<CChar>) throws(Errno) {
     let opened = try directory.openBeneath(name, Self.readDirectory)
     let identity = FileIdentity(try fileStatus(opened.rawValue))
@@ -60,18 +60,19 @@ public struct TreeCursor: ~Copyable {
     closeLevel(levels.count - 1)
     levels.removeLast()
     path.removeLast(path.count - levels[levels.count - 1].pathEnd)
-    // Now, and not when it is needed: an unpacking walk takes the right to search away from the directory before it leaves.
+    // Reopen the parent now and not on demand: while unpacking, the walk removes search permission from the directory before it
+    // leaves it.
     if depth > 0, levels[levels.count - 2].descriptor < 0 { try reopenParent() }
   }
 
-  /// Steps up until the directory is so many below the top.
+  /// Steps up until the directory is `depth` levels below the top.
   public mutating func leave(to depth: Int) throws(Errno) {
     while self.depth > depth { try leave() }
   }
 
   /// Steps up and down to a path below the top.
   ///
-  /// - Throws: as `enter` and `leave`; EINTR when the client is gone for which the walk is done.
+  /// - Throws: like `enter` and `leave`; EINTR when the client that the walk is done for is being killed.
   public mutating func move(to target: [UInt8]) throws(Errno) {
     try Interruption.check()
     while !isAt(orBelow: target) { try leave() }
@@ -84,7 +85,7 @@ public struct TreeCursor: ~Copyable {
     }
   }
 
-  /// Whether a path is that of the directory or of something in or below it.
+  /// Whether `target` is the path of this directory or of something below it.
   private func isAt(orBelow target: [UInt8]) -> Bool {
     depth == 0 || target.starts(with: path) && (target.count == path.count || target[path.count] == 0x2f)
   }

@@ -2,12 +2,13 @@ import CFuse
 import Glibc
 import SystemPackage
 
-/// The calling thread's working directory, for calls on many entries that the kernel has only with a path: a path through
-/// `/proc/self/fd` takes three times as long (3.4 µs instead of 1.1 for `llistxattr` on ext4, Linux 6.18, Xeon, November 2026).
+/// The calling thread's working directory, for system calls that take only a path, when there are many entries to call them on: a
+/// path through `/proc/self/fd` takes three times as long (3.4 µs instead of 1.1 for `llistxattr` on ext4, Linux 6.18, Xeon,
+/// November 2026).
 ///
-/// The thread has the one that it had before when this value ends. It must not be used by another thread.
+/// The thread's previous working directory is restored when this value is destroyed. Only the thread that created it may use it.
 public struct WorkingDirectory: ~Copyable {
-  /// -1 when the thread cannot have a working directory of its own, or could not return to the present one.
+  /// The previous working directory; -1 when the thread cannot have its own, or could not return to the previous one.
   private let before: CInt
 
   public init() {
@@ -18,11 +19,11 @@ public struct WorkingDirectory: ~Copyable {
 
   deinit {
     guard before >= 0 else { return }
-    // One that the thread has no right to search any more is no reason to keep a package's directory in use.
+    // If search permission on the previous directory is lost, move to `/`: staying would keep a package's directory in use.
     if fchdir(before) != 0 { _ = chdir("/") }
     close(before)
   }
 
-  /// (`fchdir`) - Returns: false when the thread's working directory is not that now.
+  /// (`fchdir`) - Returns: false when the thread's working directory has not changed to `directory`.
   public func move(to directory: Directory) -> Bool { before >= 0 && fchdir(directory.descriptor) == 0 }
 }

@@ -1,7 +1,7 @@
 import BackingTree
 import SystemPackage
 
-/// The extended attributes that a stream carries.
+/// The extended attributes that a stream includes.
 enum CarriedAttributes {
   private static let user = Array("user.".utf8)
   private static let accessLists = ["system.posix_acl_access", "system.posix_acl_default"].map {
@@ -12,7 +12,7 @@ enum CarriedAttributes {
 }
 
 extension ExtendedAttributes {
-  /// `names()`, none where the file system knows no attributes.
+  /// `names()`; empty where the file system does not support extended attributes.
   func namesIfAny() throws(Errno) -> [[UInt8]] {
     do {
       return try names()
@@ -22,7 +22,7 @@ extension ExtendedAttributes {
     }
   }
 
-  /// The value, however long, or nil when there is no such attribute (any more).
+  /// The value, of any length; nil when there is no such attribute (any more).
   func wholeValue(_ name: UnsafePointer<CChar>) throws(Errno) -> [UInt8]? {
     while true {
       do {

@@ -1,6 +1,6 @@
 import BackingTree
 
-/// CRC-32 as in ISO 3309 of bytes that come piece by piece.
+/// An incremental CRC-32 as in ISO 3309.
 struct DataChecksum: Sendable {
   private var state = UInt32.max
 
@@ -12,7 +12,7 @@ struct DataChecksum: Sendable {
     return sum.value
   }
 
-  /// Eight bytes at a time ("slicing by 8": Kounavis and Berry, "Novel Table Lookup-Based Algorithms for
+  /// Processes eight bytes at a time ("slicing by 8": Kounavis and Berry, "Novel Table Lookup-Based Algorithms for
   /// High-Performance CRC Generation", 2008).
   mutating func add(_ bytes: UnsafeRawBufferPointer) {
     var sum = state
@@ -35,7 +35,7 @@ struct DataChecksum: Sendable {
     state = sum
   }
 
-  /// What a byte does to the sum when as many others follow it as the table has before it.
+  /// Table `n` of the eight holds the CRC of each byte value followed by `n` zero bytes.
   private static let tables: [UInt32] = {
     var tables = [UInt32](repeating: 0, count: 8 * 256)
     for byte in 0..<256 {

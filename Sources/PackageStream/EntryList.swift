@@ -1,5 +1,5 @@
-/// The members of a layout, in pieces: what a package of many has takes megabytes, and an array that grows in one piece copies it
-/// again and again to pages that the kernel must clear first (a sixth of the time of a walk of 20 000 files).
+/// The members of a layout, in fixed-size chunks. The list of a large package takes megabytes; one growing array would copy it
+/// repeatedly to new pages that the kernel must clear first (a sixth of the time of a walk of 20 000 files).
 struct EntryList: RandomAccessCollection, MutableCollection, Sendable {
   private static let shift = 10
   private static let piece = 1 << shift

@@ -1,8 +1,8 @@
 import Glibc
 
-/// A moment as a file system records it.
+/// A timestamp of a file.
 struct FileTime: Hashable, Comparable, Sendable {
-  /// Since 1970, negative before.
+  /// Seconds since 1970, negative before.
   let seconds: Int64
   /// 0..<1 000 000 000, counted forward from `seconds`.
   let nanoseconds: Int32

@@ -1,13 +1,13 @@
 import SystemPackage
 
-/// The first header of a stream, which says that it is a package and of what type.
+/// The first header of a stream, which identifies it as a package and names the package's type.
 ///
-/// It is a pax global header whose first record is `comment=displayfs:<type>`: the text `comment=displayfs:` is at
-/// offset 515 of the stream (516 when the type has more than 77 bytes), where a rule of shared-mime-info finds it.
+/// It is a pax global header whose first record is `comment=displayfs:<type>`: the text `comment=displayfs:` is at offset 515 of
+/// the stream (516 when the type has more than 77 bytes), where a rule of shared-mime-info matches it.
 enum GlobalHeader {
   private static let mark = Array("displayfs:".utf8)
 
-  /// The header's bytes for a package of this uniform type identifier, or nil when it is none.
+  /// The header for a package of this uniform type identifier; nil when `type` is not a valid identifier.
   static func bytes(type: String) -> [UInt8]? {
     let identifier = Array(type.utf8)
     guard isIdentifier(identifier) else { return nil }
@@ -21,10 +21,10 @@ enum GlobalHeader {
     return bytes
   }
 
-  /// The header has this length whatever the type.
+  /// The length of the header, which does not depend on the type.
   static let length = 1024
 
-  /// The type that a stream's first 1024 bytes name, or nil when they are not exactly what `bytes(type:)` makes.
+  /// The type named by a stream's first 1024 bytes; nil when they are not exactly what `bytes(type:)` produces.
   static func type(_ start: [UInt8]) -> String? {
     guard start.count >= length, let header = UstarHeader(parsing: start[..<512]), header.type == 0x67,
       header.size > 0, header.size <= 512,
@@ -36,7 +36,7 @@ enum GlobalHeader {
     return type
   }
 
-  /// Apple's "Uniform Type Identifiers Overview": letters, digits, `-`, `.` and everything beyond ASCII.
+  /// Apple's "Uniform Type Identifiers Overview": letters, digits, `-`, `.` and every character beyond ASCII.
   private static func isIdentifier(_ bytes: [UInt8]) -> Bool {
     (1...255).contains(bytes.count)
       && bytes.allSatisfy { byte in

@@ -2,15 +2,15 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// A file that was found to be the whole, harmless stream of a package, to be unpacked.
+/// A file that was checked to be a complete and harmless stream of a package, ready to be unpacked.
 ///
-/// Nothing is believed that is not checked: only what `PackageLayout` itself makes is taken, byte for byte, apart from
-/// the files' data. A member of the wrong place, a name that is absolute or has `..`, a symlink that leads out of the
-/// package, a link to what did not come before and a device are refused, and so is every damage of
-/// a header, a stream that is cut off, and one that goes on after its end. A changed byte of a file's data is noticed only in a
-/// stream of an earlier version, which carries checksums of the data: otherwise as little as in any file that is copied.
+/// The check accepts only the exact bytes that `PackageLayout` produces, apart from the files' data. It refuses a member out of
+/// place, an absolute name or one with `..`, a symlink that leads out of the package, a hard link to a file that did not come
+/// before it, a device, a damaged header, a truncated stream and a stream with trailing data. It detects a changed byte of a
+/// file's data only in a stream of an earlier version, which has checksums of the data. In other streams such a change goes
+/// unnoticed, as in any file that is copied.
 public struct PackageImport: Sendable {
-  /// What is more than this is refused.
+  /// The limits above which a stream is refused.
   public struct Limits: Sendable {
     /// Members in a package. The check keeps about 16 bytes for each.
     public var members: Int
@@ -18,24 +18,24 @@ public struct PackageImport: Sendable {
     public init(members: Int = 1_000_000) { self.members = members }
   }
 
-  /// Whose the unpacked files are.
+  /// The owner of the unpacked files.
   public enum Ownership: Sendable {
-    /// The caller's; set-user-ID and set-group-ID bits of files, which would be about somebody else, are dropped.
+    /// The caller's user. Set-user-ID and set-group-ID bits of files were meant for another user and are dropped.
     case caller
-    /// The owners and groups of the stream; takes the privilege to give files away.
+    /// The owners and groups recorded in the stream. Needs the privilege to change the owner of a file.
     case recorded
   }
 
   /// The uniform type identifier that the stream names.
   public let type: String
-  /// The members of the package, its own directory included.
+  /// The number of members of the package, including its own directory.
   public let memberCount: Int
 
   private let descriptor: CInt
   private let limits: Limits
   private let checked: FileState
 
-  /// What tells whether the stream is still the one that was checked.
+  /// The file's state, by which `unpack` detects that the stream changed after the check.
   private struct FileState: Equatable {
     let identity: FileIdentity
     let size: Int64
@@ -51,7 +51,7 @@ public struct PackageImport: Sendable {
     }
   }
 
-  /// The type of the package whose stream a file begins like, or nil; reads the first 1024 bytes.
+  /// The type of the package if a file begins like a package's stream, otherwise nil. Reads the first 1024 bytes.
   ///
   /// - Parameter descriptor: open for reading.
   public static func type(of descriptor: CInt) -> String? {
@@ -59,7 +59,7 @@ public struct PackageImport: Sendable {
     return GlobalHeader.type(start)
   }
 
-  /// Checks a whole stream, reading its headers.
+  /// Checks a whole stream. Reads the headers and skips the files' data.
   ///
   /// - Parameter descriptor: a regular file open for reading, which the caller keeps open; its offset is not used.
   public init(checking descriptor: CInt, limits: Limits = Limits()) throws(PackageImportError) {
@@ -72,7 +72,7 @@ public struct PackageImport: Sendable {
     self.limits = limits
   }
 
-  /// Reads the data too, and compares the checksums that it has.
+  /// Reads the files' data too, and verifies the checksums if the stream has them.
   public func checkData() throws(PackageImportError) {
     var scanner = try StreamScanner(descriptor, limits: limits)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 4096)
@@ -97,12 +97,12 @@ public struct PackageImport: Sendable {
     }
   }
 
-  /// Unpacks the package into an empty directory, which gets the package's mode, time and attributes, and waits until
-  /// all of it is on the disk.
+  /// Unpacks the package into an empty directory, which gets the package's mode, time and attributes. Returns when everything is
+  /// on the disk.
   ///
-  /// Every member is judged again on the way. Modes, times, symlinks, hard links, attributes and holes are restored;
-  /// one that the file system refuses is a failure. Nothing outside `directory` is touched and no symlink followed.
-  /// After an error the directory holds part of the package, and the caller removes it.
+  /// Every member is checked again while unpacking. Modes, times, symlinks, hard links, attributes and holes are restored; if the
+  /// file system refuses one, unpacking fails. Nothing outside `directory` is changed and no symlink is followed. After an error
+  /// the directory holds part of the package, and the caller removes it.
   public func unpack(into directory: Directory, owners: Ownership = .caller) throws(PackageImportError) {
     var unpacking = try PackageUnpacking(into: directory, from: descriptor, owners: owners)
     var scanner = try StreamScanner(descriptor, limits: limits)
@@ -113,8 +113,9 @@ public struct PackageImport: Sendable {
       try unpacking.make(found)
       position = scanner.position
     }
-    // Whatever is made in a directory changes its time, and its mode or access list may forbid it: so they come last,
-    // those inside before those around them; the package's own came last in the stream and is the outermost.
+    // Creating an entry changes the directory's time, and a directory's final mode or access list may forbid it. Directories are
+    // therefore finished last, inner ones before outer ones. The package's own directory is the last in the stream and the
+    // outermost.
     for position in directories.dropLast().reversed() + directories.suffix(1) {
       try unpacking.finish(try scanner.member(at: position).member)
     }

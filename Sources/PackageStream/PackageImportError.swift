@@ -1,22 +1,22 @@
 import SystemPackage
 
-/// Why a file does not become a package, as a sentence for the log.
+/// The reason why a file is not imported as a package, as a sentence for the log.
 public struct PackageImportError: Error, CustomStringConvertible, Sendable {
   public enum Kind: Sendable, Equatable {
-    /// The file does not begin as a package's stream does.
+    /// The file does not begin like a package's stream.
     case notAPackage
-    /// The stream is cut off, changed or was not made by this program.
+    /// The stream is truncated, changed or was not written by this program.
     case damaged
-    /// The stream is whole, but holds what is not let in.
+    /// The stream is complete, but holds something that is not allowed.
     case refused
-    /// A call failed.
+    /// A system call failed.
     case failed(Errno)
   }
 
   public let kind: Kind
   public let description: String
 
-  /// A call that prepared the unpacking failed.
+  /// A system call that prepared the unpacking failed.
   public init(failed errno: Errno) { self = .failed(errno, "Making room for the package") }
 
   init(kind: Kind, description: String) {
@@ -40,7 +40,7 @@ public struct PackageImportError: Error, CustomStringConvertible, Sendable {
   }
 }
 
-/// A path for a sentence: on one line, not too long, and telling bytes apart that are no text.
+/// A path for a message: on one line, shortened to 200 bytes, with bytes that are not text as `\xNN`.
 func readable(_ path: [UInt8]) -> String {
   if path.isEmpty { return "The package's directory" }
   let shown = path.prefix(200)
@@ -61,7 +61,7 @@ func readable(_ path: [UInt8]) -> String {
   return text + (shown.count < path.count ? "…\"" : "\"")
 }
 
-/// Runs system calls and says what they were for when one fails.
+/// Runs system calls; on failure, the error names the operation `what`.
 func doing<Value: ~Copyable>(
   _ what: @autoclosure () -> String, _ body: () throws(Errno) -> Value
 ) throws(PackageImportError) -> Value {

@@ -2,36 +2,36 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// Which bytes a package's stream has at which offset, known without reading any file's data.
+/// Maps each offset of a package's stream to its content, without reading any file's data.
 ///
-/// The stream is a POSIX pax archive of the package's directory: a global header that names its type, the members,
-/// and two zero blocks. Members come depth first, the entries of each directory sorted by their bytes. Their paths
-/// begin with `./`, and the last member is `./`, the package's own directory: so `tar -xf` restores the package into
-/// the directory it is told, with that directory's mode and time (libarchive sets the time of a directory that exists
-/// when it meets it, and every member after that would change it again).
+/// The stream is a POSIX pax archive of the package's directory: a global header that names its type, the members, and two zero
+/// blocks. Members come depth first, the entries of each directory sorted by their bytes. Their paths begin with `./`, and the
+/// last member is `./`, the package's own directory. `tar -xf` therefore restores the package into the target directory, with the
+/// package's mode and time (libarchive sets the time of an existing directory when it reads that member, and every later member
+/// would change it again).
 ///
-/// Members carry permission bits, numeric owner and group, modification time to the nanosecond, symlink targets,
-/// `user.` attributes and POSIX access lists; later names of a regular file are hard links to its first; large holes
-/// are left out. FIFOs and devices are members; sockets, which no archive can hold, and attributes of other
-/// namespaces, which only some callers see, are not. The same package gives the same bytes.
+/// Members have permission bits, numeric owner and group, modification time to the nanosecond, symlink targets, `user.`
+/// attributes and POSIX access lists. Further names of a regular file are hard links to its first name. Large holes are left out.
+/// FIFOs and devices are members. Sockets are not, because no archive format supports them, and attributes of other namespaces
+/// are not, because only some clients see them. The same package gives the same bytes.
 ///
-/// Nothing in the stream depends on more data than is read with it: a checksum of a file's data would make a read behind a
-/// large file read that file, for as long as that takes (23 s for `stat` of other users with eleven such reads of 2 GB).
+/// No part of the stream depends on data outside that part. With a checksum of a file's data, a read of the part after a large
+/// file would have to read that whole file (`stat` of other users took 23 s with eleven such reads of 2 GB).
 ///
-/// A member costs about 120 bytes and its name here; headers are made when they are read. What is remembered of a package for
-/// longer is its `beginning`.
+/// A member takes about 120 bytes of memory plus its name; heads are generated when they are read. Only the `beginning` of a
+/// layout is cached for longer.
 public final class PackageLayout: Sendable {
   /// The stream's length in bytes, a multiple of 512.
   public let size: Int64
   /// The newest modification time of any part, the directory itself included.
   public let newestModification: timespec
-  /// What the package looked like; see `PackageStamp`.
+  /// The state of the package; see `PackageStamp`.
   public let stamp: PackageStamp
-  /// Whether the layout is the one that a user with all rights would get: false when a file with holes could not be opened.
+  /// Whether the layout equals the one for a user with all permissions: false when a file with holes could not be opened.
   public let isComplete: Bool
-  /// Members of which this layout knows the place, the package's own directory included.
+  /// The number of members that this layout covers, including the package's own directory.
   public var memberCount: Int { entries.count }
-  /// What the stream's header names.
+  /// The type identifier that the stream's header names.
   public let type: String
 
   let start: [UInt8]
@@ -39,9 +39,9 @@ public final class PackageLayout: Sendable {
   private let names: ContiguousArray<UInt8>
   private let extras: ContiguousArray<Extra>
 
-  /// A member, with what tells whether its file is still the one that was looked at.
+  /// A member, with the file's state by which a later change is detected.
   struct Entry {
-    /// Of the head in the stream.
+    /// The offset of the head in the stream.
     var offset: Int64 = 0
     let identity: FileIdentity
     let size: Int64
@@ -49,15 +49,15 @@ public final class PackageLayout: Sendable {
     let modified: FileTime
     let changed: FileTime
     var nameStart: Int
-    /// The directory's member, or -1 for the package's own directory and what is directly in it.
+    /// The member of the directory that contains this one; -1 for the package's own directory and its direct entries.
     let parent: Int32
     let mode: UInt32
     let owner: UInt32
     let group: UInt32
     var headLength: UInt32 = 0
-    /// The member that this one is a hard link to, or -1.
+    /// The member that this one is a hard link to; -1 if it is none.
     var link: Int32 = -1
-    /// Index into `extras`, or -1.
+    /// The index into `extras`; -1 if there is none.
     var extra: Int32 = -1
     let nameLength: UInt16
 
@@ -75,19 +75,19 @@ public final class PackageLayout: Sendable {
       nameLength = UInt16(truncatingIfNeeded: name.count)
     }
 
-    /// The bytes that a stream has of it.
+    /// The size of the data: 0 for everything but regular files.
     private static func size(_ status: stat) -> Int64 {
       status.st_mode & S_IFMT == S_IFREG ? Int64(status.st_size) : 0
     }
 
-    /// Whether `status` is that of the file this entry was made from, unchanged.
+    /// Whether `status` is that of the file that this entry was made from, unchanged.
     func matches(_ status: stat) -> Bool {
       identity == FileIdentity(status) && mode == status.st_mode && size == Self.size(status)
         && modified == FileTime(status.st_mtim) && changed == FileTime(status.st_ctim)
     }
   }
 
-  /// What few members have.
+  /// Properties that few members have.
   struct Extra {
     var target: [UInt8] = []
     var attributes: [PaxMember.Attribute] = []
@@ -95,19 +95,19 @@ public final class PackageLayout: Sendable {
     var isEmpty: Bool { target.isEmpty && attributes.isEmpty && sparse == nil }
   }
 
-  /// Looks at every part of a package.
+  /// Reads the metadata of every part of a package.
   ///
-  /// Costs one getdents64 pass per directory and, per entry, one `fstatat` and one `llistxattr`; files with holes are
-  /// opened to ask where. One descriptor is open at a time. Symlinks are not followed.
-  /// Parts are looked at one after the other: whether the package kept still from the first to the last, a
-  /// `PackageStamp` taken afterwards tells when it equals `stamp`.
+  /// Costs one getdents64 pass per directory and, per entry, one `fstatat` and one `llistxattr`. Files with holes are opened to
+  /// find the holes. The number of open descriptors does not grow with the package. Symlinks are not followed. Parts are read one
+  /// after the other; a `PackageStamp` taken afterwards that equals `stamp` shows that the package did not change during the
+  /// pass.
   ///
   /// - Parameters:
-  ///   - package: the package's directory; the caller needs to be able to read it and everything in it.
+  ///   - package: the package's directory; the caller needs read permission on it and everything in it.
   ///   - type: the uniform type identifier that the stream's header names.
   ///   - omitted: entries of the package's own directory that are left out.
-  /// - Throws: EINVAL when `type` is none; EIO when the package changes meanwhile; EOVERFLOW when a part has more than
-  ///   1 MiB of attributes and names or the stream is longer than a file can be; and the errno of the calls.
+  /// - Throws: EINVAL when `type` is not a valid identifier; EIO when the package changes meanwhile; EOVERFLOW when a part has
+  ///   more than 1 MiB of attributes and names or the stream is longer than a file can be; and the errno of the calls.
   public convenience init(
     of package: Directory, type: String, omitting omitted: Set<[UInt8]> = []
   ) throws(Errno) {
@@ -148,7 +148,7 @@ public final class PackageLayout: Sendable {
       let length = Self.dataLength(entry, extras)
       let (data, overflow) = length.addingReportingOverflow(padding(length) + head)
       let (next, carry) = end.addingReportingOverflow(data)
-      // Whole blocks, and room for the last two.
+      // `next` plus padding to whole blocks and the two zero blocks must not overflow.
       guard !overflow, !carry, next <= Int64.max - 4096 else { throw Errno.overflow }
       end = next
       newest = max(newest, entries[index].modified)
@@ -160,22 +160,23 @@ public final class PackageLayout: Sendable {
     knownEnd = size
   }
 
-  /// Where the two zero blocks begin.
+  /// The offset of the two zero blocks.
   let trailerOffset: Int64
-  /// Where what this layout knows of the stream ends: at `size`, but for a `beginning`.
+  /// The end of the part of the stream that this layout covers: `size`, or less for a `beginning`.
   private let knownEnd: Int64
 
   // MARK: - The beginning
 
-  /// The layout of the first `length` bytes of the stream, or of fewer where a member's head alone is longer: extended
-  /// attributes may take up 1 MiB. It costs no more memory than `length`, whatever the package holds.
+  /// The layout of the first `length` bytes of the stream, or of fewer when the head of one member alone is longer: extended
+  /// attributes may take up 1 MiB. Its memory is bounded by `length`, whatever the package holds.
   public func beginning(_ length: Int) -> PackageLayout {
     let count =
       entries.firstIndex { $0.offset >= Int64(length) || Int($0.headLength) > length } ?? entries.count
     return PackageLayout(beginningOf: self, members: count)
   }
 
-  /// Members come before what is in them, and a file's first name before its others: the first members need none of the rest.
+  /// Directories precede their entries, and the first name of a file precedes its hard links, so a prefix of the members refers
+  /// to no later member.
   private init(beginningOf layout: PackageLayout, members count: Int) {
     size = layout.size
     newestModification = layout.newestModification
@@ -203,14 +204,14 @@ public final class PackageLayout: Sendable {
     self.extras = extras
   }
 
-  /// Whether this layout knows what a read of so many bytes gives.
+  /// Whether this layout covers a read of `count` bytes at `offset`.
   public func covers(_ count: Int, at offset: Int64) -> Bool {
     offset >= 0 && (knownEnd == size || offset <= knownEnd - Int64(count))
   }
 
   // MARK: - Looking up
 
-  /// The member whose head or data holds the byte at `offset`, by binary search; `offset` is not before the first.
+  /// The member with the byte at `offset` in its head or data, by binary search. `offset` must not be before the first member.
   func member(at offset: Int64) -> Int {
     var low = 0
     var high = entries.count
@@ -226,7 +227,7 @@ public final class PackageLayout: Sendable {
     return extra < 0 ? nil : extras[Int(extra)].sparse
   }
 
-  /// Bytes of data that the stream has of a member, without filling.
+  /// The number of bytes of data of a member in the stream, without padding.
   func dataLength(_ index: Int) -> Int64 { Self.dataLength(entries[index], extras) }
 
   private static func dataLength(_ entry: Entry, _ extras: ContiguousArray<Extra>) -> Int64 {
@@ -263,7 +264,8 @@ public final class PackageLayout: Sendable {
     return path
   }
 
-  /// What a path adds to the length of a head: known from the parent's, so that a deep directory costs no more than another.
+  /// The properties of a path that determine the length of a head. Derived from the parent's in constant time, so the depth of a
+  /// directory does not matter.
   private struct PathShape {
     let length: Int
     let isASCII: Bool
@@ -276,13 +278,13 @@ public final class PackageLayout: Sendable {
       isText = parent?.isText ?? true && (isASCII || isUTF8(Array(name)))
     }
 
-    /// A shorter path that is encoded in the same way; nil for a path that is short itself.
+    /// A shorter path with the same encoding; nil if the path has at most 512 bytes.
     var standIn: [UInt8]? {
       length > 512 ? [UInt8](repeating: isText ? 0x61 : 0xff, count: 512) : nil
     }
   }
 
-  /// The length of a member's head, or nil when it is longer than every program reads.
+  /// The length of a member's head; nil when it exceeds the limits of `PaxMember`.
   private static func headLength(
     _ index: Int, _ entries: EntryList, _ extras: ContiguousArray<Extra>,
     _ names: ContiguousArray<UInt8>, _ paths: ContiguousArray<PathShape>
@@ -296,17 +298,17 @@ public final class PackageLayout: Sendable {
     return member.headLength(path: path.length, target: first?.length)
   }
 
-  /// The same for a member that needs an extended header for its modification time at most, as nearly all do; nil for others.
-  /// The extended header is not made for it, which takes as long as a system call.
+  /// The same for a member that needs no extended header, or one for its modification time only, as most members do; nil for all
+  /// other members. Generating the extended header, which takes as long as a system call, is avoided.
   private static func plainHeadLength(_ entry: Entry, _ path: PathShape) -> Int64? {
     guard entry.link < 0, entry.extra < 0, path.isASCII,
       UstarHeader.fitsPlain(pathLength: path.length, size: entry.size, owner: entry.owner, group: entry.group)
     else { return nil }
-    // An extended header of one time has a header and one block.
+    // An extended header with only a time has a ustar header and one block of records.
     return UstarHeader.fits(entry.modified) ? 512 : 3 * 512
   }
 
-  /// - Parameter target: of a hard link, the path of the file's first name; nil for everything else.
+  /// - Parameter target: for a hard link, the path of the file's first name; nil for every other member.
   private static func member(
     _ index: Int, _ entries: EntryList, _ extras: ContiguousArray<Extra>, path: [UInt8],
     target: [UInt8]?
@@ -330,7 +332,7 @@ public final class PackageLayout: Sendable {
     case .regular:
       member.size = entry.size
     case .characterDevice, .blockDevice:
-      // The kernel's huge encoding of a device number, as glibc's <sys/sysmacros.h> takes it apart.
+      // The kernel's huge encoding of a device number, split like in glibc's <sys/sysmacros.h>.
       member.deviceMajor = UInt32(
         truncatingIfNeeded: entry.device >> 8 & 0xfff | entry.device >> 32 & 0xffff_f000)
       member.deviceMinor = UInt32(truncatingIfNeeded: entry.device & 0xff | entry.device >> 12 & 0xffff_ff00)
@@ -342,7 +344,7 @@ public final class PackageLayout: Sendable {
 }
 
 extension PaxMember.Kind {
-  /// The kind of a file with these type bits; sockets have none and are never asked for.
+  /// The kind of a file with these type bits. Must not be called for sockets, which have no kind.
   init(mode: UInt32) {
     switch FileType(mode: mode) {
     case .directory: self = .directory

@@ -2,17 +2,17 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// The stream of a package, read at any offset.
+/// Reads the stream of a package at any offset.
 ///
-/// What it returns is what the layout saw: a file that was replaced or changed since then gives EIO, never other data.
-/// All methods may be called from several threads at once.
+/// It returns only data of the files that the layout was made from: if a file was replaced or changed since then, the read fails
+/// with EIO. All methods are thread-safe.
 public final class PackageReader: Sendable {
   public let layout: PackageLayout
 
   private let package: Descriptor
   private let recent = Guarded<[OpenFile]>([])
 
-  /// Backing files kept open between reads.
+  /// The number of backing files kept open between reads.
   public static let keptOpen = 4
 
   private final class OpenFile: Sendable {
@@ -26,7 +26,7 @@ public final class PackageReader: Sendable {
   }
 
   /// - Parameters:
-  ///   - layout: of the package that `package` is open on.
+  ///   - layout: the layout of `package`.
   ///   - package: the package's directory; O_PATH is enough.
   public init(layout: PackageLayout, package: consuming Descriptor) {
     self.layout = layout
@@ -35,11 +35,11 @@ public final class PackageReader: Sendable {
 
   /// Reads at an offset until `buffer` is full or the stream ends.
   ///
-  /// Finds its place in O(log n) and reads no more of the backing files than it returns.
+  /// Finds the position in O(log n), and reads no more of the backing files than it returns.
   ///
-  /// - Returns: the number of bytes read; fewer than asked for only at the end of the stream.
-  /// - Throws: EINVAL for a negative offset, and for what the layout does not cover; EIO when a part it needs has changed since
-  ///   the layout was made, or is gone; otherwise the errno of opening or reading the part.
+  /// - Returns: the number of bytes read; less than the size of `buffer` only at the end of the stream.
+  /// - Throws: EINVAL for a negative offset or a range that the layout does not cover; EIO when a part in the range has changed
+  ///   since the layout was made, or is gone; otherwise the errno of opening or reading the part.
   public func pread(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
     guard layout.covers(buffer.count, at: offset) else { throw Errno.invalidArgument }
     guard offset < layout.size, !buffer.isEmpty else { return 0 }
@@ -74,11 +74,11 @@ public final class PackageReader: Sendable {
     return total
   }
 
-  /// Checks that the calling thread's credentials permit to see what the layout says without any file being opened for its
-  /// data: the entries of directories, extended attributes, holes. A layout may have been made with other credentials, and
-  /// the kernel, which knows nothing of the parts, has not checked these.
+  /// Checks that the calling thread's credentials permit reading the metadata in the layout: the entries of directories, extended
+  /// attributes, holes. Reading that metadata from the stream opens no file, the layout may have been made with other
+  /// credentials, and the kernel does not know the parts and has not checked their permissions.
   ///
-  /// A directory that has changed since then is refused, too: its entries may have been none that these credentials could see.
+  /// A directory that has changed since then is refused too: these credentials may not have been able to see its entries.
   ///
   /// - Throws: EACCES; EIO when such a part has changed or is gone.
   public func checkReadable() throws(Errno) {
@@ -115,7 +115,7 @@ public final class PackageReader: Sendable {
 
   // MARK: - Data
 
-  /// Fills `buffer` with stored data of a member, from the byte at `position` of it on.
+  /// Fills `buffer` with the stored data of a member, beginning at byte `position` of it.
   private func read(_ index: Int, at position: Int64, into buffer: UnsafeMutableRawBufferPointer)
     throws(Errno)
   {
@@ -136,7 +136,7 @@ public final class PackageReader: Sendable {
     } else {
       try fill(buffer, from: file, at: position)
     }
-    // Afterwards is enough: what differs before differs then too.
+    // One check after the read suffices: it also detects a change made before the read.
     try check(file)
   }
 
@@ -169,10 +169,11 @@ public final class PackageReader: Sendable {
     } catch {
       throw error.afterLooking
     }
-    // What else has been put in the file's place is not opened, which acts on a device and wakes who waits at a FIFO.
+    // The name may lead to another file by now. Check that before the open, which would act on a device and wake a process that
+    // waits at a FIFO.
     guard layout.entries[index].matches(try fileStatus(named.rawValue)) else { throw Errno.ioError }
     let file = OpenFile(member: index, descriptor: try named.opened(O_RDONLY | O_NONBLOCK))
-    // Closed outside the lock, when `dropped` goes.
+    // `dropped` is destroyed, and its file closed, after the lock is released.
     let dropped = recent.withLock { files -> OpenFile? in
       files.append(file)
       return files.count > Self.keptOpen ? files.removeFirst() : nil

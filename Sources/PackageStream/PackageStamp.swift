@@ -2,11 +2,11 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// What a package looked like at one moment, to tell later whether it is still the same.
+/// The state of a package at one moment, to detect later changes.
 ///
-/// It covers identity, mode, owner, size, modification and change time of every part; an entry that is added, renamed
-/// or removed changes its directory's times. Taking one costs a getdents64 pass per directory and an `fstatat` per
-/// entry, as `du -s` does: neither names are sorted nor attributes or files looked at.
+/// It covers identity, mode, owner, size, modification and change time of every part. Adding, renaming or removing an entry
+/// changes its directory's times. Taking a stamp costs a getdents64 pass per directory and an `fstatat` per entry, like `du -s`:
+/// it sorts no names and reads neither attributes nor files.
 public struct PackageStamp: Hashable, Sendable {
   private var first: UInt64 = 0
   private var second: UInt64 = 0
@@ -14,14 +14,14 @@ public struct PackageStamp: Hashable, Sendable {
   private var newestChange = FileTime.distantPast
   private var taken = FileTime.epoch
 
-  /// A stamp of nothing, to be added to; the moment counts from here.
+  /// An empty stamp, to be filled with `add`. Its time is now.
   init() {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
     taken = FileTime(now)
   }
 
-  /// Looks at every part of a package.
+  /// Reads the status of every part of a package.
   ///
   /// - Parameter omitted: as for ``PackageLayout``.
   /// - Throws: the errno of the calls; EIO when the package changes meanwhile.
@@ -29,7 +29,7 @@ public struct PackageStamp: Hashable, Sendable {
     self.init()
     add(try package.status())
     var place = try TreeCursor(package)
-    // Directories that are still to be looked at, and how deep they are.
+    // Directories still to be read, and their depth.
     var pending: [(name: [UInt8], depth: Int)] = []
     while true {
       guard place.path.count <= PaxMember.longestPath else { throw Errno.overflow }
@@ -51,13 +51,13 @@ public struct PackageStamp: Hashable, Sendable {
     }
   }
 
-  /// Whether nothing had changed for two seconds when the look began.
+  /// Whether the newest change was at least two seconds old when the pass began.
   ///
-  /// Only then may the stamp be remembered: times are as coarse as the kernel's tick (two seconds on FAT), and a
-  /// change in the same tick as the last one it saw would leave it as it is.
+  /// Only then may the stamp be cached: the resolution of times is the kernel's tick (two seconds on FAT), and a change in the
+  /// same tick as the newest change in the stamp would not alter the stamp.
   public var isSettled: Bool { newestChange.seconds < taken.seconds &- 2 }
 
-  /// Adds a part; the order of the parts makes no difference.
+  /// Adds a part. The order of the parts does not matter.
   mutating func add(_ status: stat) {
     var hash: UInt64 = 0
     for value in [
@@ -89,7 +89,7 @@ public struct PackageStamp: Hashable, Sendable {
 }
 
 extension Errno {
-  /// The error for something that was there a moment ago: EIO when it is gone or another kind of thing.
+  /// The error for an entry that existed a moment ago: EIO when it is gone or has another type.
   var afterLooking: Errno {
     switch self {
     case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .noSuchAddressOrDevice: .ioError

@@ -2,17 +2,17 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// The making of a package's parts from judged members.
+/// Creates a package's parts from members that `StreamScanner` has checked.
 struct PackageUnpacking: ~Copyable {
   private let package: Directory
   private let stream: CInt
   private let owners: PackageImport.Ownership
-  /// The package's directory open for reading, whatever its mode becomes.
+  /// The package's directory, opened for reading before its mode is set.
   private let opened: Descriptor
-  /// The directory that the last member was made in.
+  /// The directory of the last member created.
   private var place: TreeCursor
   private let buffer: UnsafeMutableRawBufferPointer
-  /// Of the last file's data, and its path.
+  /// The checksum of the last file's data, and the file's path.
   private var sum = DataChecksum()
   private var summed: [UInt8] = []
 
@@ -27,7 +27,7 @@ struct PackageUnpacking: ~Copyable {
     let raw = opened.rawValue
     try doing("Preparing the directory") { () throws(Errno) in
       try forEachEntry(of: raw) { (_) throws(Errno) in throw Errno.directoryNotEmpty }
-      // An inherited access list would be passed on to everything that is made here.
+      // Entries created here would inherit a default access list of the directory.
       let attributes = ExtendedAttributes(of: raw)
       for name in try attributes.namesIfAny() where CarriedAttributes.contains(name) {
         try name.withCName { (cName) throws(Errno) in try attributes.remove(cName) }
@@ -44,7 +44,7 @@ struct PackageUnpacking: ~Copyable {
 
   deinit { buffer.deallocate() }
 
-  /// Makes a member. A directory can then be filled and gets its attributes from `finish`.
+  /// Creates a member. A directory can be filled afterwards and gets its attributes from `finish`.
   mutating func make(_ found: StreamScanner.Found) throws(PackageImportError) {
     let member = found.member
     if let told = member.precedingSum, told != sum.value {
@@ -77,21 +77,21 @@ struct PackageUnpacking: ~Copyable {
     }
   }
 
-  /// Gives a directory what the stream says about it, after all of its entries have been made.
+  /// Sets a directory's attributes as recorded in the stream, after all of its entries have been created.
   mutating func finish(_ member: PaxMember) throws(PackageImportError) {
     try doing("Opening \(readable(member.path))") { () throws(Errno) in try place.move(to: member.path) }
     try restore(member, place.directory.descriptor)
   }
 
-  /// Waits until everything is on the disk.
+  /// Returns when everything is on the disk.
   func sync() throws(PackageImportError) {
     let raw = opened.rawValue
     try doing("Writing the package to the disk") { () throws(Errno) in try syncFileSystem(of: raw) }
   }
 
-  // MARK: - Making
+  // MARK: - Creating
 
-  /// Goes to the directory a path is in, and gives the path's last component.
+  /// Moves to the directory that contains `path`, and returns the path's last component.
   private mutating func enterParent(of path: [UInt8]) throws(PackageImportError) -> [UInt8] {
     let (directory, name) = split(path)
     try doing("Opening \(readable(directory))") { () throws(Errno) in try place.move(to: directory) }
@@ -103,7 +103,7 @@ struct PackageUnpacking: ~Copyable {
     return (Array(path[..<slash]), Array(path[(slash + 1)...]))
   }
 
-  /// Runs calls that name a member in its directory.
+  /// Runs a system call on a member's name in its directory; on failure, the error names the member.
   private func on(
     _ member: PaxMember, _ what: String, _ body: (UnsafePointer<CChar>) throws(Errno) -> Void
   ) throws(PackageImportError) {
@@ -175,8 +175,8 @@ struct PackageUnpacking: ~Copyable {
 
   // MARK: - Attributes
 
-  /// Restores what is not data on an open file or directory. Giving a file away clears mode bits, and an access list
-  /// sets some: the mode comes after both, and the time, which every change moves, at the end.
+  /// Restores the metadata of an open file or directory. Changing the owner clears mode bits, and an access list sets some, so
+  /// the mode is set after both. The time is set last.
   private func restore(_ member: PaxMember, _ raw: CInt) throws(PackageImportError) {
     if owners == .recorded {
       try doing("Giving away \(readable(member.path))") { () throws(Errno) in
@@ -190,7 +190,7 @@ struct PackageUnpacking: ~Copyable {
     }
   }
 
-  /// The same for what is not opened: a symlink, which has no mode, or a FIFO.
+  /// The same for a member that is not opened: a symlink, which has no mode, or a FIFO.
   private func restoreNode(_ member: PaxMember, in directory: Directory) throws(PackageImportError) {
     if owners == .recorded {
       try on(member, "Giving away") { (name) throws(Errno) in

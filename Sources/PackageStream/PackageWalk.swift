@@ -2,24 +2,24 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// The pass over a package's metadata from which a layout is made.
+/// The pass over a package's metadata that collects the members of a layout.
 struct PackageWalk: ~Copyable {
   private var entries = EntryList()
   private(set) var names: ContiguousArray<UInt8> = []
   private(set) var extras: ContiguousArray<PackageLayout.Extra> = []
   private(set) var stamp = PackageStamp()
-  /// Whether everything was looked at that a user with all rights would see.
+  /// Whether the pass read everything that a user with all permissions could read.
   private(set) var isComplete = true
 
   private let package: Directory
   private var place: TreeCursor
   private let working = WorkingDirectory()
-  /// The entries of the package's own directory that are none of its parts.
+  /// Entries of the package's own directory that are not part of the package.
   private let omitted: Set<[UInt8]>
-  /// The first member of each file that has several names, by identity.
+  /// The first member of each file with several hard links, by identity.
   private var firstNames: [FileIdentity: Int32] = [:]
 
-  /// An entry that was seen in its directory and waits for its place in the order.
+  /// An entry whose status was read and which is not yet appended to the members.
   private struct Pending {
     let entry: PackageLayout.Entry
     let extra: PackageLayout.Extra?
@@ -32,12 +32,12 @@ struct PackageWalk: ~Copyable {
     self.omitted = omitted
   }
 
-  /// Depth first with a stack of its own: neither the call stack nor the number of descriptors grows with the depth, and
-  /// each directory takes the same time however deep it is.
+  /// Walks depth first with an explicit stack: neither the call stack nor the number of descriptors grows with the depth, and the
+  /// cost of a directory does not depend on its depth.
   mutating func run() throws(Errno) {
     let top = try look("", in: package, isWorking: false, name: 0..<0, parent: -1)
     var stack: [Pending] = []
-    // The members of the directories that `place` has come through.
+    // The members of the directories from the top to `place`.
     var chain: [Int32] = []
     try list(top.entry, index: -1, onto: &stack)
     while let pending = stack.popLast() {
@@ -57,23 +57,23 @@ struct PackageWalk: ~Copyable {
     _ = try append(top)
   }
 
-  /// Hands the members over, which are then changed where they are and not copied.
+  /// Moves the members out, so that they are changed in place and not copied.
   mutating func takeEntries() -> EntryList {
     var taken = EntryList()
     swap(&taken, &entries)
     return taken
   }
 
-  /// Puts the entries of the directory at `place` on the stack, the first by bytes on top.
+  /// Pushes the entries of the directory at `place` onto the stack, the first in byte order on top.
   private mutating func list(
     _ entry: PackageLayout.Entry, index: Int32, onto stack: inout [Pending]
   ) throws(Errno) {
-    // Longer than a member may have: better refused here than after a walk of something endless.
+    // A longer path than a member may have: fail now and not after a possibly endless walk.
     guard place.path.count <= PaxMember.longestPath else { throw Errno.overflow }
     guard entry.identity == place.identity else { throw Errno.ioError }
     let directory = place.directory
     let isTop = place.depth == 0
-    // Each name ends with a NUL.
+    // Each name is followed by a NUL.
     var listing: ContiguousArray<UInt8> = []
     var starts: [Int] = []
     try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
@@ -87,7 +87,7 @@ struct PackageWalk: ~Copyable {
     var failure: Errno?
     listing.withUnsafeBytes { listing in
       let base = listing.baseAddress!.assumingMemoryBound(to: CChar.self)
-      // As unsigned bytes.
+      // strcmp compares unsigned bytes.
       starts.sort { strcmp(base + $0, base + $1) > 0 }
       do throws(Errno) {
         for start in starts {
@@ -98,7 +98,7 @@ struct PackageWalk: ~Copyable {
     if let failure { throw failure }
   }
 
-  /// Looks at an entry and puts it on the stack.
+  /// Reads an entry's metadata and pushes the entry onto the stack.
   private mutating func look(
     _ name: UnsafePointer<CChar>, in directory: Directory, isWorking: Bool, parent: Int32,
     onto stack: inout [Pending]
@@ -111,7 +111,7 @@ struct PackageWalk: ~Copyable {
         name, in: directory, isWorking: isWorking, name: start..<names.count, parent: parent)
       if FileType(mode: found.entry.mode) != .socket { stack.append(found) }
     } catch {
-      // Deleted since its name was read: it is not in the package any more.
+      // Deleted since its name was read, so no longer part of the package.
       if error != .noSuchFileOrDirectory { throw error }
     }
   }
@@ -122,7 +122,7 @@ struct PackageWalk: ~Copyable {
     entries.append(pending.entry)
     if pending.hasMoreNames {
       if let first = firstNames[pending.entry.identity] {
-        // The first name's head says it all, as long as both were read in the same state.
+        // The link's metadata is that of the first name, if the file did not change between the two reads.
         guard entries[Int(first)].changed == pending.entry.changed else { throw Errno.ioError }
         entries[index].link = first
         return index
@@ -146,7 +146,7 @@ struct PackageWalk: ~Copyable {
     let type = FileType(mode: status.st_mode)
     var extra: PackageLayout.Extra?
     if type == .symlink {
-      // It can have no attributes of those that a stream carries. (xattr(7))
+      // A symlink cannot have attributes of the kinds that a stream includes. (xattr(7))
       extra = PackageLayout.Extra(target: try directory.symlinkTarget(name))
     } else if range.isEmpty {
       extra = PackageLayout.Extra(
@@ -176,9 +176,9 @@ struct PackageWalk: ~Copyable {
     return found
   }
 
-  /// Where a file that has fewer blocks than its size needs keeps its data.
+  /// The data ranges of a file that has fewer blocks than its size needs.
   ///
-  /// A file that may not be opened is taken for one without holes: what is wrong shows when its data is asked for.
+  /// A file that cannot be opened is treated as one without holes: the error is reported when its data is read.
   private mutating func sparse(
     _ name: UnsafePointer<CChar>, in directory: Directory, _ status: stat, _ entry: PackageLayout.Entry
   ) throws(Errno) -> SparseMap? {

@@ -1,7 +1,7 @@
-/// One member of a stream: everything about it except its data.
+/// One member of a stream: all of its metadata.
 ///
-/// Encoded as POSIX.1-2024 "pax Interchange Format" says, in one canonical way: the same member gives the same bytes,
-/// and a head that decodes to a member but is not that member's encoding is refused.
+/// Encoded as defined by POSIX.1-2024, "pax Interchange Format", in one canonical way: equal members have equal bytes. A head
+/// that decodes to a member but differs from that member's encoding is refused.
 struct PaxMember: Equatable {
   /// The `typeflag` of ustar.
   enum Kind: UInt8 {
@@ -14,7 +14,7 @@ struct PaxMember: Equatable {
     let value: [UInt8]
   }
 
-  /// Relative to the package, components separated by single slashes; empty for the package's own directory.
+  /// The path relative to the package, components separated by single slashes; empty for the package's own directory.
   var path: [UInt8]
   var kind: Kind
   /// The twelve permission bits.
@@ -22,30 +22,29 @@ struct PaxMember: Equatable {
   var owner: UInt32
   var group: UInt32
   var modified: FileTime
-  /// Of a regular file, holes included; 0 for everything else.
+  /// The size of a regular file, including holes; 0 for every other kind.
   var size: Int64 = 0
   var deviceMajor: UInt32 = 0
   var deviceMinor: UInt32 = 0
-  /// The text of a symlink, or the path of a hard link's first name.
+  /// The target of a symlink, or the path of a hard link's first name.
   var target: [UInt8] = []
   /// Extended attributes sorted by name.
   var attributes: [Attribute] = []
   var sparse: SparseMap?
-  /// The CRC-32 of the data that the member before this one has in the stream. Streams that earlier versions made carry it,
-  /// as a comment; no stream is made with it any more.
+  /// The CRC-32 of the previous member's data. Earlier versions wrote it, as a comment; this version only reads it.
   var precedingSum: UInt32?
 
-  /// Bytes of data that follow the head, before they are filled up to a block.
+  /// The number of bytes of data after the head, without the padding to a block.
   var dataLength: Int64 { sparse?.dataLength ?? size }
 
   static let sumMark = Array("crc32:".utf8)
 
-  /// The longest path and the longest extended header. libarchive reads no extended header above 1 MiB.
+  /// The limits of a path and of an extended header. libarchive reads no extended header above 1 MiB.
   static let longestPath = 128 << 10
   static let longestRecords = 1 << 20
 
-  /// How a path is written: below `./`, so that tar knows the member of the package's own directory, `./`, for the
-  /// parent of all others.
+  /// A path as written in the stream: below `./`, so that tar treats the member of the package's own directory, `./`, as the
+  /// parent of all other members.
   static func written(_ path: [UInt8], directory: Bool) -> [UInt8] {
     var name: [UInt8] = [0x2e, 0x2f]
     name.append(contentsOf: path)
@@ -57,14 +56,14 @@ struct PaxMember: Equatable {
 // MARK: - Encoding
 
 extension PaxMember {
-  /// The extended header, the ustar header and the sparse list: all that comes before the data, in whole blocks.
+  /// The extended header, the ustar header and the sparse list: everything before the data, in whole blocks.
   func head() -> [UInt8] {
     let records = records()
     var head: [UInt8] = []
     head.reserveCapacity(Int(headLength(records: records.count)))
     if !records.isEmpty {
-      // The name of an extended header is free. A checksum of what ustar's own does not cover is worth more here
-      // than a directory that old programs would extract it into.
+      // The name of an extended header is arbitrary. Use it for a checksum of the records and the list, which ustar's own
+      // checksum does not cover. Programs without pax support would extract the header to a file of that name.
       let sum = hexadecimal(DataChecksum.of(records + (sparse?.text ?? [])))
       head.append(
         contentsOf: UstarHeader(
@@ -78,11 +77,10 @@ extension PaxMember {
     return head
   }
 
-  /// `head().count` without making it, or nil when the path or the extended header is longer than every program reads.
+  /// `head().count` without generating the head; nil when the path or the extended header exceeds its limit.
   func headLength() -> Int64? { headLength(path: path.count, target: nil) }
 
-  /// The same for a path, and the target of a hard link, that are so long, of which the member holds shorter ones that are
-  /// encoded in the same way.
+  /// The same for a path and a hard link target of the given lengths. The member holds shorter ones with the same encoding.
   func headLength(path length: Int, target targetLength: Int?) -> Int64? {
     var records = records().count
     if length > path.count {
@@ -116,14 +114,15 @@ extension PaxMember {
     return header
   }
 
-  /// The data with the list before it, which is what the size field counts.
+  /// The length of the sparse list and the data, which is the value of the size field.
   private var storedLength: Int64 { dataLength + Int64(sparse?.text.count ?? 0) }
 
   private var name: [UInt8] { Self.written(path, directory: kind == .directory) }
 
   private var linkName: [UInt8] { kind == .hardLink ? Self.written(target, directory: false) : target }
 
-  /// What a program sees that does not know sparse files: not the file's name, as it would not get the file.
+  /// The name for programs without support for sparse files. Not the file's own name, because they would extract the list and the
+  /// data without the holes.
   private var ustarName: [UInt8] {
     guard sparse != nil else { return name }
     return Array("./GNUSparseFile.0/".utf8) + (path.split(separator: 0x2f).last ?? [])
@@ -156,7 +155,7 @@ extension PaxMember {
 /// Whether the bytes are well-formed UTF-8.
 func isUTF8(_ bytes: [UInt8]) -> Bool { String(validating: bytes, as: UTF8.self) != nil }
 
-/// Eight digits.
+/// Eight hexadecimal digits.
 func hexadecimal(_ value: UInt32) -> [UInt8] {
   let digits = String(value, radix: 16).utf8
   return Array(repeating: 0x30, count: 8 - digits.count) + digits

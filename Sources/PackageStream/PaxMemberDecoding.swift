@@ -1,8 +1,8 @@
 extension PaxMember {
-  /// Makes a member of what its headers say, for `head()` to be compared with them.
+  /// Decodes a member from its headers. The caller compares the member's `head()` with them.
   ///
-  /// - Parameter sparseData: the beginning of the stored data, for the list of a sparse file.
-  /// - Returns: nil when a field is not one that an encoding could have.
+  /// - Parameter sparseData: returns the beginning of the stored data, which holds a sparse file's list.
+  /// - Returns: nil when a field has a value that no encoding has.
   static func decode(
     _ header: UstarHeader, _ records: ArraySlice<UInt8>, sparseData: (_ stored: Int64) -> [UInt8]?
   ) -> PaxMember? {
@@ -74,7 +74,7 @@ extension PaxMember {
     return member
   }
 
-  /// The path that `written` made a name of.
+  /// The inverse of `written`; nil for a name that `written` does not produce.
   private static func unwritten(_ name: ArraySlice<UInt8>, directory: Bool) -> [UInt8]? {
     guard name.starts(with: [0x2e, 0x2f]) else { return nil }
     let path = name.dropFirst(2)

@@ -1,4 +1,4 @@
-/// The body of an extended header: `<length> <keyword>=<value>\n`, the length in decimal and counting itself.
+/// The body of an extended header: records `<length> <keyword>=<value>\n`. The length is decimal and includes its own digits.
 struct PaxRecords {
   private(set) var bytes: [UInt8] = []
 
@@ -11,7 +11,7 @@ struct PaxRecords {
     bytes.append(0x0a)
   }
 
-  /// Bytes of a record whose keyword and value have so many.
+  /// The length of a record with a keyword and a value of the given lengths.
   static func length(_ keyword: Int, _ value: Int) -> Int {
     let rest = keyword + value + 3
     var digits = 1
@@ -25,7 +25,7 @@ struct PaxRecords {
     add(Self.bytes(keyword), Array(String(value).utf8))
   }
 
-  /// A time as pax writes it: decimal seconds with nine digits of fraction, the sign in front of the whole.
+  /// A time in pax format: decimal seconds with nine digits of fraction. The sign applies to the whole number.
   mutating func add(_ keyword: StaticString, _ time: FileTime) {
     guard time.nanoseconds != 0 else { return add(keyword, time.seconds) }
     let isNegative = time.seconds < 0
@@ -36,8 +36,8 @@ struct PaxRecords {
     add(keyword, Array("\(isNegative ? "-" : "")\(seconds).\(fraction)".utf8))
   }
 
-  /// An extended attribute under star's keyword. A keyword ends at its first `=`: as GNU tar does, `%` and `=` in the
-  /// attribute's name are written `%25` and `%3D`.
+  /// An extended attribute under star's keyword. A keyword ends at its first `=`, so `%` and `=` in the attribute's name are
+  /// written `%25` and `%3D`, as in GNU tar.
   mutating func add(_ attribute: PaxMember.Attribute) {
     var keyword = Self.attributePrefix
     for byte in attribute.name {
@@ -58,7 +58,7 @@ struct PaxRecords {
 
   // MARK: - Reading
 
-  /// Splits a body into its records, in order, or nil when it is damaged.
+  /// Splits a body into its records, in order; nil when it is malformed.
   static func parse(_ body: ArraySlice<UInt8>) -> [(keyword: ArraySlice<UInt8>, value: ArraySlice<UInt8>)]? {
     var records: [(keyword: ArraySlice<UInt8>, value: ArraySlice<UInt8>)] = []
     var rest = body
@@ -76,7 +76,7 @@ struct PaxRecords {
     return records
   }
 
-  /// The attribute's name in a keyword, or nil when the keyword names none.
+  /// The attribute's name in a keyword; nil when the keyword is not that of an attribute.
   static func attributeName(_ keyword: ArraySlice<UInt8>) -> [UInt8]? {
     guard keyword.starts(with: attributePrefix) else { return nil }
     var name: [UInt8] = []
@@ -96,7 +96,7 @@ struct PaxRecords {
     return name
   }
 
-  /// A time as `add` writes it, or nil.
+  /// Parses a time in the format of `add`; nil when it is malformed.
   static func time(_ value: ArraySlice<UInt8>) -> FileTime? {
     let isNegative = value.first == 0x2d
     let parts = (isNegative ? value.dropFirst() : value).split(

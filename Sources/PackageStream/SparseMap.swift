@@ -1,31 +1,31 @@
-/// Where a sparse file has data, in the form of GNU tar's "sparse 1.0": a list of numbers in front of the data.
+/// The data segments of a sparse file, in the form of GNU tar's "sparse 1.0": a list of numbers in front of the data.
 ///
-/// The source is the GNU tar manual, "Storing Sparse Files", PAX format version 1.0: in decimal, one per line, the
-/// number of segments, then the offset and the length of each. The list is filled up with zeros to a whole number of
-/// blocks, and the segments follow without gaps. GNU tar reads each segment from the start of a block, others read
-/// them back to back: segments begin and end at multiples of 512, so that both find the same, except at the file's end.
+/// The source is the GNU tar manual, "Storing Sparse Files", PAX format version 1.0: in decimal, one per line, the number of
+/// segments, then the offset and the length of each. The list is padded with zeros to a whole number of blocks, and the segments
+/// follow without gaps. GNU tar reads each segment from the start of a block, other programs read them back to back. Segments
+/// therefore begin and end at multiples of 512, except at the file's end, so that both find the same data.
 struct SparseMap: Equatable, Sendable {
   struct Segment: Equatable, Sendable {
-    /// In the file.
+    /// The offset in the file.
     let offset: Int64
     let length: Int64
-    /// In the stored data, after the list.
+    /// The offset in the stored data, after the list.
     let stored: Int64
   }
 
   private(set) var segments: [Segment] = []
-  /// Bytes of data that are stored, without the list.
+  /// The number of bytes of stored data, without the list.
   private(set) var dataLength: Int64 = 0
-  /// The list, filled up to whole blocks.
+  /// The list, padded to whole blocks.
   private(set) var text: [UInt8] = []
 
-  /// Holes smaller than this are stored as zeros. It grows with the file so that no file has more than 65 536 holes.
+  /// The size in bytes below which a hole is stored as zeros. It grows with the file, so that no file has more than 65 536 holes.
   static func smallestHole(size: Int64) -> Int64 { max(64 << 10, size >> 16) }
 
-  /// Segments a map may have, whoever wrote it.
+  /// The maximum number of segments that is accepted.
   static let mostSegments = 65_538
 
-  /// The map of a file of `size` bytes with data in `ranges` (ascending, apart), or nil when nothing is left out.
+  /// The map of a file of `size` bytes with data in `ranges` (ascending, disjoint); nil when no hole is left out.
   init?(ranges: [Range<Int64>], size: Int64) {
     for range in ranges {
       let start = range.lowerBound & ~511
@@ -33,14 +33,14 @@ struct SparseMap: Equatable, Sendable {
       append(start, (overflow ? size : min(padded & ~511, size)) - start)
     }
     guard dataLength < size else { return nil }
-    // A file that ends with a hole is told its length by an empty segment there, as GNU tar does.
+    // The length of a file that ends with a hole is given by an empty segment at its end, as in GNU tar.
     if segments.last.map({ $0.offset + $0.length }) != size { append(size, 0) }
     text = Self.text(segments)
   }
 
-  /// The map that a stored list describes, or nil when it is damaged or not as `init(ranges:size:)` makes it.
+  /// Parses a stored list; nil when it is malformed or not in the form of `init(ranges:size:)`.
   ///
-  /// - Parameter data: the stored data's beginning; more than the list is ignored.
+  /// - Parameter data: the beginning of the stored data; bytes after the list are ignored.
   init?(parsing data: [UInt8], size: Int64) {
     var position = 0
     func number(_ position: inout Int) -> Int64? {
@@ -87,10 +87,10 @@ struct SparseMap: Equatable, Sendable {
   }
 }
 
-/// What is missing to a whole number of 512-byte blocks.
+/// The number of bytes from `length` to the next multiple of 512.
 func padding<Number: FixedWidthInteger>(_ length: Number) -> Number { (0 &- length) & 511 }
 
-/// A non-negative decimal number without sign or space, or nil.
+/// Parses a non-negative decimal number without sign or space; nil when it is malformed.
 func decimal(_ digits: some Collection<UInt8>) -> Int64? {
   guard !digits.isEmpty, digits.count <= 19 else { return nil }
   var value: Int64 = 0

@@ -1,14 +1,14 @@
-/// Where in the tree a stream has come to, and whether its next member may be there.
+/// The current position of a stream in the package's tree. Checks whether the next member is allowed there.
 struct StreamPlace {
-  /// The directories that the last member is in, and itself when it is one.
+  /// The names of the directories that contain the last member, and of that member when it is a directory.
   private var open: [ArraySlice<UInt8>] = []
   /// The last name seen in each of `open` and at the top; empty before the first.
   private var last: [ArraySlice<UInt8>] = [[]]
-  /// Hashes of the regular files' paths, for links. A collision lets a link through that cannot be made later.
+  /// Hashes of the regular files' paths, to check links. A hash collision accepts a link that fails later when it is created.
   private var regularFiles: Set<Int> = []
   private var isComplete = false
 
-  /// Moves on to a member or says why it may not come here.
+  /// Advances to a member. Throws when the member is not allowed here.
   mutating func enter(_ member: PaxMember) throws(PackageImportError) {
     guard !isComplete else { throw .damaged("The stream goes on after its last member.") }
     if member.path.isEmpty {
@@ -54,11 +54,11 @@ struct StreamPlace {
     }
   }
 
-  /// Whether a symlink `depth` directories below the package can only lead to something in the package.
+  /// Whether a symlink `depth` directories below the package can only lead to an entry of the package.
   ///
-  /// `..` may only come first: after a name it would go up from wherever a symlink of that name leads, which can be
-  /// higher than where the name is. What begins with as many `..` as there are directories and goes down from there
-  /// stays inside, also through other symlinks that do the same.
+  /// `..` is accepted only at the beginning: after a name that is itself a symlink, it would go up from that symlink's target,
+  /// which may be at a higher level. A target with at most `depth` leading `..` that then only goes down stays inside, also
+  /// through other symlinks of that form.
   static func staysInside(_ target: [UInt8], depth: Int) -> Bool {
     guard let first = target.first, first != 0x2f, target.count < 4096, !target.contains(0) else {
       return false

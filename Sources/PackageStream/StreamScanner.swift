@@ -2,15 +2,14 @@ import BackingTree
 import Glibc
 import SystemPackage
 
-/// Goes through a stream member by member, each judged before it is handed out.
+/// Iterates over the members of a stream and checks each before it returns it.
 ///
-/// What it hands out has a head that is exactly the member's encoding, data that lies within the stream, and a place
-/// in a tree: members come in the order that `PackageLayout` gives them, which leaves no room for a duplicate or for a
-/// member below anything but a directory.
+/// A returned member has a head that equals the member's encoding, data that lies within the stream, and a valid position in the
+/// tree: members must come in the order of `PackageLayout`, which excludes duplicates and members below anything but a directory.
 struct StreamScanner {
   struct Found {
     let member: PaxMember
-    /// Of the stored data.
+    /// The offset of the stored data.
     let data: Int64
   }
 
@@ -23,9 +22,9 @@ struct StreamScanner {
   private var place: StreamPlace
   private var offset = Int64(GlobalHeader.length)
   private var isDone = false
-  /// Whether the last member had data.
+  /// Whether the previous member had data.
   private var hadData = false
-  /// Whether the member after data carries the data's checksum, which an earlier version wrote: after all data or after none.
+  /// Whether members after data have its checksum, which an earlier version wrote: either all of them or none.
   private var carriesSums: Bool?
   private var window: [UInt8] = []
   private var windowStart: Int64 = 0
@@ -42,10 +41,10 @@ struct StreamScanner {
     size = Int64(status.st_size)
   }
 
-  /// Where the next member's head begins.
+  /// The offset of the next member's head.
   var position: Int64 { offset }
 
-  /// The next member; nil after the last, when the stream also ends as it should.
+  /// The next member; nil after the last one. The last one is returned only if the stream ends correctly after it.
   mutating func next() throws(PackageImportError) -> Found? {
     if isDone { return nil }
     try doing("Checking the stream") { () throws(Errno) in try Interruption.check() }
@@ -75,7 +74,7 @@ struct StreamScanner {
     return found
   }
 
-  /// Decodes the member whose head begins at `start`.
+  /// Decodes the member with the head at `start`.
   mutating func member(at start: Int64) throws(PackageImportError) -> Found {
     var head = try bytes(at: start, count: 512)
     var records: ArraySlice<UInt8> = []
@@ -101,7 +100,7 @@ struct StreamScanner {
     }
     if let failure { throw failure }
     guard let member = decoded else { throw damaged(start) }
-    // Before anything is added to it: a length that lies is the one number here that could overflow.
+    // Check before any addition: a forged length is the only number here that could overflow.
     guard member.dataLength <= available, member.headLength() != nil else {
       throw .damaged("\(readable(member.path)) is longer than what there is of the stream.")
     }
@@ -114,14 +113,14 @@ struct StreamScanner {
     return Found(member: member, data: data)
   }
 
-  /// Bytes that the longest list of a sparse file's segments has.
+  /// The maximum length of a sparse file's list in bytes.
   private static let longestList = Int64(SparseMap.mostSegments) * 40
 
   private func damaged(_ offset: Int64) -> PackageImportError {
     .damaged("The header at byte \(offset) is damaged or not of this program's making.")
   }
 
-  /// Reads part of the stream, a window of it at a time.
+  /// Reads part of the stream through a window that is cached between calls.
   private mutating func bytes(at start: Int64, count: Int) throws(PackageImportError) -> [UInt8] {
     guard start >= 0, start <= size - Int64(count) else { throw .damaged("The stream ends too early.") }
     if start < windowStart || start + Int64(count) > windowStart + Int64(window.count) {

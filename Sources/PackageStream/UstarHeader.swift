@@ -1,6 +1,6 @@
 /// The 512-byte header block of POSIX ustar.
 ///
-/// What does not fit its fields is cut or left zero here and carried by an extended header.
+/// Values that do not fit a field are truncated or zero here; an extended header has them in full.
 struct UstarHeader {
   var name: [UInt8]
   var size: Int64
@@ -22,10 +22,11 @@ struct UstarHeader {
   static let largestSize: Int64 = 0o777_7777_7777
   static let largestOwner: UInt32 = 0o777_7777
 
-  /// Whether a name needs no extended header: short enough, and of bytes that no program converts.
+  /// Whether a name needs no extended header: at most 100 bytes, all ASCII, which no program converts.
   static func fits(_ name: [UInt8]) -> Bool { name.count <= 100 && name.allSatisfy { $0 < 0x80 } }
 
-  /// Whether a member with a path of ASCII needs an extended header for nothing but its time; `./` and a slash come to the path.
+  /// Whether a member with an ASCII path needs an extended header for its time at most. `./` and a trailing slash are added to
+  /// the path.
   static func fitsPlain(pathLength: Int, size: Int64, owner: UInt32, group: UInt32) -> Bool {
     pathLength <= 97 && size <= largestSize && owner <= largestOwner && group <= largestOwner
   }
@@ -63,9 +64,9 @@ struct UstarHeader {
     return block
   }
 
-  /// Reads a block's fields without judging them; the caller compares what they encode to with what it read.
+  /// Parses a block's fields without validation. The caller encodes the result and compares it with the block.
   ///
-  /// - Returns: nil when a number is none.
+  /// - Returns: nil when a numeric field is malformed.
   init?(parsing block: ArraySlice<UInt8>) {
     guard block.count == 512 else { return nil }
     let base = block.startIndex
@@ -85,7 +86,7 @@ struct UstarHeader {
       let minor = number(337, 7)
     else { return nil }
     self.init(name: text(0, 100), size: size, type: block[base + 156])
-    // At most 33 bits of size and time and 21 of everything else: no conversion here loses anything.
+    // Size and time have at most 33 bits and all other numbers at most 21, so no conversion truncates.
     self.mode = UInt32(mode)
     self.owner = UInt32(owner)
     self.group = UInt32(group)
