@@ -1,4 +1,4 @@
-/// The names that an application bundle gives itself: those of its Info.plist, or of one language's table.
+/// The names of an application bundle, from its Info.plist or from one language's string table.
 public struct BundleNames: Sendable, Equatable {
   /// `CFBundleDisplayName`, nil if missing or blank.
   public let displayName: String?
@@ -10,8 +10,8 @@ public struct BundleNames: Sendable, Equatable {
     self.name = Self.meaningful(name)
   }
 
-  /// Reads the names from a property list or string table. The values for the Mac alone, with `-macos` after
-  /// the key, come first, as in CFBundle.
+  /// Reads the names from a property list or string table. Values for macOS only, under the key with the suffix `-macos`, take
+  /// precedence, as in CFBundle.
   public init(_ value: (String) -> String?) {
     func read(_ key: String) -> String? {
       Self.meaningful(value(key + "-macos")) ?? Self.meaningful(value(key))
@@ -20,7 +20,7 @@ public struct BundleNames: Sendable, Equatable {
     name = read("CFBundleName")
   }
 
-  /// The one that counts.
+  /// The name to use: the display name if there is one.
   var preferred: String? { displayName ?? name }
 
   private static func meaningful(_ value: String?) -> String? {
@@ -31,27 +31,27 @@ public struct BundleNames: Sendable, Equatable {
 
 /// The localized name of an application bundle.
 public enum BundleName {
-  /// Whether bundles with this name may have a localized one: applications and the other types that conform to
+  /// Whether a bundle with this name may have a localized name: applications and the other types that conform to
   /// `com.apple.localizable-name-bundle`.
   public static func isLocalizable(_ directoryName: Span<UInt8>) -> Bool {
     guard let stem = FileExtension.stemLength(of: directoryName) else { return false }
     return localizable.contains(directoryName, from: stem + 1)
   }
 
-  /// Whether the bundle is still called what its Info.plist says. If not, somebody renamed it, and the name they
-  /// gave it is the one to show ("File System Overview", Display Names).
+  /// Whether the bundle still has the name that its Info.plist declares. If not, a user has renamed it, and the user's name is
+  /// shown ("File System Overview", Display Names).
   public static func isOriginal(_ directoryName: Name, declared: BundleNames) -> Bool {
     guard isLocalizable(directoryName.bytes.span), let base = base(of: directoryName)?.text else {
       return false
     }
-    // Equality of strings is canonical equivalence: HFS+ stores names decomposed.
+    // String equality is canonical equivalence, which is needed because HFS+ stores names decomposed.
     return declared.preferred == base
   }
 
-  /// The name to show in place of `directoryName`, or nil when it is to be treated like any package.
+  /// The name to show in place of `directoryName`; nil when the bundle has no localized name.
   ///
-  /// `declared` are the names in its Info.plist, `localized` those of the chosen language's table. A localized
-  /// name that ends in a known extension is refused: an application must not pass for a document.
+  /// `declared` are the names in its Info.plist, `localized` those of the chosen language's table. A localized name that ends in
+  /// a known extension is rejected: an application must not look like a document.
   public static func localized(
     _ directoryName: Name, declared: BundleNames, localized: BundleNames,
     known: ExtensionSet = KnownExtensions.known

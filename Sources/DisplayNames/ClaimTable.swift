@@ -1,21 +1,22 @@
-/// Who claims which name, keyed by the name's 64-bit hash.
+/// The claims on display names, keyed by the name's 64-bit hash.
 ///
-/// Only the number of claimants matters, and who the only one is; their sum tells that without a list. Names whose
-/// hashes collide would count as one contested name and be shown in full, which loses nothing.
+/// Only the number of claimants of a name matters, and the claimant if there is exactly one. The sum of the claimants' slots
+/// yields the latter without a list. Names with colliding hashes count as one contested name and are shown in full, which loses
+/// nothing.
 ///
-/// Open-addressed, 16 bytes a cell; a cell whose last claim is taken back keeps its hash until the table grows.
+/// Open addressing, 16 bytes per cell. A cell whose last claim is removed keeps its hash until the table grows.
 struct ClaimTable: Sendable {
   private struct Cell {
-    /// 0 is empty.
+    /// 0 marks an empty cell.
     var hash: UInt64 = 0
     var count: UInt32 = 0
-    /// Wraps around: only the sum of one is asked for.
+    /// Wraps around. Used only for one claimant, or for two of which one is known.
     var sumOfSlots: UInt32 = 0
   }
 
   private var cells: [Cell] = []
   private var used = 0
-  /// Makes room for so many names at once.
+  /// Makes room for `count` names.
   mutating func reserve(_ count: Int) {
     if count * 3 > cells.count * 2 { grow(for: count) }
   }
@@ -27,14 +28,14 @@ struct ClaimTable: Sendable {
     return Int(cells[position].sumOfSlots)
   }
 
-  /// The one claimant besides `slot`, which is one itself or is not.
+  /// The only claimant other than `slot`. `isClaimant` says whether `slot` is a claimant itself.
   func onlyOther(than slot: Int?, isClaimant: Bool, hash: Int) -> Int? {
     guard let position = find(hash), cells[position].count == (isClaimant ? 2 : 1) else { return nil }
     let sum = cells[position].sumOfSlots
     return Int(isClaimant ? sum &- UInt32(slot!) : sum)
   }
 
-  /// - Returns: how many claim the name now.
+  /// - Returns: the number of claimants of the name, including this one.
   @discardableResult
   mutating func add(_ slot: Int, hash: Int) -> Int {
     if (used + 1) * 3 > cells.count * 2 { grow(for: (cells.lazy.filter { $0.count > 0 }.count + 1) * 4 / 3) }
@@ -62,17 +63,17 @@ struct ClaimTable: Sendable {
     return cells[position].hash == 0 ? nil : position
   }
 
-  /// Where the hash is, or would be.
+  /// The position of the hash, or of the empty cell where it would be inserted.
   private func place(of hash: Int) -> Int {
     let key = Self.key(hash)
     let mask = cells.count - 1
-    // The first bits, as in the table of real names.
+    // The upper bits, as in `NameTable`.
     var position = Int(truncatingIfNeeded: key >> UInt64(64 - cells.count.trailingZeroBitCount))
     while cells[position].hash != 0, cells[position].hash != key { position = (position + 1) & mask }
     return position
   }
 
-  /// A third or more of the cells stays empty, also when all that was there is still claimed.
+  /// Keeps at least a third of the cells empty, even if all present claims are kept.
   private mutating func grow(for count: Int) {
     var capacity = 16
     while capacity * 2 < count * 3 { capacity *= 2 }

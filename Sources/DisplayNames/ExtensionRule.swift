@@ -1,22 +1,22 @@
-/// Whose extensions the view hides.
+/// Selects the entries whose filename extension is hidden.
 public enum ExtensionMode: String, CaseIterable, Sendable {
-  /// Packages, and files of document types that do not need their extension to be recognised.
+  /// Packages, and files of document types that are recognised without their extension.
   case hide
   /// Every regular file and package, as "File System Basics" describes the Finder.
   case all
-  /// Applications, and items whose Finder info says so: the Finder's own default settings.
+  /// Applications, and items with the "hide extension" bit in their Finder info: the Finder's default settings.
   case flag
-  /// Nothing.
+  /// No entries.
   case show
 }
 
 /// Decides whether an entry is shown without its filename extension.
 public struct ExtensionRule: Sendable {
   public var mode: ExtensionMode
-  /// The document types whose extension mode `hide` hides.
+  /// The document types whose extension is hidden in mode `hide`.
   public var hideable: ExtensionSet
-  /// The extensions that mean a type at all. Those of package types that applications declare have to be added:
-  /// a package loses no other.
+  /// All extensions that stand for a type. The caller adds those of package types declared by applications. Modes `hide` and
+  /// `flag` hide no other extension of a package.
   public var known: ExtensionSet
 
   public init(
@@ -28,17 +28,17 @@ public struct ExtensionRule: Sendable {
     self.known = known
   }
 
-  /// The length of a name without an extension that the configuration hides.
+  /// The length of `name` without its extension, for an entry whose extension a rule of the configuration hides; nil when the
+  /// name must be shown whole.
   public func configuredStemLength(of name: Span<UInt8>, kind: EntryKind) -> Int? {
     guard kind != .directory, kind != .other, isUTF8(name) else { return nil }
     return FileExtension.stemLength(of: name)
   }
 
-  /// The length of the name shown in place of `name`, or nil when it is shown whole.
+  /// The length of the part of `name` that is shown; nil when the name is shown whole.
   ///
-  /// `finderFlagHidden` is the "hide extension" bit of the item's Finder info; only mode `flag` asks for it.
-  /// Names that are not valid UTF-8 are shown whole, and plain directories, pipes, sockets and devices are
-  /// too.
+  /// `finderFlagHidden` is the "hide extension" bit of the item's Finder info; only mode `flag` uses it. Names that are not valid
+  /// UTF-8 are shown whole, and so are names of plain directories, pipes, sockets and devices.
   public func stemLength(of name: Span<UInt8>, kind: EntryKind, finderFlagHidden: Bool) -> Int? {
     guard mode != .show, kind != .directory, kind != .other,
       let stem = FileExtension.stemLength(of: name),
@@ -57,19 +57,19 @@ public struct ExtensionRule: Sendable {
       kind == .package && KnownExtensions.application.contains(name, from: stem + 1)
         || finderFlagHidden && known.contains(name, from: stem + 1)
     case .hide:
-      // A package may be one by its bundle bit alone: `Reports 1.2` does not end in a type.
+      // A directory may be a package by its bundle bit alone: the name `Reports 1.2` does not end in a type.
       kind == .package
         ? known.contains(name, from: stem + 1)
         : hideable.contains(name, from: stem + 1) && !KnownExtensions.isBuildFile(name)
     }
   }
 
-  /// Whether the shortened name would claim a type that the entry does not have.
+  /// Whether the shortened name would suggest a type that the entry does not have.
   ///
-  /// What can be executed keeps its extension then, as the Finder shows `Chess.mov.app` (Bundle Programming
-  /// Guide, "Bundle Display Names"). Mode `hide` goes further because it promises that nothing an extension
-  /// said is lost: `main.c.gz` shown as `main.c` would be taken for source by name. In the other modes an
-  /// ordinary document does lose it (`MyDocument.old.txt`, "Filename Extensions").
+  /// In that case an executable item keeps its extension, as the Finder shows `Chess.mov.app` (Bundle Programming Guide, "Bundle
+  /// Display Names"). Mode `hide` applies this to every item, because it promises that no information in an extension is lost:
+  /// `main.c.gz` shown as `main.c` would look like source code. In the other modes an ordinary document does lose its extension
+  /// (`MyDocument.old.txt`, "Filename Extensions").
   private func isDeceptive(_ name: Span<UInt8>, stem: Int) -> Bool {
     guard mode == .hide || KnownExtensions.executable.contains(name, from: stem + 1) else { return false }
     return known.containsExtension(of: name.extracting(0..<stem))

@@ -1,25 +1,25 @@
 /// A set of filename extensions, compared without regard to the case of ASCII letters.
 ///
-/// A look-up allocates nothing: it is on the path of every name in every listing.
+/// A look-up does not allocate: every listing performs one for each name.
 public struct ExtensionSet: Sendable, Equatable {
   private var members: Set<FoldedExtension>
 
   public init() { members = [] }
 
-  /// The extensions given without a period. Those that cannot be an extension (empty, longer than 32 bytes,
-  /// holding a period, a slash or a space) are left out.
+  /// The extensions are given without a period. Strings that cannot be an extension (empty, longer than 32 bytes, with a period,
+  /// a slash or a space) are ignored.
   public init(_ extensions: some Sequence<String>) {
     members = Set(extensions.lazy.compactMap(Self.folded))
   }
 
-  /// Extensions separated by blanks and line ends: how the built-in tables are written.
+  /// Extensions separated by blanks and line ends, the form of the built-in tables.
   init(words: String) {
     self.init(words.split(whereSeparator: \.isWhitespace).map(String.init))
   }
 
   public var count: Int { members.count }
 
-  /// Whether the bytes of `name` from `start` on, just after a period, are one of the extensions.
+  /// Whether the bytes of `name` from `start` on are one of the extensions. `start` is the index after a period.
   public func contains(_ name: Span<UInt8>, from start: Int) -> Bool {
     guard let key = FoldedExtension(name, from: start) else { return false }
     return members.contains(key)
@@ -41,7 +41,7 @@ public struct ExtensionSet: Sendable, Equatable {
     union(ExtensionSet(extensions))
   }
 
-  /// The set without some extensions, for a configuration that wants them shown.
+  /// The set without some extensions, for a configuration that shows them.
   public func removing(_ extensions: some Sequence<String>) -> ExtensionSet {
     var result = self
     result.members.subtract(ExtensionSet(extensions).members)

@@ -1,12 +1,12 @@
-/// Where a name's extension begins, if it has one.
+/// Finds a name's extension.
 public enum FileExtension {
   /// The length of the part before the period of the extension, or nil when the name has no extension.
   ///
-  /// Only what follows the last period counts ("File System Basics", Filename Extensions). There is none when
-  /// that period is the first or the last byte, when a space or a control that reorders text follows it (the
-  /// extensions that Foundation's `URL.pathExtension` refuses; with such a control `exe.jpg` can be made to
-  /// read `gpj.exe`), or when the rest would be `.` or `..`. What is left therefore is a usable name, and
-  /// begins with a period only if `name` does. No bytes are decoded: a name need not be UTF-8.
+  /// The extension is the part after the last period ("File System Basics", Filename Extensions). A name has no extension when
+  /// that period is the first or the last byte, when a space or a control that reorders text follows it (Foundation's
+  /// `URL.pathExtension` rejects these too; with such a control `exe.jpg` can be displayed as `gpj.exe`), or when the stem would
+  /// be `.` or `..`. The stem is therefore a usable name, and begins with a period only if `name` does. The bytes are not
+  /// decoded: a name need not be UTF-8.
   public static func stemLength(of name: Span<UInt8>) -> Int? {
     var dot = name.count - 1
     while dot >= 0, name[dot] != period { dot -= 1 }

@@ -1,24 +1,24 @@
-/// The built-in localized names of standard folders, for volumes and machines that bring no table of their own.
+/// The built-in localized names of standard folders, for volumes and machines without a table of their own.
 ///
-/// Tags are matched exactly (`de`, `en-GB`, `pt-BR`, `zh-Hans`); choosing the nearest language is the
-/// language matcher's part. Names are valid file names (not empty, no `/`, no control characters,
-/// at most 255 bytes of UTF-8) but need not differ from each other: in Swedish both `Public` and `Shared` are `Delad`.
+/// Tags are matched exactly (`de`, `en-GB`, `pt-BR`, `zh-Hans`); `LanguageMatch` chooses the nearest language. Names are valid
+/// file names (not empty, no `/`, no control characters, at most 255 bytes of UTF-8) but may be equal to each other: in Swedish
+/// both `Public` and `Shared` are `Delad`.
 public enum FolderNames {
-  /// The BCP 47 tags that ``names(in:)`` knows, in the order of their letters.
+  /// The BCP 47 tags that ``names(in:)`` knows, sorted.
   public static let languages: [String] = folders.keys.sorted()
 
-  /// The BCP 47 tags that ``userDirectoryNames(in:)`` knows, in the order of their letters.
+  /// The BCP 47 tags that ``userDirectoryNames(in:)`` knows, sorted.
   public static let userDirectoryLanguages: [String] = userDirectories.keys.sorted()
 
-  /// The names of the standard folders of a Mac volume and home directory: real name to localized name,
-  /// `"Applications": "Programme"`. A language has all of them or, when it is unknown, nil.
+  /// The names of the standard folders of a Mac volume and home directory, real name to localized name: `"Applications":
+  /// "Programme"`. A known language has all of them; nil for an unknown language.
   ///
-  /// The real names are those the Finder translates when the folder holds a `.localized` marker
-  /// ("File System Overview", Display Names).
+  /// The Finder translates these real names when the folder contains a `.localized` marker ("File System Overview", Display
+  /// Names).
   public static func names(in language: String) -> [String: String]? { folders[language] }
 
-  /// The names of the XDG user directories: `"Videos"` and its seven siblings to the localized name,
-  /// for when the machine's own translations (xdg-user-dirs) are not installed; nil for an unknown language.
+  /// The names of the eight XDG user directories, English name to localized name, for machines without the translations of
+  /// xdg-user-dirs. Nil for an unknown language.
   public static func userDirectoryNames(in language: String) -> [String: String]? {
     userDirectories[language]
   }
@@ -27,7 +27,7 @@ public enum FolderNames {
   private static let userDirectories = parse(
     FolderNamesTable.userDirectoryNames, keys: FolderNamesTable.userDirectories)
 
-  /// One dictionary per line of `table`, whose first cell is the language and whose others answer to `keys` in turn.
+  /// One dictionary per line of `table`: the first cell is the language, the other cells are the values for `keys` in order.
   private static func parse(_ table: String, keys: String) -> [String: [String: String]] {
     let keys = cells(keys[...])
     var languages: [String: [String: String]] = [:]

@@ -1,13 +1,13 @@
-/// The data of ``FolderNames``: one line per language, its tag and then its names in the order of the
-/// key line above the table. A line that is not as long as its key line is a mistake the tests catch.
+/// The data of ``FolderNames``: one line per language with its tag, followed by its names in the order of the key line above the
+/// table. The tests check that each line has as many names as its key line.
 enum FolderNamesTable {
-  /// The real names of the standard folders of a Mac volume and home directory, as they are on disk.
+  /// The real names on disk of the standard folders of a Mac volume and home directory.
   static let folders = """
     Applications | Utilities | Desktop | Documents | Downloads | Library | Movies | Music | Pictures | Public | Sites | Users | Shared | System | Drop Box | Favorites | Network | Servers | Server | Guest | Local | Groups | Faxes | Deleted Users | My Applications | Saved Searches | Shared Items | Compositions | Configuration | Incompatible Software | Mail Downloads | My Network | Recovered files | Relocated Items | Security | Web Receipts
     """
 
-  /// Names as the Finder shows them where they are well known; for rarely seen folders and where releases
-  /// of the system disagree, the plain word of the language.
+  /// The names that the Finder shows, where they are well known. For rarely seen folders, and where system releases differ, the
+  /// plain word of the language.
   static let folderNames = """
     ar | التطبيقات | الأدوات المساعدة | سطح المكتب | المستندات | التنزيلات | المكتبة | الأفلام | الموسيقى | الصور | عام | المواقع | المستخدمون | مشترك | النظام | صندوق الإيداع | المفضلة | شبكة | الخوادم | الخادم | ضيف | محلي | المجموعات | فاكسات | المستخدمون المحذوفون | تطبيقاتي | عمليات البحث المحفوظة | العناصر المشتركة | التركيبات | التكوين | برامج غير متوافقة | تنزيلات البريد | شبكتي | الملفات المستردة | العناصر المنقولة | الأمن | إيصالات الويب
     ca | Aplicacions | Utilitats | Escriptori | Documents | Descàrregues | Biblioteca | Vídeos | Música | Imatges | Públic | Llocs web | Usuaris | Compartit | Sistema | Bústia | Favorits | Xarxa | Servidors | Servidor | Convidat | Local | Grups | Faxos | Usuaris eliminats | Les meves aplicacions | Cerques desades | Ítems compartits | Composicions | Configuració | Programari incompatible | Descàrregues del Mail | La meva xarxa | Arxius recuperats | Ítems recol·locats | Seguretat | Rebuts web

@@ -1,9 +1,8 @@
-/// A pattern for one name: `*` is any characters, `?` one, `[a-z]` one of these and `[!a-z]` one that is none of them;
-/// `\` takes the next character as it is.
+/// A pattern for one name: `*` matches any characters, `?` one character, `[a-z]` one of a set and `[!a-z]` one outside a set;
+/// `\` escapes the next character.
 ///
-/// Characters are Unicode scalars, compared in normalization form C, so that what is typed in a configuration file is
-/// also found on a volume that keeps its names decomposed. A byte that is not UTF-8 is a character that only `*`, `?`
-/// and `[!...]` match.
+/// Characters are Unicode scalars, compared in normalization form C, so that a pattern typed in a configuration file also matches
+/// on a volume with decomposed names. A byte that is not UTF-8 is a character that only `*`, `?` and `[!...]` match.
 struct Glob: Sendable, Hashable {
   private enum Token: Sendable, Hashable {
     case character(UInt32)
@@ -19,7 +18,7 @@ struct Glob: Sendable, Hashable {
 
   private init(tokens: [Token]) { self.tokens = tokens }
 
-  /// - Throws: what is wrong with the pattern, without naming it.
+  /// - Throws: the fault of the pattern, without the pattern itself.
   init(_ pattern: some StringProtocol) throws(OptionError) {
     var tokens: [Token] = []
     var rest = Array(String(pattern).normalizedC.unicodeScalars)[...]
@@ -39,7 +38,7 @@ struct Glob: Sendable, Hashable {
     self.tokens = tokens
   }
 
-  /// What follows a `[`, up to its `]`, which may stand for itself as the first.
+  /// Parses a set after its `[`, up to its `]`. A `]` in first position is a member of the set.
   private static func set(_ rest: inout ArraySlice<Unicode.Scalar>) throws(OptionError) -> Token {
     var ranges: [ClosedRange<UInt32>] = []
     let isNegated = rest.first == "!" || rest.first == "^"
@@ -61,7 +60,7 @@ struct Glob: Sendable, Hashable {
     throw OptionError("a ] is missing; write \\[ for the character itself")
   }
 
-  /// Takes time in proportion to the product of both lengths at most.
+  /// Takes at most time proportional to the product of both lengths.
   func matches(_ name: Span<UInt8>) -> Bool {
     if tokens == [.anyCharacters] { return true }
     for index in name.indices where name[index] >= 0x80 {
@@ -75,7 +74,7 @@ struct Glob: Sendable, Hashable {
   private func matches(bytes name: Span<UInt8>) -> Bool {
     var token = 0
     var position = 0
-    /// Where to go on when what follows the last `*` does not match: one character further.
+    /// The backtracking point: the last `*`, which takes one more character when the tokens after it do not match.
     var retry: (token: Int, position: Int)?
     while position < name.count || token < tokens.count {
       if token < tokens.count, tokens[token] == .anyCharacters {
@@ -108,7 +107,7 @@ struct Glob: Sendable, Hashable {
     }
   }
 
-  /// The scalar at an index; a byte that begins none is given a number beyond all scalars.
+  /// The scalar at an index. A byte that does not begin a valid sequence gets a value above all scalars.
   private static func character(of name: Span<UInt8>, at index: Int) -> (value: UInt32, next: Int) {
     let first = name[index]
     let length =

@@ -1,4 +1,4 @@
-/// Why an entry is not listed.
+/// The reason why an entry is not listed.
 public enum HiddenReason: UInt8, CaseIterable, Sendable {
   case dotFile
   case appleDouble
@@ -15,7 +15,7 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
   case containerSupport
   case archiveMetadata
 
-  /// The rule's name in `disabled-rules`; nil for what has other ways of being switched off.
+  /// The rule's name in `disabled-rules`; nil for a reason that cannot be disabled there.
   public var ruleName: String? {
     switch self {
     case .dotFile: "dot-files"
@@ -35,7 +35,7 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
     }
   }
 
-  /// The value of `-o disabled-rules=dot-files:home-library`.
+  /// Parses the value of `-o disabled-rules=dot-files:home-library`.
   static func parse(option value: String) throws(OptionError) -> Set<HiddenReason> {
     var reasons: Set<HiddenReason> = []
     for word in value.split(separator: ":") {
@@ -49,7 +49,7 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
     return reasons
   }
 
-  /// The reason as a sentence for people.
+  /// The reason as a sentence for users.
   public var explanation: String {
     switch self {
     case .dotFile: "Its name begins with a period."

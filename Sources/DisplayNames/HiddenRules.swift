@@ -1,18 +1,18 @@
-/// What was found out about an entry, beside its name, that may hide it.
+/// Properties of an entry, besides its name, that may hide it.
 public struct HiddenFacts: OptionSet, Sendable, Hashable {
   public let rawValue: UInt8
 
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// It is the AppleDouble companion of a sibling.
+  /// The entry is the AppleDouble sidecar of a sibling.
   public static let appleDouble = HiddenFacts(rawValue: 1 << 0)
   /// Its Finder info has the invisible bit.
   public static let finderInvisible = HiddenFacts(rawValue: 1 << 1)
   /// Its Samba or NTFS attributes have the hidden bit.
   public static let dosHidden = HiddenFacts(rawValue: 1 << 2)
-  /// Its directory's `.hidden` file names it.
+  /// The `.hidden` file of its directory lists it.
   public static let inHiddenList = HiddenFacts(rawValue: 1 << 3)
-  /// The configuration names it.
+  /// A rule of the configuration hides it.
   public static let configured = HiddenFacts(rawValue: 1 << 4)
 }
 
@@ -20,12 +20,12 @@ public struct HiddenFacts: OptionSet, Sendable, Hashable {
 public struct HiddenRules: Sendable {
   private var disabled: UInt32 = 0
 
-  /// All the rules, but those that the configuration switches off.
+  /// All rules except those that the configuration disables.
   public init(disabling reasons: some Sequence<HiddenReason> = []) {
     for reason in reasons { disabled |= Self.bit(reason) }
   }
 
-  /// Why the entry is hidden, or nil when it is listed. Allocates nothing.
+  /// The reason why the entry is hidden; nil when it is listed. Does not allocate.
   public func reason(
     name: Span<UInt8>, kind: EntryKind, place: Place = [], facts: HiddenFacts = []
   ) -> HiddenReason? {
@@ -49,14 +49,14 @@ public struct HiddenRules: Sendable {
     if applies(.windowsFile), Self.windowsFiles.contains(where: { name.equals($0, ignoringCase: true) }) {
       return .windowsFile
     }
-    // What the Finder's archives keep resource forks in, for programs that do not know forks.
+    // The Finder's archives store resource forks in this directory, for programs that do not support forks.
     if kind == .directory, applies(.archiveMetadata), name.equals("__MACOSX") { return .archiveMetadata }
     return nil
   }
 
   private func byPlace(_ name: Span<UInt8>, kind: EntryKind, place: Place) -> HiddenReason? {
     if place.isEmpty { return nil }
-    // `/etc`, `/tmp` and `/var` are links on a Mac, `/bin` and `/lib` on most Linux systems.
+    // `/etc`, `/tmp` and `/var` are symlinks on macOS, `/bin` and `/lib` on most Linux systems.
     let isDirectory = kind == .directory || kind == .symlink
     if place.contains(.home), isDirectory, applies(.homeLibrary), name.equals("Library") {
       return .homeLibrary
@@ -92,19 +92,18 @@ public struct HiddenRules: Sendable {
     list.contains { name.equals($0) }
   }
 
-  /// Written by Windows into any directory it visits, in whichever case its version prefers.
+  /// Entries that Windows creates in directories it visits; the case depends on its version.
   private static let windowsFiles: [StaticString] = ["$RECYCLE.BIN", "Thumbs.db", "desktop.ini"]
 
   /// "Any files you don't want exposed to the user" ("File System Basics", iOS standard directories).
   private static let containerSupport: [StaticString] = ["Library", "tmp", "SystemData"]
 
-  /// The UNIX directories that macOS hides at a volume root (`ls -lO /`). `home` is the automounter's there.
+  /// The UNIX directories that macOS hides at a volume root (`ls -lO /`). `home` belongs to the automounter there.
   private static let macDirectories: [StaticString] = [
     "bin", "cores", "dev", "etc", "home", "net", "opt", "private", "sbin", "tmp", "usr", "var",
   ]
 
-  /// Support items at a Macintosh volume's root, of all system versions; the list of the Finder look-alikes
-  /// Quaqua and VAqua.
+  /// Support items at the root of a Macintosh volume of any system version: the list of the Finder look-alikes Quaqua and VAqua.
   private static let macRootNames: [StaticString] = [
     "AppleShare PDS", "Cleanup At Startup", "Desktop DB", "Desktop DF", "Desktop Folder", "Network",
     "Network Trash Folder", "Temporary Items", "TheFindByContentFolder", "TheVolumeSettingsFolder", "Trash",
@@ -112,7 +111,7 @@ public struct HiddenRules: Sendable {
     "\u{3}\u{2}\u{1}Move&Rename",
   ]
 
-  /// The same for a Linux root. `home` is not among them: it holds the users.
+  /// The UNIX directories of a Linux root. `home` is not among them: it contains the users' homes.
   private static let linuxDirectories: [StaticString] = [
     "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "lost+found", "media", "mnt", "opt",
     "proc", "root", "run", "sbin", "snap", "srv", "sys", "tmp", "usr", "var",
@@ -120,7 +119,7 @@ public struct HiddenRules: Sendable {
 }
 
 extension Span<UInt8> {
-  /// Whether these are the bytes of `text`; letters of the ASCII alphabet may differ in case if so asked.
+  /// Whether the bytes equal `text`, optionally without regard to the case of ASCII letters.
   package func equals(_ text: StaticString, ignoringCase: Bool = false) -> Bool {
     guard count == text.utf8CodeUnitCount else { return false }
     return text.withUTF8Buffer { expected in

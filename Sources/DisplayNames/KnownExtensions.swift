@@ -1,13 +1,12 @@
-/// The built-in tables of filename extensions: the same view on every machine.
+/// The built-in tables of filename extensions, so that the view is the same on every machine.
 public enum KnownExtensions {
-  /// Document types that lose their extension in mode `hide`.
+  /// Document types whose extension is hidden in mode `hide`.
   ///
-  /// A type is here when a desktop finds it again without the extension, from the first bytes of the file.
-  /// Left out on purpose: what only its name tells (CSV, JSON, XML and everything written in it, Markdown, and
-  /// SVG, which desktops recognise only if nothing stands before its root element), what programs and
-  /// installers find by name (source, scripts, JAR, DEB), formats with raw data first (TGA, raw disk copies
-  /// named otherwise than `iso`, `img` or `dmg`), and extensions shared with source or text formats (`ts`,
-  /// `dot`, `pot`, `pub`).
+  /// A type is listed if a desktop recognises it without the extension, from the first bytes of the file. Deliberately left out:
+  /// types recognised only by name (CSV, JSON, XML and all formats based on it, Markdown, and SVG, which desktops recognise only
+  /// if nothing precedes its root element), files that programs and installers find by name (source, scripts, JAR, DEB), formats
+  /// that begin with raw data (TGA, raw disk images other than `iso`, `img` or `dmg`), and extensions shared with source or text
+  /// formats (`ts`, `dot`, `pot`, `pub`).
   public static let hideable = ExtensionSet(
     words: """
       png jpg jpeg jpe jfif gif bmp dib tif tiff webp heic heif avif jxl jp2 j2k jpf jpx jpm
@@ -25,11 +24,11 @@ public enum KnownExtensions {
       txt text
       """)
 
-  /// Extensions that mean a type: those of the double-extension rule and of mode `flag`. Holds every
-  /// extension of ``hideable`` and of ``PackageTypes/builtIn``.
+  /// Extensions that stand for a type, used by the double-extension rule and by mode `flag`. Contains every extension of
+  /// ``hideable`` and of ``PackageTypes/builtIn``.
   ///
-  /// Neither numbers nor the endings of backup and unfinished files are here: `v1.2`, `libfoo.so.1` and
-  /// `MyDocument.old` are names, not types.
+  /// Numbers and the suffixes of backup and unfinished files are not included: in `v1.2`, `libfoo.so.1` and `MyDocument.old` the
+  /// suffix is part of the name and not a type.
   public static let known = hideable.union(executable).union(PackageTypes.builtIn.extensions).union(
     ExtensionSet(
       words: """
@@ -56,7 +55,7 @@ public enum KnownExtensions {
         lnk theme service socket timer mount po mo qm ui qrc qml rc
         """))
 
-  /// Extensions of what starts or installs a program when it is opened, on a Mac and here.
+  /// Extensions of files that start or install a program when opened, on macOS or Linux.
   static let executable = ExtensionSet(
     words: """
       app command tool sh bash zsh fish csh ksh ps1 py pyw rb pl scpt scptd applescript workflow terminal
@@ -66,7 +65,7 @@ public enum KnownExtensions {
   /// Extensions of application bundles.
   static let application = ExtensionSet(["app"])
 
-  /// Whether `name` is a build file that a tool demands under this very name although it is plain text.
+  /// Whether `name` is a plain text build file that a tool requires under exactly this name.
   static func isBuildFile(_ name: Span<UInt8>) -> Bool {
     guard buildFileLengths.contains(name.count) else { return false }
     return buildFiles.contains { file in

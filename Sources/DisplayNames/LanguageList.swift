@@ -1,9 +1,9 @@
-/// The languages somebody reads, most preferred first.
+/// A user's languages, most preferred first.
 public enum LanguageList {
-  /// More than anybody reads; bounds the work that an environment variable can cause.
+  /// The maximum number of languages. Bounds the work that an environment variable can cause.
   static let maximumCount = 32
 
-  /// The value of `-o language=de-AT:de:en`.
+  /// Parses the value of `-o language=de-AT:de:en`.
   public static func parse(option value: String) throws(OptionError) -> [LanguageTag] {
     var tags: [LanguageTag] = []
     for text in value.split(separator: ":", omittingEmptySubsequences: false) {
@@ -17,9 +17,9 @@ public enum LanguageList {
     return tags
   }
 
-  /// The list a process with this environment would use: that of `LANGUAGE`, then the locale of the first of
-  /// `LC_ALL`, `LC_MESSAGES` and `LANG` that is set and not empty. As in GNU gettext, `LANGUAGE` counts for
-  /// nothing in the locales `C` and `POSIX`. What is no language is passed over.
+  /// The languages of a process with this environment: those of `LANGUAGE`, then the locale of the first of `LC_ALL`,
+  /// `LC_MESSAGES` and `LANG` that is set and not empty. As in GNU gettext, `LANGUAGE` is ignored in the locales `C` and `POSIX`.
+  /// Invalid tags are skipped.
   public static func parse(environment: (String) -> String?) -> [LanguageTag] {
     let locale =
       ["LC_ALL", "LC_MESSAGES", "LANG"].lazy.compactMap(environment).first { !$0.isEmpty } ?? "C"

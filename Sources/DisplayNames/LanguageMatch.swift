@@ -1,15 +1,14 @@
-/// Chooses among the languages that string tables exist for, after CFBundle's way of doing it.
+/// Chooses among the languages that have string tables, in the way of CFBundle.
 public enum LanguageMatch {
-  /// The element of `available` to use, or nil when names should stay as they are on disk.
+  /// The element of `available` to use; nil when names stay as they are on disk.
   ///
-  /// `available` are names of `.lproj` directories without the suffix, or keys of a `.loctable`, in either
-  /// spelling (`pt-BR`, `pt_BR`) or as the old names (`German`). For each preferred language in turn, closer
-  /// tables are tried before wider ones: the very tag, its script, its parent region (`es-MX` reads `es-419`,
-  /// `en-NZ` reads `en-GB`), the language, its other codes (`nb` and `no`, `he` and `iw`). Then comes
-  /// `developmentRegion`, then English.
+  /// `available` are names of `.lproj` directories without the suffix, or keys of a `.loctable`, in either spelling (`pt-BR`,
+  /// `pt_BR`) or as the old names (`German`). For each preferred language in turn, more specific tables are tried first: the
+  /// exact tag, its script, its parent region (`es-MX` reads `es-419`, `en-NZ` reads `en-GB`), the language, its other codes
+  /// (`nb` and `no`, `he` and `iw`). Then `developmentRegion` is tried, then English.
   ///
-  /// Names on disk are in the development language, English unless stated. Who prefers that one, and has no
-  /// table for it, gets those names rather than the next language.
+  /// Names on disk are in the development language, English unless stated. A user who prefers that language or English, when
+  /// there is no table for it, gets the names on disk rather than the next preferred language.
   public static func best(
     preferred: [LanguageTag], available: [String], developmentRegion: String? = nil
   ) -> String? {
@@ -22,7 +21,7 @@ public enum LanguageMatch {
     return tables.first(of: fallbacks(of: development)) ?? tables.first(of: [LanguageTag(language: "en")])
   }
 
-  /// The same without the languages that nobody has asked for, and how many are preferred to the one that is found.
+  /// Like `best`, but chooses only among the preferred languages. Also returns the index in `preferred` of the language found.
   public static func asked(for preferred: [LanguageTag], available: [String]) -> (rank: Int, table: String)? {
     asked(for: preferred, in: Tables(available), stoppingAt: LanguageTag(language: "en"))
   }
@@ -37,7 +36,7 @@ public enum LanguageMatch {
     return nil
   }
 
-  /// The tags whose tables somebody who prefers `tag` can read, best first.
+  /// The tags of the tables that a user of `tag` can read, best first.
   static func fallbacks(of tag: LanguageTag) -> [LanguageTag] {
     var result = ladder(tag)
     for alias in aliases(of: tag) { result += ladder(alias) }
@@ -51,7 +50,7 @@ public enum LanguageMatch {
     let usualScript = scripts[language]
     if let script = tag.script {
       result.append(LanguageTag(language: language, script: script))
-      // A Latin-script reader of Serbian is not helped by the Cyrillic table that plain `sr` stands for.
+      // A reader of Serbian in Latin script cannot use the Cyrillic table, for which plain `sr` stands.
       if let usualScript, usualScript != script { return result }
       result.append(LanguageTag(language: language, region: tag.region))
     } else if let usualScript {
@@ -63,7 +62,7 @@ public enum LanguageMatch {
     return result
   }
 
-  /// Chinese tables are told apart by script; older ones give a region in its place.
+  /// Chinese tables differ by script. Older ones have a region in its place.
   private static func chinese(_ tag: LanguageTag) -> [LanguageTag] {
     let script = tag.script ?? "Hans"
     func table(_ region: String) -> LanguageTag {
@@ -96,7 +95,7 @@ public enum LanguageMatch {
     return [LanguageTag(language: other, script: tag.script, region: tag.region)]
   }
 
-  /// A tag from a table's name, old names included.
+  /// The tag for a table's name, which may be an old name.
   static func tag(named name: String) -> LanguageTag? {
     legacyNames[name.lowercased()].flatMap { LanguageTag($0) } ?? LanguageTag(name)
   }
@@ -106,7 +105,7 @@ public enum LanguageMatch {
     "yi": "ji", "ji": "yi",
   ]
 
-  /// The script a language is written in where none is stated, for languages written in more than one.
+  /// The default script of languages that are written in more than one.
   private static let scripts = [
     "sr": "Cyrl", "uz": "Latn", "az": "Latn", "bs": "Latn", "pa": "Guru", "kk": "Cyrl", "mn": "Cyrl",
   ]
@@ -121,7 +120,7 @@ public enum LanguageMatch {
     "US", "AS", "BI", "GU", "MH", "MP", "PH", "PR", "UM", "VI",
   ]
 
-  /// The names of `.lproj` directories before language codes came into use (CFBundle).
+  /// The names of `.lproj` directories before language codes were used (CFBundle).
   static let legacyNames = [
     "english": "en", "french": "fr", "german": "de", "italian": "it", "dutch": "nl", "spanish": "es",
     "japanese": "ja", "swedish": "sv", "danish": "da", "portuguese": "pt", "norwegian": "nb", "hebrew": "he",
@@ -131,8 +130,8 @@ public enum LanguageMatch {
     "indonesian": "id", "malay": "ms", "catalan": "ca",
   ]
 
-  /// The available tables by tag. A code beats an old name; of two spellings of one tag the first in byte
-  /// order is taken, so that the order in which a directory was read does not matter.
+  /// The available tables by tag. A language code takes precedence over an old name. Of two spellings of one tag, the first in
+  /// byte order is used, so that the order of the directory does not matter.
   private struct Tables {
     private var names: [LanguageTag: String] = [:]
     private var legacy: [LanguageTag: String] = [:]

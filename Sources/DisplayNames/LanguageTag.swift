@@ -1,10 +1,10 @@
-/// A language, with the script and the region as far as they are given: `de`, `de-AT`, `zh-Hant-TW`.
+/// A language with an optional script and region: `de`, `de-AT`, `zh-Hant-TW`.
 public struct LanguageTag: Sendable, Hashable, CustomStringConvertible {
   /// Lower case, two to eight letters.
   public let language: String
-  /// Four letters, the first a capital.
+  /// Four letters, the first one upper case.
   public let script: String?
-  /// Two capitals or three digits.
+  /// Two upper-case letters or three digits.
   public let region: String?
 
   init(language: String, script: String? = nil, region: String? = nil) {
@@ -13,9 +13,9 @@ public struct LanguageTag: Sendable, Hashable, CustomStringConvertible {
     self.region = region
   }
 
-  /// A BCP 47 tag or a POSIX locale, with `-` or `_`: `pt-BR`, `zh_TW.UTF-8`, `sr_RS@latin`. `C` and `POSIX`
-  /// are English. Chinese gets the script of its region, since that decides which tables can be read. Nil
-  /// for anything else; variants and extensions are dropped.
+  /// Parses a BCP 47 tag or a POSIX locale, with `-` or `_`: `pt-BR`, `zh_TW.UTF-8`, `sr_RS@latin`. `C` and `POSIX` are English.
+  /// Chinese without a script gets that of its region, since the script decides which tables can be read. Nil for any other text.
+  /// Variants and extensions are dropped.
   public init?(_ text: some StringProtocol) {
     guard text.utf8.count <= 64 else { return nil }
     let parts = text.split(separator: "@", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,16 +1,16 @@
 /// Turns text from a string table into a name that is safe to list.
 ///
-/// Tables lie on the volume, so their text is whatever somebody wrote there.
+/// The tables are on the volume, so their text is untrusted.
 public enum LocalizedName {
   /// The name to show for the entry `realName`, or nil when `value` must not be shown.
   ///
-  /// The name is in normalization form C. Runs of `/` become one `:`, which is how a slash in a displayed name
-  /// is stored (the Finder also shows only one). Soft hyphens, which say where a line may break and are part
-  /// of Apple's own tables, are taken out; the no-break space in them is a character of the name and stays.
+  /// The name is in normalization form C. A run of `/` becomes one `:`, which is how a slash in a displayed name is stored (the
+  /// Finder also shows only one). Soft hyphens, which mark possible line breaks and occur in Apple's own tables, are removed. The
+  /// no-break spaces in those tables are part of the name and stay.
   ///
-  /// Refused are blank names, `.`, `..`, names longer than 255 bytes, controls, line separators, and
-  /// everything invisible that reorders or disguises text, except the joiners that Persian and Indic
-  /// spelling needs; and names that begin with a period when the real name does not, as they would vanish.
+  /// Rejected are blank names, `.`, `..`, names longer than 255 bytes, controls, line separators, and all invisible characters
+  /// that reorder or disguise text, except the joiners needed in Persian and Indic spelling. Also rejected are names that begin
+  /// with a period when the real name does not, because they would be hidden.
   public static func sanitize(_ value: String, realName: Name) -> Name? {
     guard value.utf8.count <= maximumInput else { return nil }
     var scalars = String.UnicodeScalarView()
@@ -56,8 +56,8 @@ public enum LocalizedName {
   }
 
   private static let period: UInt8 = 0x2e
-  /// The longest name a directory entry can have on Linux.
+  /// The maximum length of a directory entry's name on Linux, in bytes.
   private static let maximumLength = 255
-  /// Enough for any name that could still be short enough after normalization; bounds the work.
+  /// Longer input cannot become a short enough name by normalization. Bounds the work.
   private static let maximumInput = 1024
 }

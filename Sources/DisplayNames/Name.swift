@@ -1,7 +1,7 @@
-/// A file name as POSIX knows it: raw bytes, never assumed to be UTF-8.
+/// A POSIX file name: raw bytes, not necessarily UTF-8.
 ///
-/// Equality, hashing and order are those of the bytes. `String` equality would fold `é` and `e` + accent
-/// into one, which Linux file systems keep as two files.
+/// Equality, hashing and order are those of the bytes. `String` equality would treat `é` and `e` + accent as equal, which are two
+/// files on Linux file systems.
 public struct Name: Hashable, Sendable {
   /// The bytes, without a terminating NUL.
   public let bytes: [UInt8]
@@ -10,7 +10,7 @@ public struct Name: Hashable, Sendable {
 
   public init(_ string: String) { self.bytes = Array(string.utf8) }
 
-  /// As names are hashed wherever they are looked up.
+  /// The hash that all name tables use.
   public func hash(into hasher: inout Hasher) { hasher.combine(NameHash.hash(of: bytes.span)) }
 
   /// The name as text, or nil when its bytes are not valid UTF-8.
@@ -26,7 +26,7 @@ extension Name: ExpressibleByStringLiteral {
 }
 
 extension Name: CustomStringConvertible {
-  /// For people: bytes that are not UTF-8 and control characters are written as `\xNN`.
+  /// For users: bytes that are not UTF-8 and control characters are written as `\xNN`.
   public var description: String {
     if let text, !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f }) { return text }
     var out = ""

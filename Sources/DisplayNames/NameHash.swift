@@ -1,7 +1,7 @@
-/// Hashes of names, for tables that live as long as the process.
+/// Hashes of names, for tables in the memory of this process.
 ///
-/// A folded multiplication for each eight bytes: names are short and a directory of a million entries hashes each of them
-/// several times. Whoever chooses the names does not know the seed.
+/// One folded multiplication for each eight bytes: names are short, and a directory of a million entries hashes each of them
+/// several times. The seed is random, so that a client cannot choose names with colliding hashes.
 enum NameHash {
   private static let seed = UInt64.random(in: .min ... .max)
 
@@ -16,7 +16,7 @@ enum NameHash {
       }
       var last: UInt64 = 0
       if offset < bytes.count, bytes.count >= 8 {
-        // Some bytes once more, which is as good and takes no loop.
+        // Overlaps bytes hashed before, which does no harm and needs no loop.
         last = bytes.loadUnaligned(fromByteOffset: bytes.count - 8, as: UInt64.self)
         offset = bytes.count
       }

@@ -1,13 +1,13 @@
-/// An open-addressed set of slots, found by the hash of a name that the caller keeps.
+/// An open-addressed set of slots, looked up by the hash of a name that the caller stores.
 ///
-/// Eight bytes a cell, a third to half of them in use: a directory of a million entries has one of these, and a
-/// dictionary of names would keep every name twice.
+/// Eight bytes per cell, at most half of the cells in use. A directory of a million entries has one of these tables; a dictionary
+/// keyed by name would store every name twice.
 struct NameTable: Sendable {
   private struct Cell {
-    /// The slot plus one; 0 is empty, `tombstone` was removed.
+    /// The slot plus one; 0 marks an empty cell, `tombstone` a removed one.
     var slot: UInt32 = 0
-    /// The upper half of the hash: to compare names only when they are likely to be equal, and to grow without asking for
-    /// names. Its first bits say where the cell should be.
+    /// The upper half of the hash. Limits name comparisons to likely matches, and lets the table grow without access to the
+    /// names. Its upper bits are the home position of the cell.
     var tag: UInt32 = 0
 
     var isLive: Bool { slot != 0 && slot != NameTable.tombstone }
@@ -15,7 +15,7 @@ struct NameTable: Sendable {
 
   fileprivate static let tombstone = UInt32.max
   private var cells: [Cell] = []
-  /// What is left of a tag after that many bits is a position.
+  /// The number of bits by which a tag is shifted right to get a position.
   private var shift: UInt32 = 32
   private var used = 0
 
@@ -34,12 +34,12 @@ struct NameTable: Sendable {
     }
   }
 
-  /// Makes room for so many slots at once.
+  /// Makes room for `count` slots.
   mutating func reserve(_ count: Int) {
     if count * 2 > cells.count { grow(for: count) }
   }
 
-  /// Adds a slot that is not in the set.
+  /// Adds a slot. It must not be in the set already.
   mutating func insert(_ slot: Int, hash: Int) {
     if (used + 1) * 2 > cells.count { grow(for: (cells.lazy.filter(\.isLive).count + 1) * 3 / 2) }
     put(Cell(slot: UInt32(slot + 1), tag: Self.tag(hash)))
@@ -61,7 +61,7 @@ struct NameTable: Sendable {
 
   private static func tag(_ hash: Int) -> UInt32 { UInt32(truncatingIfNeeded: hash >> 32) }
 
-  /// Into the first free cell from where its hash points to.
+  /// Stores a cell in the first empty position from its home position on.
   private mutating func put(_ cell: Cell) {
     let mask = cells.count - 1
     var position = Int(cell.tag >> shift)
@@ -69,7 +69,7 @@ struct NameTable: Sendable {
     cells[position] = cell
   }
 
-  /// To at least twice as many cells as there are to be slots.
+  /// Grows to at least twice as many cells as `count`.
   private mutating func grow(for count: Int) {
     var capacity = 16
     while capacity < count * 2 { capacity *= 2 }

@@ -1,5 +1,5 @@
-// The standard library normalizes strings for its own comparisons and offers the result only as system
-// programming interface. The one use of it is kept in this file.
+// The standard library normalizes strings for its own comparisons, but offers the result only as system programming interface
+// (SPI). This file is the only user of it.
 @_spi(_Unicode) import Swift
 
 extension String {

@@ -1,9 +1,9 @@
-/// A kind of package.
+/// A type of package.
 public struct PackageType: Sendable, Hashable {
   /// The uniform type identifier, such as `com.apple.rtfd`.
   public let uti: String
-  /// Whether a directory counts only if it holds `Contents/Info.plist` or `Info.plist`. Set for types whose
-  /// extension also ends ordinary directories' names, such as `Microsoft.NETCore.App` and `vim.plugin`.
+  /// Whether a directory is a package only if it contains `Contents/Info.plist` or `Info.plist`. Set for types whose extension
+  /// also occurs in names of ordinary directories, such as `Microsoft.NETCore.App` and `vim.plugin`.
   public let needsInfoPlist: Bool
 
   public init(uti: String, needsInfoPlist: Bool = false) {
@@ -11,15 +11,15 @@ public struct PackageType: Sendable, Hashable {
     self.needsInfoPlist = needsInfoPlist
   }
 
-  /// A directory whose bundle bit says that it is a package, without a known type.
+  /// A directory that is a package by its bundle bit, without a known type.
   public static let byBundleBit = PackageType(uti: "com.apple.package")
 }
 
-/// Which directories are packages, by their extension ("Bundle Programming Guide", About Bundles: a known
-/// extension, one that an application declares, or the bundle bit).
+/// Decides by the extension which directories are packages ("Bundle Programming Guide", About Bundles: a known extension, one
+/// declared by an application, or the bundle bit).
 public struct PackageTypes: Sendable {
   private var types: [FoldedExtension: PackageType] = [:]
-  /// The first extension that was given for each type.
+  /// The first extension that was added for each type.
   private var firstExtensions: [String: String] = [:]
   /// Every extension that may make a directory a package.
   public private(set) var extensions = ExtensionSet()
@@ -29,10 +29,10 @@ public struct PackageTypes: Sendable {
 
   private init() {}
 
-  /// The type of a directory named `name`, compared without regard to case, or nil for a plain directory.
+  /// The type of a directory named `name`, compared without regard to case; nil for a plain directory.
   ///
-  /// `hasBundleBit` is the bundle bit of its Finder info, which makes any directory a package. The caller
-  /// still has to look for an information property list where ``PackageType/needsInfoPlist`` says so.
+  /// `hasBundleBit` is the bundle bit of its Finder info, which makes any directory a package. Where
+  /// ``PackageType/needsInfoPlist`` is set, the caller must still check for an information property list.
   public func type(of name: Span<UInt8>, hasBundleBit: Bool = false) -> PackageType? {
     if let stem = FileExtension.stemLength(of: name), let key = FoldedExtension(name, from: stem + 1),
       let type = types[key]
@@ -42,8 +42,8 @@ public struct PackageTypes: Sendable {
     return hasBundleBit ? .byBundleBit : nil
   }
 
-  /// What names the type of a package outside its directory: the uniform type identifier, followed by the extension
-  /// where the identifier alone would not give that back.
+  /// The identifier of a package's type for use outside its directory: the uniform type identifier, followed by the extension
+  /// where the type identifier alone does not determine it.
   public func identifier(of name: Name) -> String {
     guard let type = type(of: name.bytes.span), let stem = FileExtension.stemLength(of: name.bytes.span),
       let text = Name(name.bytes[(stem + 1)...]).text
@@ -52,7 +52,7 @@ public struct PackageTypes: Sendable {
     return firstExtensions[type.uti]?.lowercased() == ext ? type.uti : "\(type.uti).\(ext)"
   }
 
-  /// The extension that `identifier(of:)` stands for, or nil when no extension makes a directory that type here.
+  /// The inverse of `identifier(of:)`; nil when no extension has that identifier here.
   public func fileExtension(of identifier: String) -> String? {
     if let ext = firstExtensions[identifier] { return ext }
     guard let period = identifier.lastIndex(of: ".") else { return nil }
@@ -61,8 +61,9 @@ public struct PackageTypes: Sendable {
     return ext
   }
 
-  /// Adds a type that an application declares. False when the extension is no extension, or is one that the
-  /// Finder shows as a folder whatever is declared; a type already present keeps its meaning.
+  /// Adds a type declared by an application. A type already present for the extension is kept.
+  ///
+  /// - Returns: false when `ext` is not a valid extension, or is one that the Finder always shows as a folder.
   @discardableResult
   public mutating func insert(_ ext: String, type: PackageType) -> Bool {
     guard !Self.folders.contains(ext), ExtensionSet([ext]).count == 1, let key = FoldedExtension(ext) else {
@@ -78,13 +79,13 @@ public struct PackageTypes: Sendable {
     return true
   }
 
-  /// The types that the system and common applications declare.
+  /// The types declared by the system and by common applications.
   ///
-  /// Left out because ordinary directories are called so: `action`, `book`, `component`, `dist` (output of
-  /// program builders), `download`, `fs`, `help`, `menu`, `placeholder`, `ppp`, `pvt`, `service`,
-  /// `suggestionsassets`, `template`, `theater`, `trace`. Kept but in need of an Info.plist, which a real one
-  /// always has: `app`, `bundle`, `plugin`, `pkg`, `workflow`, `xpc` and other code. `key`, `pages` and
-  /// `numbers` are kept: their documents were directories for years and have no Info.plist.
+  /// Left out because ordinary directories have these extensions: `action`, `book`, `component`, `dist` (build output),
+  /// `download`, `fs`, `help`, `menu`, `placeholder`, `ppp`, `pvt`, `service`, `suggestionsassets`, `template`, `theater`,
+  /// `trace`. Included, but only with an Info.plist, which a real one always has: `app`, `bundle`, `plugin`, `pkg`, `workflow`,
+  /// `xpc` and other code. Included without: `key`, `pages` and `numbers`, whose documents were directories for years and have no
+  /// Info.plist.
   public static let builtIn: PackageTypes = {
     var table = PackageTypes()
     for line in bundles.split(separator: "\n") { table.insert(line: line, needsInfoPlist: true) }
@@ -92,8 +93,8 @@ public struct PackageTypes: Sendable {
     return table
   }()
 
-  /// Directories that carry an extension and are folders all the same: frameworks and localization
-  /// directories are open to the user, asset catalogues and the rest are folders by their declared type.
+  /// Directories with an extension that are always folders: users open frameworks and localization directories, and asset
+  /// catalogues and the rest are folders by their declared type.
   private static let folders = ExtensionSet(
     words: "framework lproj iconset fpbf xcassets xcframework localized noindex mlmodelc")
 

@@ -1,7 +1,7 @@
-/// Which entries of a tree a rule is about, written as in a `.gitignore`.
+/// A pattern that selects entries of a tree, in the syntax of `.gitignore`.
 ///
-/// Without a slash it is a pattern for names anywhere: `*.bak`. With one it is a path from SOURCE on: `/Work/*/build`,
-/// where `**` is any number of directories: `Work/**/build`. A slash at the end leaves everything but directories out.
+/// Without a slash it matches names anywhere: `*.bak`. With a slash it is a path relative to SOURCE: `/Work/*/build`, where `**`
+/// matches any number of directories: `Work/**/build`. With a slash at the end it matches only directories.
 public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
   private enum Part: Sendable, Hashable {
     case anyDirectories
@@ -9,11 +9,11 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
   }
 
   private let parts: [Part]
-  /// Whether it is about directories only, packages included.
+  /// Whether the pattern matches only directories, which includes packages.
   public let directoriesOnly: Bool
   public let description: String
 
-  /// - Throws: what is wrong with the pattern, as a sentence.
+  /// - Throws: the fault of the pattern, as a sentence.
   public init(_ text: String) throws(OptionError) {
     description = text
     var body = text[...]
@@ -38,10 +38,10 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
     self.parts = parts
   }
 
-  /// Whether the pattern is about the directory at `path`, names from SOURCE on.
+  /// Whether the pattern matches the directory at `path`, a list of names relative to SOURCE.
   public func matches(_ path: [Name]) -> Bool { Self.matches(parts[...], path[...]) }
 
-  /// What the names in the directory at `path` must match; nil when nothing in it is meant.
+  /// The pattern for names in the directory at `path`; nil when no entry of that directory can match.
   func names(in path: [Name]) -> Glob? {
     switch parts.last {
     case .name(let glob): Self.matches(parts.dropLast(), path[...]) ? glob : nil

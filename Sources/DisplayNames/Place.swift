@@ -1,4 +1,4 @@
-/// What a directory is to the rules that hold only in certain places. Decided by ``Profile/place(ofPath:)``.
+/// The role of a directory, for rules that apply only in certain directories. Determined by ``Profile/place(ofPath:)``.
 public struct Place: OptionSet, Sendable, Hashable {
   public let rawValue: UInt8
 
@@ -8,18 +8,18 @@ public struct Place: OptionSet, Sendable, Hashable {
   public static let macVolumeRoot = Place(rawValue: 1 << 0)
   /// The root of a UNIX system.
   public static let unixRoot = Place(rawValue: 1 << 1)
-  /// The directory that holds the homes.
+  /// The directory that contains the users' homes.
   public static let usersDirectory = Place(rawValue: 1 << 2)
-  /// Somebody's home.
+  /// A user's home.
   public static let home = Place(rawValue: 1 << 3)
   /// The data container of a sandboxed application.
   public static let container = Place(rawValue: 1 << 4)
-  /// The top of an application's iCloud container, of which only `Documents` is the user's.
+  /// The top of an application's iCloud container, where only `Documents` belongs to the user.
   public static let cloudContainer = Place(rawValue: 1 << 5)
 
-  /// Somewhere inside a package: nothing there is renamed, and packages within are plain directories.
+  /// A directory inside a package: no entry is renamed there, and inner packages are plain directories.
   public static let insidePackage = Place(rawValue: 1 << 6)
-  /// The `files` directory of a trash ("The FreeDesktop.org Trash specification"): what lies in it is known by the name
-  /// that its `.trashinfo` file in the `info` directory beside it has.
+  /// The `files` directory of a trash ("The FreeDesktop.org Trash specification"). Each of its entries is identified by the name
+  /// of its `.trashinfo` file in the sibling directory `info`.
   public static let trashFiles = Place(rawValue: 1 << 7)
 }

@@ -1,6 +1,6 @@
-/// Directories of a tree that a profile of the user's own gives a meaning.
+/// A pattern for directories to which the user's own profile assigns a role.
 public struct PlacePattern: Sendable, Hashable {
-  /// Nil is SOURCE itself.
+  /// Nil for SOURCE itself.
   private let pattern: PathPattern?
   public let place: Place
 
@@ -10,6 +10,6 @@ public struct PlacePattern: Sendable, Hashable {
     self.place = place
   }
 
-  /// Whether it is about the directory at `path`, names from SOURCE on.
+  /// Whether the pattern matches the directory at `path`, a list of names relative to SOURCE.
   public func matches(_ path: [Name]) -> Bool { pattern.map { $0.matches(path) } ?? path.isEmpty }
 }

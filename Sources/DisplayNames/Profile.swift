@@ -1,15 +1,15 @@
-/// What kind of tree SOURCE is: where volume roots and homes are.
+/// The kind of tree that SOURCE is. Determines where volume roots and homes are.
 public enum Profile: String, CaseIterable, Sendable {
-  /// To be found out with ``detect(_:)``; has no special places itself.
+  /// To be replaced by the result of ``detect(_:)``; has no special directories itself.
   case auto
   case macos
   case home
   case unix
   case ios
   case icloud
-  /// Names, dot files and packages as everywhere, but no volume root and no home.
+  /// The general rules for names, dot files and packages, without volume roots and homes.
   case plain
-  /// No rule at all: a mirror.
+  /// No rules: the view mirrors the backing tree.
   case none
 
   /// Whether the view differs from the backing tree in any way.
@@ -17,8 +17,8 @@ public enum Profile: String, CaseIterable, Sendable {
 
   /// The profile of a tree with these traits; never `auto` and never `none`.
   ///
-  /// The order goes from what only one kind of tree has to what several may have. A directory that is known
-  /// to be somebody's home is one whatever lies in it.
+  /// Traits that only one kind of tree has are tested before traits that several kinds may have. A directory known to be a user's
+  /// home is one, unless it has the traits of a whole system.
   public static func detect(_ traits: SourceTraits) -> Profile {
     if traits.contains(.systemLibrary) || traits.contains([.applications, .users, .library]) {
       return .macos
@@ -34,7 +34,7 @@ public enum Profile: String, CaseIterable, Sendable {
     return .plain
   }
 
-  /// Whether there is any directory that it knows by its path.
+  /// Whether the profile assigns a role to any directory by its path.
   package var hasPlaces: Bool {
     switch self {
     case .auto, .plain, .none: false
@@ -42,7 +42,7 @@ public enum Profile: String, CaseIterable, Sendable {
     }
   }
 
-  /// What the directory at `components`, names relative to SOURCE, is. SOURCE itself is `[]`.
+  /// The role of the directory at `components`, names relative to SOURCE. SOURCE itself is `[]`.
   public func place(ofPath components: [Name]) -> Place {
     let depth = components.count
     switch self {
@@ -64,8 +64,8 @@ public enum Profile: String, CaseIterable, Sendable {
     }
   }
 
-  /// What a directory below a Mac user's home is: sandboxed applications have their containers there, and iCloud those that
-  /// it keeps alike on all devices.
+  /// The role of a directory below a Mac user's home, which contains the containers of sandboxed applications and the iCloud
+  /// containers.
   private static func place(inHome path: ArraySlice<Name>) -> Place {
     guard let first = path.first else { return .home }
     guard first == "Library", (3...4).contains(path.count) else { return [] }
@@ -77,8 +77,8 @@ public enum Profile: String, CaseIterable, Sendable {
     }
   }
 
-  /// Whether a directory of `Mobile Documents` is the container of an application: `iCloud~com~example~app`. The one that
-  /// is called iCloud Drive holds the user's own files.
+  /// Whether a directory of `Mobile Documents` is the container of an application: `iCloud~com~example~app`. The one for iCloud
+  /// Drive contains the user's own files.
   public static func isCloudContainer(_ name: Name) -> Bool {
     name.bytes.contains(UInt8(ascii: "~")) && name != "com~apple~CloudDocs"
   }

@@ -1,30 +1,30 @@
-/// The projection: which names a directory's entries have in the view.
+/// The projection: the names of a directory's entries in the view.
 ///
-/// A child's candidates are its rungs: its localized name, its name without the extension, its real name. It is
-/// listed under the first rung that nobody contests. A name is contested for a child when another child (listed or
-/// not) has it as its real name, or when another child claims it too. A child claims its first rung; when that one is
-/// contested, it claims the next as well and never takes the first back, so a whole clashing group falls together.
-/// This is the least fixed point of a rule that only ever adds claims: it depends on the set of children alone,
-/// never on the order in which they came.
+/// A child has a list of candidate names, its rungs: its localized name, its name without the extension, its real name. It is
+/// listed under its first uncontested rung. A name is contested for a child when it is the real name of another child (listed or
+/// not), or when another child claims it too. A child claims its first rung. When that rung is contested, the child also claims
+/// the next one and keeps the first claim, so that all members of a clashing group fall back together. The result is the least
+/// fixed point of a rule that only adds claims: it depends only on the set of children and not on the order in which they were
+/// added.
 ///
-/// Changing one child costs O(1), whatever the size of the directory; only localized names, which are few, are
-/// settled again when a change touches one of their rungs.
+/// Changing one child costs O(1), whatever the size of the directory. Only the rungs of localized children, which are few, are
+/// recomputed when a change touches one of them.
 ///
-/// A child keeps its slot as long as it lives, so a slot is a stable position in a listing.
-/// A copy would be one of all its tables; nobody needs one.
+/// A child keeps its slot while it lives, so a slot is a stable position in a listing. The type is not copyable: a copy would
+/// duplicate all tables, and is never needed.
 public struct Projection: ~Copyable, Sendable {
-  /// What the projection must know of a child.
+  /// The input of the projection for one child.
   public struct Child: Sendable, Equatable {
     public var realName: Name
     public var kind: EntryKind
     public var inode: UInt64
-    /// Its type as a directory entry tells it (`d_type`); 0 when not known.
+    /// The type in a directory entry (`d_type`); 0 when not known.
     public var entryType: UInt8
-    /// Why it is not listed; nil when it is.
+    /// The reason why the child is not listed; nil when it is listed.
     public var hidden: HiddenReason?
-    /// Its localized name, already checked; nil when it has none or has it as its real name.
+    /// The localized name, already validated; nil when there is none or it equals the real name.
     public var localized: Name?
-    /// How many bytes of the real name are shown when its extension is hidden; nil when it is not.
+    /// The length in bytes of the real name without its extension, when the extension is hidden; nil when it is shown.
     public var stemLength: Int?
 
     public init(
@@ -41,16 +41,16 @@ public struct Projection: ~Copyable, Sendable {
     }
   }
 
-  /// A child's place, from 0; it does not change while the child lives and may be used again afterwards.
+  /// The index of a child, from 0. It does not change while the child lives and may be reused afterwards.
   public typealias Slot = Int
 
-  /// Which rung a child is listed under.
+  /// The rung under which a child is listed.
   public enum Rung: Sendable, Equatable { case localized, extensionHidden, realName }
 
-  /// What a name stands for in this directory.
+  /// The result of looking a name up in this directory.
   public struct Resolution: Sendable, Equatable {
     public let slot: Slot
-    /// Whether it is the child's display name (which may be its real name too).
+    /// Whether the name is the child's display name, which may equal its real name.
     public let byDisplayName: Bool
   }
 
@@ -83,7 +83,7 @@ public struct Projection: ~Copyable, Sendable {
 
   struct LocalizedClaim {
     var name: Name
-    /// Its localized name is contested, so it claims the next rung too.
+    /// Whether the localized name is contested, so that the child claims the next rung too.
     var demoted: Bool
   }
 
@@ -93,27 +93,29 @@ public struct Projection: ~Copyable, Sendable {
   private var free: [Slot] = []
   var realNames = NameTable()
   var claims = ClaimTable()
-  /// Whether somebody may claim what somebody else claims or has as a real name; until then no display name takes a look at
-  /// the tables.
+  /// Whether any claimed name may also be claimed by another child or be its real name. While false, computing a display name
+  /// needs no table look-up.
   var mayBeContested = false
   private var localized: [Slot: LocalizedClaim] = [:]
-  /// The hashes of all rungs of localized children: a change that touches none of them cannot change their rungs.
+  /// The hashes of all rungs of localized children, with use counts. A change that touches none of them leaves their rungs as
+  /// they are.
   private var localizedRungs: [Int: Int] = [:]
 
   public init() {}
 
-  /// Grows with each change, so that whoever has listed the children can tell whether the same would be listed again.
+  /// Incremented with each change. A reader that has listed the children can compare it to detect whether the listing is still
+  /// valid.
   public internal(set) var version: UInt64 = 0
 
-  /// The number of children, hidden ones included.
+  /// The number of children, including hidden ones.
   public var count: Int { records.count - free.count }
 
-  /// All slots lie below this; those of removed children are dead.
+  /// The upper bound of all slots. Slots of removed children below it are dead.
   public var slotLimit: Int { records.count }
 
-  // MARK: Changing
+  // MARK: Updates
 
-  /// Adds a child, or replaces what is known of the child with that real name, which keeps its slot.
+  /// Adds a child, or replaces the data of the child with that real name, which keeps its slot.
   @discardableResult
   public mutating func upsert(_ child: Child) -> Slot {
     upsert(
@@ -121,7 +123,7 @@ public struct Projection: ~Copyable, Sendable {
       hidden: child.hidden, stemLength: child.stemLength, localized: child.localized)
   }
 
-  /// The same for a child of which only bytes are at hand: a directory of a million entries comes so.
+  /// The same for a name given as bytes, without a `Child`: used to add the entries of directories with up to a million entries.
   @discardableResult
   public mutating func upsert(
     _ realName: Span<UInt8>, kind: EntryKind, inode: UInt64, entryType: UInt8, hidden: HiddenReason?,
@@ -161,7 +163,7 @@ public struct Projection: ~Copyable, Sendable {
     return slot
   }
 
-  /// Removes the child with that real name; nothing happens when there is none.
+  /// Removes the child with that real name, if there is one.
   public mutating func remove(realName: Name) {
     guard let slot = slot(realName: realName.bytes.span) else { return }
     version += 1
@@ -173,16 +175,16 @@ public struct Projection: ~Copyable, Sendable {
     if wastedBytes > 65536, wastedBytes > bytes.count / 2 { compact() }
   }
 
-  /// A child that is not to be found by any name yet turned out to be one that is there.
+  /// Frees the slot of a child that is in no table: one that was removed, or a duplicate.
   mutating func discard(_ slot: Slot) {
     records[slot].isLive = false
     wastedBytes += Int(records[slot].nameLength)
     free.append(slot)
   }
 
-  // MARK: Asking
+  // MARK: Queries
 
-  /// The child that a name stands for, by its display name or else by its real name.
+  /// Looks a name up: display names and real names.
   public func resolve(_ name: Span<UInt8>) -> Resolution? {
     let nameHash = hash(of: name)
     if let slot = realNames.find(hash: nameHash, where: { realNameEquals($0, name) }) {
@@ -202,15 +204,15 @@ public struct Projection: ~Copyable, Sendable {
     return Resolution(slot: slot, byDisplayName: true)
   }
 
-  /// The child with that real name.
+  /// The slot of the child with that real name.
   public func slot(realName: Span<UInt8>) -> Slot? {
     realNames.find(hash: hash(of: realName), where: { realNameEquals($0, realName) })
   }
 
-  /// Whether a child is listed under that name, or would be if no other had it or wanted it: as what is not its real name.
+  /// Whether a child claims the name as a display name other than its real name, contested or not.
   public func isClaimed(_ name: Span<UInt8>) -> Bool { claims.count(hash: hash(of: name)) > 0 }
 
-  /// What is known of the child in a slot; nil when the slot is dead.
+  /// The data of the child in a slot; nil when the slot is dead.
   public func child(at slot: Slot) -> Child? {
     guard slot < records.count, records[slot].isLive else { return nil }
     let record = records[slot]
@@ -225,12 +227,12 @@ public struct Projection: ~Copyable, Sendable {
     return Name(bytes[Int(record.nameOffset)..<Int(record.nameOffset) + Int(record.nameLength)])
   }
 
-  /// Lends the real name's bytes without copying them.
+  /// Calls `body` with the real name's bytes, without copying them.
   public func withRealName<R>(at slot: Slot, _ body: (UnsafeRawBufferPointer) -> R) -> R {
     bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[range(slot)])) }
   }
 
-  /// What a listing tells of a child besides its name.
+  /// The data that a listing contains for a child besides its name.
   public struct Summary: Sendable {
     public let kind: EntryKind
     public let entryType: UInt8
@@ -246,7 +248,7 @@ public struct Projection: ~Copyable, Sendable {
       kind: record.kind, entryType: record.entryType, inode: record.inode, isHidden: record.hidden != nil)
   }
 
-  /// The name under which the child in a live slot is listed, were it listed.
+  /// The display name of the child in a live slot; for a hidden child, its real name.
   public func displayName(at slot: Slot) -> Name {
     switch rung(of: slot) {
     case .localized: localized[slot]!.name
@@ -255,7 +257,7 @@ public struct Projection: ~Copyable, Sendable {
     }
   }
 
-  /// Lends the display name's bytes without copying them.
+  /// Calls `body` with the display name's bytes, without copying them.
   public func withDisplayName<R>(at slot: Slot, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
     let record = records[slot]
     let rung = rung(of: slot)
@@ -269,12 +271,12 @@ public struct Projection: ~Copyable, Sendable {
     }
   }
 
-  /// The other children that may be listed under another name once what is known of one child changes: those that share
-  /// a rung with it, before or after.
+  /// The other children whose display name may change when one child changes: those that share a rung with it, before or after
+  /// the change.
   ///
   /// - Parameters:
-  ///   - realName: the child's real name, whether or not it is there yet.
-  ///   - future: what will be known of it; nil when it is about to be removed.
+  ///   - realName: the child's real name; the child need not exist yet.
+  ///   - future: the child's data after the change; nil when it is about to be removed.
   public func rivals(of realName: Name, becoming future: Child?) -> Set<Slot> {
     var rivals = Set(localized.keys)
     let slot = slot(realName: realName.bytes.span)
@@ -304,7 +306,7 @@ public struct Projection: ~Copyable, Sendable {
     return [hash(of: claimed.name.bytes.span)] + (claimed.demoted ? stem : [])
   }
 
-  /// The rung under which the child in a live slot is listed, were it listed.
+  /// The rung of the child in a live slot; `realName` for a hidden child.
   public func rung(of slot: Slot) -> Rung {
     let record = records[slot]
     if record.hidden != nil { return .realName }
@@ -347,7 +349,7 @@ public struct Projection: ~Copyable, Sendable {
     mayBeContested = claimants > 1 || realNames.find(hash: hash, where: { realNameEquals($0, name) }) != nil
   }
 
-  /// Claims the name that a child shows without its extension.
+  /// Claims the real name without its extension.
   mutating func addStemClaim(_ slot: Slot, hash: Int) {
     let claimants = claims.add(slot, hash: hash)
     if mayBeContested { return }
@@ -382,7 +384,8 @@ public struct Projection: ~Copyable, Sendable {
     if let uses = localizedRungs[hash] { localizedRungs[hash] = uses == 1 ? nil : uses - 1 }
   }
 
-  /// Finds the rungs of all localized children anew: take back every second claim, then add claims until none is owed.
+  /// Recomputes the rungs of all localized children: withdraws every second claim, then adds claims until a fixed point is
+  /// reached.
   private mutating func settleLocalized() {
     for slot in Array(localized.keys) where localized[slot]!.demoted {
       localized[slot]!.demoted = false
@@ -418,7 +421,7 @@ public struct Projection: ~Copyable, Sendable {
 
   // MARK: Bytes
 
-  /// Where the real name's first `length` bytes are, all of them if nil.
+  /// The range in `bytes` of the real name's first `length` bytes, or of the whole name if nil.
   func range(_ slot: Slot, _ length: Int? = nil) -> Range<Int> {
     let start = Int(records[slot].nameOffset)
     return start..<start + (length ?? Int(records[slot].nameLength))

@@ -1,7 +1,7 @@
-/// Makes a projection of many children at once.
+/// Builds a projection of many children at once.
 ///
-/// The tables of a large one do not fit into the processor's caches, and to put each name where its hash points to is a look at
-/// memory far away for each. Names in the order of their hashes fill the tables from one end to the other.
+/// The tables of a large projection do not fit into the processor's caches, so inserting names in arbitrary order costs a cache
+/// miss for each. Inserting them in the order of their hashes fills the tables from one end to the other.
 public struct ProjectionFilling: ~Copyable {
   private struct Place {
     let hash: Int
@@ -12,7 +12,7 @@ public struct ProjectionFilling: ~Copyable {
   private var names: [Place] = []
   private var stems: [Place] = []
 
-  /// - Parameter count: about how many children will come.
+  /// - Parameter count: the approximate number of children.
   public init(count: Int) {
     projection.records.reserveCapacity(count)
     projection.bytes.reserveCapacity(16 * count)
@@ -42,7 +42,7 @@ public struct ProjectionFilling: ~Copyable {
     var again: Set<Projection.Slot> = []
     for name in Self.inOrder(names) {
       let slot = Int(name.slot)
-      // A directory that changes while it is read may tell of an entry twice.
+      // A directory that changes while it is read may return an entry twice.
       let known = projection.realNames.find(hash: name.hash) {
         projection.realNameEquals($0, projection.bytes.span.extracting(projection.range(slot)))
       }
@@ -60,7 +60,7 @@ public struct ProjectionFilling: ~Copyable {
     return projection
   }
 
-  /// By the first bits of their hashes, for as many parts of a table.
+  /// Sorts by the upper bits of the hashes, which correspond to partitions of a table.
   private static func inOrder(_ places: [Place]) -> [Place] {
     let bits = 8
     guard places.count > 1 << (bits + 4) else { return places }

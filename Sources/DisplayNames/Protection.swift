@@ -1,26 +1,26 @@
-/// What may be changed through the view, by the domains of the file system ("File System Basics", Domains Determine the
-/// Placement of Files, and iOS Standard Directories) and by the user's own rules.
+/// The changes that the view permits, according to the domains of the file system ("File System Basics", Domains Determine the
+/// Placement of Files, and iOS Standard Directories) and to the user's own rules.
 public enum Protection: Sendable, Equatable {
   case none
-  /// What is there can be read and deleted; nothing can be created, or written to.
+  /// Existing entries can be read and deleted. No entry can be created or written to.
   case removalOnly
-  /// Nothing can be added, removed or altered.
+  /// No entry can be added, removed or changed.
   case readOnly
 }
 
-/// Whether the domains of the file system hold.
+/// Whether the protection of the file system domains is enforced.
 public enum DomainMode: String, CaseIterable, Sendable {
   case enforce
   case ignore
 }
 
-/// Follows a path from SOURCE on and tells how what it leads to is protected.
+/// Follows a path from SOURCE on and determines the protection of its entries.
 public struct ProtectionPath: Sendable {
   private let options: ViewOptions
   private var path: [Name] = []
-  /// How deep the container that the path leads through is; nil when there is none.
+  /// The depth of the container on the path; nil when there is none.
   private var containerDepth: Int?
-  /// How what lies in the directory that the path leads to is protected.
+  /// The protection of the entries of the current directory.
   public private(set) var contents = Protection.none
 
   public init(options: ViewOptions) {
@@ -28,7 +28,7 @@ public struct ProtectionPath: Sendable {
     noteContainer()
   }
 
-  /// How the entry of that name itself is protected.
+  /// The protection of the entry of that name itself.
   public func entry(_ name: Name, isDirectory: Bool) -> Protection {
     let rules = DirectoryRules(options.rules, in: path)
     if let isReadOnly = rules.verdict(on: name.bytes.span, isDirectory: isDirectory).isReadOnly {
@@ -38,9 +38,9 @@ public struct ProtectionPath: Sendable {
     return isSystem ? .readOnly : contents
   }
 
-  /// Goes into a directory.
+  /// Descends into a directory.
   ///
-  /// - Parameter isSealed: whether it is an application that is not to be altered.
+  /// - Parameter isSealed: returns whether the directory is an application that must not be changed.
   public mutating func enter(_ name: Name, isSealed: () -> Bool) {
     let entry = entry(name, isDirectory: true)
     let isInbox =
@@ -63,7 +63,7 @@ public struct ProtectionPath: Sendable {
 }
 
 extension ViewOptions {
-  /// Whether anything can be protected; false spares every look.
+  /// Whether any entry can be protected. When false, callers skip all checks.
   public var protectsAnything: Bool {
     domains == .enforce && ([.macos, .ios].contains(profile) || !places.isEmpty)
       || rules.contains { $0.isReadOnly == true }

@@ -1,20 +1,20 @@
-/// A rule of the user's own about some entries. What it leaves out is decided as without it.
+/// A rule of the user's configuration for some entries. Properties that it does not set are decided as without it.
 public struct Rule: Sendable, Equatable {
-  /// What a directory is taken for.
+  /// The kind that a directory is treated as.
   public enum Kind: String, CaseIterable, Sendable { case package, directory }
-  /// What becomes of a name's extension.
+  /// The treatment of a name's extension.
   public enum Extension: String, CaseIterable, Sendable { case keep, hide }
 
-  /// The file and line that it is from, for people.
+  /// The file and line of the rule, for messages.
   public var origin: String
   public var patterns: [PathPattern]
-  /// Whether the entry is not listed; false lists it whatever else would hide it.
+  /// Whether the entry is hidden; false lists it even if another rule would hide it.
   public var isHidden: Bool?
-  /// The name it is shown under, by language; the empty language is for all others.
+  /// The display names by language; the empty language stands for all other languages.
   public var names: [String: String]?
   public var kind: Kind?
   public var fileExtension: Extension?
-  /// Whether the entry, and all that lies in it, cannot be changed through the view.
+  /// Whether the entry and everything below it are read-only in the view.
   public var isReadOnly: Bool?
 
   public init(origin: String, patterns: [PathPattern]) {
@@ -23,9 +23,9 @@ public struct Rule: Sendable, Equatable {
   }
 }
 
-/// What the rules say about one entry: for each question the last rule that answers it.
+/// The combined effect of the rules on one entry: each property has the value of the last rule that sets it.
 public struct RuleVerdict: Sendable {
-  /// An answer and the file and line of the rule that gave it.
+  /// A value with the file and line of the rule that set it.
   public struct Answer<Value: Sendable>: Sendable {
     public let value: Value
     public let origin: String
@@ -39,7 +39,7 @@ public struct RuleVerdict: Sendable {
 
   public init() {}
 
-  /// The name for a reader of `languages`, or nil when the rules give none that can be a name of `realName`.
+  /// The name in the best of `languages`; nil when the rules set no name that is valid for `realName`.
   public func displayName(of realName: Name, in languages: [LanguageTag]) -> Name? {
     guard let names = names?.value else { return nil }
     let chosen = LanguageMatch.best(
@@ -50,14 +50,14 @@ public struct RuleVerdict: Sendable {
   }
 }
 
-/// The rules that can be about what lies in one directory, in the order in which they were written.
+/// The rules that can apply to entries of one directory, in the order of the configuration.
 public struct DirectoryRules: Sendable {
   private var patterns: [(glob: Glob, directoriesOnly: Bool, rule: Int)] = []
   private var rules: [Rule] = []
 
   public init() {}
 
-  /// - Parameter path: the directory's, names from SOURCE on.
+  /// - Parameter path: the directory's path, names relative to SOURCE.
   public init(_ rules: [Rule], in path: [Name]) {
     for (index, rule) in rules.enumerated() {
       for pattern in rule.patterns {
@@ -69,7 +69,7 @@ public struct DirectoryRules: Sendable {
 
   public var isEmpty: Bool { patterns.isEmpty }
 
-  /// What the rules say about an entry.
+  /// The combined effect of the rules on an entry.
   public func verdict(on name: Span<UInt8>, isDirectory: Bool) -> RuleVerdict {
     var verdict = RuleVerdict()
     for pattern in patterns where isDirectory || !pattern.directoriesOnly {

@@ -1,10 +1,10 @@
 /// The `globs2` table of the freedesktop.org shared MIME database (`/usr/share/mime/globs2`).
 public enum SharedMimeGlobs {
-  /// The simple extensions of a table: those of its globs `*.ext` with one period and no wildcard.
+  /// The simple extensions of a table: those of globs `*.ext` with one period and no wildcard in `ext`.
   ///
-  /// Lines are `weight:type:glob[:flags]`; comments, other globs and damaged lines are passed over. Numbers
-  /// and the endings of backup and unfinished files are left out, although the database gives them types:
-  /// hiding `bak` would show a copy as the original.
+  /// Lines are `weight:type:glob[:flags]`. Comments, other globs and malformed lines are skipped. Numbers and the suffixes of
+  /// backup and unfinished files are left out, although the database assigns types to them: hiding `bak` would make a copy look
+  /// like the original.
   public static func extensions(_ table: [UInt8]) -> [String] {
     var found: [String] = []
     for line in table.split(separator: 0x0a) where line.first != 0x23 {
@@ -21,7 +21,7 @@ public enum SharedMimeGlobs {
     return found
   }
 
-  /// `*`, `?`, `[`, `.`, `/`, `~`, `%`: wildcards, separators and the marks of backup copies.
+  /// `*`, `?`, `[`, `.`, `/`, `~`, `%`: wildcards, separators and marks of backup copies.
   private static let reserved: [UInt8] = [0x2a, 0x3f, 0x5b, 0x2e, 0x2f, 0x7e, 0x25]
 
   private static let incidental = ExtensionSet(

@@ -1,4 +1,4 @@
-/// What a look at SOURCE found, for ``Profile/detect(_:)``.
+/// Properties of SOURCE, the input of ``Profile/detect(_:)``.
 public struct SourceTraits: OptionSet, Sendable, Hashable {
   public let rawValue: UInt32
 
@@ -20,12 +20,12 @@ public struct SourceTraits: OptionSet, Sendable, Hashable {
   public static let downloads = SourceTraits(rawValue: 1 << 11)
   /// `.config/user-dirs.dirs` is a file.
   public static let xdgUserDirs = SourceTraits(rawValue: 1 << 12)
-  /// A login shell's files are there: `.profile`, `.bashrc`, `.zshrc` or the like.
+  /// SOURCE contains a login shell's files: `.profile`, `.bashrc`, `.zshrc` or the like.
   public static let shellDotFiles = SourceTraits(rawValue: 1 << 13)
-  /// The user database names SOURCE as a home, or it lies directly in `Users` or `home`.
+  /// SOURCE is a home in the user database, or is an entry of `Users` or `home`.
   public static let isSomeUsersHome = SourceTraits(rawValue: 1 << 14)
-  /// SOURCE lies in `Mobile Documents` and is named like `com~apple~Pages`.
+  /// SOURCE is an entry of `Mobile Documents` with a name like `com~apple~Pages`.
   public static let isCloudContainer = SourceTraits(rawValue: 1 << 15)
-  /// `Data` holds `Documents`, `Library` and `tmp`, as in a sandboxed application's container on a Mac.
+  /// `Data` contains `Documents`, `Library` and `tmp`, like a sandboxed application's container on a Mac.
   public static let sandboxData = SourceTraits(rawValue: 1 << 16)
 }

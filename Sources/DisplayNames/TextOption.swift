@@ -1,9 +1,9 @@
-/// An option as people type it, `name=value`: what may follow the equals sign, and what that sets.
+/// An option in text form, `name=value`, with its permitted values and the property that it sets.
 public struct TextOption<Options>: Sendable {
   public let name: String
-  /// What it can be set to; empty where that cannot be listed.
+  /// The permitted values; empty where they cannot be listed.
   public let values: [String]
-  /// Sets it from a value's text. - Throws: what is wrong with that, as a sentence.
+  /// Sets the option from a value's text. - Throws: the fault of the value, as a sentence.
   public let set: @Sendable (_ options: inout Options, _ value: String) throws(OptionError) -> Void
 
   public init(
@@ -15,7 +15,7 @@ public struct TextOption<Options>: Sendable {
     self.set = set
   }
 
-  /// One of several words.
+  /// An option with one of several words as its value.
   public static func choice<Value>(
     _ name: String, _ property: WritableKeyPath<Options, Value> & Sendable
   ) -> TextOption where Value: RawRepresentable<String> & CaseIterable & SendableMetatype {
@@ -35,7 +35,7 @@ public struct TextOption<Options>: Sendable {
     }
   }
 
-  /// - Parameter most: the largest number of seconds that makes sense, and what that is.
+  /// - Parameter most: the largest permitted number of seconds, and a description of that limit.
   public static func seconds(
     _ name: String, _ property: WritableKeyPath<Options, UInt64> & Sendable,
     most: (UInt64, is: String) = (.max, "")
@@ -49,7 +49,7 @@ public struct TextOption<Options>: Sendable {
     }
   }
 
-  /// The same option for a value that these options are a part of.
+  /// The same option for a value that contains these options.
   public func lifted<Whole>(to part: WritableKeyPath<Whole, Options> & Sendable) -> TextOption<Whole> {
     TextOption<Whole>(name, values: values) { [set] (whole, value) throws(OptionError) in
       try set(&whole[keyPath: part], value)
@@ -57,7 +57,7 @@ public struct TextOption<Options>: Sendable {
   }
 }
 
-/// An option value that cannot be used. Its description says what can.
+/// An invalid option value. The description says which values are valid.
 public struct OptionError: Error, Sendable, Equatable, CustomStringConvertible {
   public let description: String
 

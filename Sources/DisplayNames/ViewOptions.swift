@@ -8,29 +8,29 @@ public enum HiddenMode: String, CaseIterable, Sendable {
   case show
 }
 
-/// What a package is listed as.
+/// The type of entry that a package is listed as.
 public enum PackageMode: String, CaseIterable, Sendable {
   case file
   case directory
 }
 
-/// What becomes of what AppleDouble files carry.
+/// The treatment of AppleDouble files and their metadata.
 public enum AppleDoubleMode: String, CaseIterable, Sendable {
-  /// They are hidden.
+  /// The AppleDouble files are hidden.
   case hide
-  /// Their files also show it as extended attributes.
+  /// In addition, the files they belong to show the metadata as extended attributes.
   case merge
 }
 
 /// Whether Finder info and DOS attributes are read.
 public enum FinderInfoMode: String, CaseIterable, Sendable {
-  /// Where the volume has any.
+  /// Only on volumes that have any.
   case auto
   case on
   case off
 }
 
-/// The options that decide what the view looks like.
+/// The options that determine the content of the view.
 public struct ViewOptions: Sendable, Equatable {
   public var extensions = ExtensionMode.hide
   public var hidden = HiddenMode.reach
@@ -39,20 +39,20 @@ public struct ViewOptions: Sendable, Equatable {
   public var finderInfo = FinderInfoMode.auto
   public var appleDouble = AppleDoubleMode.hide
   public var domains = DomainMode.enforce
-  /// Whether `.desktop` and `.directory` files name themselves and their directories.
+  /// Whether names from `.desktop` and `.directory` files are shown for these files and their directories.
   public var readsDesktopNames = false
-  /// Most preferred first; empty means names as they are on disk.
+  /// Most preferred first; empty for the names on disk.
   public var languages: [LanguageTag] = []
-  /// The user's own, of which the last that answers a question decides.
+  /// The user's own rules. Of several rules that set a property of an entry, the last takes effect.
   public var rules: [Rule] = []
-  /// Directories with a meaning beyond those that the profile gives one.
+  /// Directories with a role, in addition to those of the profile.
   public var places: [PlacePattern] = []
-  /// What hides nothing here.
+  /// The reasons for hiding that are disabled.
   public var disabledRules: Set<HiddenReason> = []
 
   public init() {}
 
-  /// All of them that have a name, in the order of the manual page. `rules` and `places` have configuration files.
+  /// All options that have a name, in the order of the manual page. `rules` and `places` are set by configuration files.
   public static let named: [TextOption<ViewOptions>] = [
     TextOption("language") { (options, value) throws(OptionError) in
       options.languages = try LanguageList.parse(option: value)
@@ -70,15 +70,17 @@ public struct ViewOptions: Sendable, Equatable {
     },
   ]
 
-  /// Sets the option `name` from the text of `-o name=value`. False when this is no option of the view;
-  /// throws when it is one and the value is not among those it allows.
+  /// Sets the option `name` from the text of `-o name=value`.
+  ///
+  /// - Returns: false when the view has no such option.
+  /// - Throws: an error when the value is not valid for the option.
   public mutating func set(_ name: String, to value: String) throws(OptionError) -> Bool {
     guard let option = Self.named.first(where: { $0.name == name }) else { return false }
     try option.set(&self, value)
     return true
   }
 
-  /// These options for a tree whose profile is found out. Profile `none` makes a mirror of it.
+  /// These options with the detected profile in place of `auto`. With profile `none`, all rules are off and the view is a mirror.
   public func resolved(_ detected: Profile) -> ViewOptions {
     var result = self
     if profile == .auto { result.profile = detected }
@@ -96,10 +98,10 @@ public struct ViewOptions: Sendable, Equatable {
     return result
   }
 
-  /// Whether it depends on a directory's path what it is, or which rules are about what lies in it.
+  /// Whether the role of a directory, or the rules for its entries, depend on its path.
   package var dependOnPath: Bool { !rules.isEmpty || !places.isEmpty || profile.hasPlaces }
 
-  /// What the directory at `path`, names from SOURCE on, is.
+  /// The role of the directory at `path`, names relative to SOURCE.
   public func place(ofPath path: [Name]) -> Place {
     places.reduce(profile.place(ofPath: path)) { $1.matches(path) ? $0.union($1.place) : $0 }
   }

@@ -1,14 +1,14 @@
-/// The header of an AppleDouble file: the `._x` beside `x` that carries what a plain file system cannot.
+/// The header of an AppleDouble file: the sidecar `._x` of `x`, with metadata that a plain file system cannot store.
 ///
 /// Source: "AppleSingle/AppleDouble Formats for Foreign Files Developer's Note", and RFC 1740.
 public struct AppleDouble: Hashable, Sendable {
-  /// A described part of the file, and where in it.
+  /// A part described by the header, and its position in the file.
   public struct Entry: Hashable, Sendable {
     public var id: UInt32
     public var range: Range<Int>
   }
 
-  /// Ids of the parts the view knows.
+  /// Ids of the parts that the view uses.
   public static let resourceForkID: UInt32 = 2
   public static let finderInfoID: UInt32 = 9
 
@@ -20,9 +20,9 @@ public struct AppleDouble: Hashable, Sendable {
     bytes.starts(with: [0x00, 0x05, 0x16, 0x07, 0x00, 0x02, 0x00, 0x00])
   }
 
-  /// Reads the header from the file or its beginning; nil when it is none or cut short.
+  /// Parses the header from the file or its beginning; nil when it is not AppleDouble or truncated.
   ///
-  /// - Parameter fileSize: the size of the whole file when `bytes` is only its beginning. Parts that reach beyond the
+  /// - Parameter fileSize: the size of the whole file when `bytes` is only its beginning. Parts that reach beyond the end of the
   ///   file are left out.
   public init?(_ bytes: [UInt8], fileSize: Int? = nil) {
     guard bytes.count <= ParserLimits.inputBytes, Self.isAppleDouble(bytes),
@@ -43,12 +43,12 @@ public struct AppleDouble: Hashable, Sendable {
     }
   }
 
-  /// Where the resource fork is, nil when there is none or it is empty.
+  /// The range of the resource fork; nil when there is none or it is empty.
   public var resourceFork: Range<Int>? {
     entries.first { $0.id == Self.resourceForkID && !$0.range.isEmpty }?.range
   }
 
-  /// Where the 32 bytes of Finder info are. macOS makes the entry longer when extended attributes follow.
+  /// The range of the 32 bytes of Finder info. macOS makes the entry longer when extended attributes follow.
   public var finderInfo: Range<Int>? {
     entries.first { $0.id == Self.finderInfoID && $0.range.count >= FinderInfo.size }
       .map { $0.range.lowerBound..<$0.range.lowerBound + FinderInfo.size }

@@ -5,7 +5,7 @@ public struct TypeDeclaration: Hashable, Sendable {
   public var conformsTo: [String]
   /// File name extensions as written, without a leading period.
   public var extensions: [String]
-  /// Declared by its owner, rather than by somebody who only reads such files.
+  /// Whether the type's owner declares it, rather than a bundle that only reads such files.
   public var exported: Bool
 
   public init(identifier: String, conformsTo: [String], extensions: [String], exported: Bool) {
@@ -16,7 +16,7 @@ public struct TypeDeclaration: Hashable, Sendable {
   }
 }
 
-/// What the view needs of a bundle's Info.plist ("Information Property List Key Reference").
+/// The properties of a bundle's Info.plist that the view uses ("Information Property List Key Reference").
 public struct BundleInfo: Hashable, Sendable {
   /// Unlocalized `CFBundleDisplayName`, the macOS variant first; nil when absent or blank.
   public var displayName: String?
@@ -26,7 +26,7 @@ public struct BundleInfo: Hashable, Sendable {
   public var developmentRegion: String?
   /// `CFBundleLocalizations`.
   public var localizations: [String]
-  /// `LSHasLocalizedDisplayName`; nil when the bundle does not say.
+  /// `LSHasLocalizedDisplayName`; nil when absent.
   public var hasLocalizedDisplayName: Bool?
   public var types: [TypeDeclaration]
   /// Extensions of document types with `LSTypeIsPackage`, as written, without the wildcard `*`.
@@ -34,7 +34,7 @@ public struct BundleInfo: Hashable, Sendable {
   /// Content types of document types with `LSTypeIsPackage`.
   public var packageContentTypes: [String]
 
-  /// Reads an Info.plist; nil when it is no property list dictionary. Members of the wrong kind count as absent.
+  /// Parses an Info.plist; nil when it is not a property list dictionary. Members of the wrong type count as absent.
   public init?(_ bytes: [UInt8]) {
     guard let info = PropertyListValue.parse(bytes), case .dictionary = info else { return nil }
     displayName = Self.name(in: info, key: "CFBundleDisplayName")
@@ -55,8 +55,8 @@ public struct BundleInfo: Hashable, Sendable {
     packageContentTypes = packages.flatMap { $0["LSItemContentTypes"]?.oneOrMoreTexts ?? [] }
   }
 
-  /// A name under `key` in a localized table, found as in the unlocalized list: the macOS variant first, and never
-  /// a blank one.
+  /// The name under `key` in a localized table, with the same precedence as in Info.plist: the macOS variant first, and never a
+  /// blank one.
   public static func localizedName(in table: [String: String], key: String) -> String? {
     [table[key + "-macos"], table[key]].lazy.compactMap { $0 }.first { !isBlank($0) }
   }

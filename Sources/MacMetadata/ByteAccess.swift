@@ -1,4 +1,4 @@
-/// Checked reads of fixed-width integers; nil where the bytes end.
+/// Bounds-checked reads of fixed-width integers; nil beyond the end of the bytes.
 extension [UInt8] {
   func bigEndian<T: FixedWidthInteger & UnsignedInteger>(_: T.Type, at offset: Int) -> T? {
     let width = T.bitWidth / 8
@@ -17,7 +17,7 @@ extension [UInt8] {
     return self[offset...].starts(with: expected)
   }
 
-  /// Where `pattern` begins at or after `offset`.
+  /// The first index of `pattern` at or after `offset`.
   func firstIndex(of pattern: [UInt8], from offset: Int) -> Int? {
     guard !pattern.isEmpty, offset >= 0, count - pattern.count >= offset else { return nil }
     return (offset...count - pattern.count).first { hasBytes(pattern, at: $0) }

@@ -1,4 +1,4 @@
-/// The DOS attributes that Samba and ntfs-3g keep for a file.
+/// The DOS attributes that Samba and ntfs-3g store for a file.
 public struct DOSAttributes: OptionSet, Hashable, Sendable {
   public let rawValue: UInt32
   public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -6,14 +6,14 @@ public struct DOSAttributes: OptionSet, Hashable, Sendable {
   public static let hidden = DOSAttributes(rawValue: 0x0002)
   public static let system = DOSAttributes(rawValue: 0x0004)
 
-  /// The extended attribute Samba keeps them in.
+  /// The extended attribute in which Samba stores them.
   public static let sambaAttribute = "user.DOSATTRIB"
-  /// The extended attributes ntfs-3g answers: the first big-endian, the second in little-endian order.
+  /// The extended attributes of ntfs-3g: the first in big-endian, the second in little-endian byte order.
   public static let ntfsBigEndianAttribute = "system.ntfs_attrib_be"
   public static let ntfsAttribute = "system.ntfs_attrib"
 
-  /// Reads Samba's value: a hexadecimal string, alone or followed by an NDR structure of version 1, 3, 4 or 5; nil
-  /// when it is none of these or says that the attributes are not valid (Samba's "xattr.idl").
+  /// Parses Samba's value: a hexadecimal string, alone or followed by an NDR structure of version 1, 3, 4 or 5. Nil when it is
+  /// malformed or flags the attributes as not valid (Samba's "xattr.idl").
   public init?(samba bytes: [UInt8]) {
     guard !bytes.isEmpty, bytes.count <= ParserLimits.inputBytes else { return nil }
     let end = bytes.firstIndex(of: 0) ?? bytes.count
@@ -37,13 +37,13 @@ public struct DOSAttributes: OptionSet, Hashable, Sendable {
     }
   }
 
-  /// Reads `system.ntfs_attrib_be`; nil unless there are exactly four bytes.
+  /// Parses `system.ntfs_attrib_be`; nil unless there are exactly four bytes.
   public init?(ntfsBigEndian bytes: [UInt8]) {
     guard bytes.count == 4, let value = bytes.bigEndian(UInt32.self, at: 0) else { return nil }
     self.init(rawValue: value)
   }
 
-  /// Reads `system.ntfs_attrib`; nil unless there are exactly four bytes.
+  /// Parses `system.ntfs_attrib`; nil unless there are exactly four bytes.
   public init?(ntfs bytes: [UInt8]) {
     guard bytes.count == 4, let value = bytes.littleEndian(UInt32.self, at: 0) else { return nil }
     self.init(rawValue: value)

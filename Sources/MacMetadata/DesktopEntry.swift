@@ -1,7 +1,7 @@
-/// A `.desktop` file, or the `.directory` file of a directory, as far as it names what it is about ("Desktop Entry
-/// Specification", Localized values for keys).
+/// The names in a `.desktop` file, or in the `.directory` file of a directory ("Desktop Entry Specification", Localized values
+/// for keys).
 public enum DesktopEntry {
-  /// The values of `Name` by locale as gettext spells it, the empty one for all others; nil when the bytes are no desktop
+  /// The values of `Name` by locale in gettext's spelling; the empty locale is the default. Nil when the bytes are not a desktop
   /// entry.
   public static func names(_ bytes: [UInt8]) -> [String: String]? {
     guard bytes.count <= ParserLimits.inputBytes, let text = String(validating: bytes, as: UTF8.self) else {

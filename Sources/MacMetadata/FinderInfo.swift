@@ -23,7 +23,7 @@ public struct FinderInfo: Hashable, Sendable {
 
   public func has(_ flag: Flag) -> Bool { flags & flag.rawValue != 0 }
 
-  /// Reads the plain record; nil unless there are exactly 32 bytes.
+  /// Parses the plain record; nil unless there are exactly 32 bytes.
   public init?(_ record: [UInt8]) {
     guard record.count == Self.size, let flags = record.bigEndian(UInt16.self, at: Self.flagsOffset) else {
       return nil
@@ -31,31 +31,31 @@ public struct FinderInfo: Hashable, Sendable {
     self.flags = flags
   }
 
-  /// A record kept whole that sets `flag` alone: what to store where nothing is stored yet.
+  /// A whole record with only `flag` set, to be stored where there is no record yet.
   public static func record(setting flag: Flag) -> [UInt8] {
     setting(flag, to: true, store: .plain, in: Array(repeating: 0, count: size)) ?? []
   }
 }
 
 extension FinderInfo {
-  /// A place where Finder info is kept on Linux. `allCases` is the order to look: the first that is present counts.
+  /// A location of Finder info on Linux. The order of `allCases` is that of precedence: the first one present is used.
   public enum Store: CaseIterable, Sendable {
-    /// The copy rsync, tar, ZFS and virtiofs make.
+    /// The copy written by rsync, tar, ZFS and virtiofs.
     case plain
-    /// What the kernel's hfsplus and linux-apfs answer.
+    /// Provided by the kernel's hfsplus and by linux-apfs.
     case appleFileSystem
-    /// What user-space drivers of Apple's file systems answer.
+    /// Provided by user-space drivers of Apple's file systems.
     case bare
     /// netatalk 3, and Samba with `fruit:metadata=netatalk`.
     case netatalk
     /// Samba with `fruit:metadata=stream` and streams_xattr.
     case sambaStream
-    /// The same with streams_depot: a file of ``SambaDepot``.
+    /// Samba with `fruit:metadata=stream` and streams_depot: a file of ``SambaDepot``.
     case sambaDepot
     /// The contents of `._name`, or of netatalk 2's `.AppleDouble/name`.
     case appleDouble
 
-    /// The extended attribute, nil for the stores that are files.
+    /// The extended attribute; nil for the stores that are files.
     public var attribute: String? {
       switch self {
       case .plain: "user.com.apple.FinderInfo"
@@ -67,7 +67,7 @@ extension FinderInfo {
       }
     }
 
-    /// Where the 32 bytes are in the store's `bytes`, nil when it is malformed.
+    /// The range of the 32 bytes in the store's `bytes`; nil when the bytes are malformed.
     fileprivate func record(in bytes: [UInt8]) -> Range<Int>? {
       guard bytes.count <= ParserLimits.inputBytes else { return nil }
       let range: Range<Int>?
@@ -77,7 +77,7 @@ extension FinderInfo {
       case .netatalk:
         range = bytes.count == 402 ? AppleDouble(bytes)?.finderInfo : nil
       case .sambaStream, .sambaDepot:
-        // 60 bytes as AFP defines them, and the NUL that streams_xattr appends.
+        // 60 bytes as defined by AFP, and the NUL that streams_xattr appends.
         let signed = bytes.starts(with: Array("AFP\0".utf8) + [0, 0, 1, 0])
         range = signed && (bytes.count == 60 || bytes.count == 61) ? 16..<16 + FinderInfo.size : nil
       case .appleDouble:
@@ -87,13 +87,13 @@ extension FinderInfo {
     }
   }
 
-  /// Reads Finder info from a store; nil when the bytes are not what the store keeps.
+  /// Parses Finder info from a store; nil when the bytes are malformed for that store.
   public static func decode(store: Store, bytes: [UInt8]) -> FinderInfo? {
     store.record(in: bytes).flatMap { FinderInfo(Array(bytes[$0])) }
   }
 
-  /// The store's bytes with one flag set or cleared and everything else untouched; nil when they are not what the
-  /// store keeps.
+  /// The store's bytes with one flag set or cleared and all other bits unchanged; nil when the bytes are malformed for that
+  /// store.
   public static func setting(_ flag: Flag, to on: Bool, store: Store, in bytes: [UInt8]) -> [UInt8]? {
     guard let record = store.record(in: bytes) else { return nil }
     let at = record.lowerBound + flagsOffset

@@ -1,9 +1,9 @@
-/// A directory's `.hidden` file: the names that file managers do not show there.
+/// A directory's `.hidden` file: a list of names that file managers hide in that directory.
 public enum HiddenList {
-  /// The names, as bytes; nil when the file is too long to be one.
+  /// The names as bytes; nil when the file exceeds the size limit.
   ///
-  /// Lines are compared exactly, without comments, patterns or trimming (glib "glocalfileinfo.c"), and also without a
-  /// final carriage return (KIO "kcoredirlister.cpp"): a name is in the set both ways. Empty lines are skipped.
+  /// Lines are compared exactly, without comments, patterns or trimming (glib "glocalfileinfo.c"), and also without a final
+  /// carriage return (KIO "kcoredirlister.cpp"). A name with one is therefore in the set in both forms. Empty lines are skipped.
   public static func parse(_ bytes: [UInt8]) -> Set<[UInt8]>? {
     guard bytes.count <= ParserLimits.inputBytes else { return nil }
     var names: Set<[UInt8]> = []

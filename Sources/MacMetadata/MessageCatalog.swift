@@ -1,4 +1,4 @@
-/// A compiled gettext catalog (".mo"), as far as it translates names ("The GNU gettext manual", The Format of GNU MO Files).
+/// A compiled gettext catalog (".mo"), for translations of names ("The GNU gettext manual", The Format of GNU MO Files).
 public struct MessageCatalog: Sendable {
   private let bytes: [UInt8]
   private let isBigEndian: Bool
@@ -30,7 +30,7 @@ public struct MessageCatalog: Sendable {
     return String(validating: found, as: UTF8.self)
   }
 
-  /// Messages are sorted by their bytes.
+  /// Binary search: messages are sorted by their bytes.
   private func lookUp(_ message: [UInt8]) -> ArraySlice<UInt8>? {
     var (low, high) = (0, count)
     while low < high {
@@ -42,7 +42,7 @@ public struct MessageCatalog: Sendable {
     return nil
   }
 
-  /// A string of a table, up to the NUL that ends it or begins its plural forms.
+  /// A string of a table, up to the NUL that terminates it or precedes its plural forms.
   private func string(_ table: Int, _ index: Int) -> ArraySlice<UInt8>? {
     guard let length = Self.word(bytes, at: table + 8 * index, bigEndian: isBigEndian),
       let offset = Self.word(bytes, at: table + 8 * index + 4, bigEndian: isBigEndian),
@@ -57,7 +57,7 @@ public struct MessageCatalog: Sendable {
     return value.flatMap { Int(exactly: $0) }
   }
 
-  /// Whether the head entry says `charset=UTF-8`, in any case.
+  /// Whether the header entry contains `charset=UTF-8`, in any case.
   private static func isUTF8(_ head: ArraySlice<UInt8>) -> Bool {
     let text = head.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
     let mark = Array("charset=".utf8)

@@ -2,7 +2,7 @@
 public struct PackageExtension: Hashable, Sendable {
   /// Lower case, without the period.
   public var `extension`: String
-  /// The uniform type identifier, nil where a document type claims the bare extension.
+  /// The uniform type identifier; nil where a document type claims only the extension.
   public var type: String?
 
   public init(extension: String, type: String?) {
@@ -10,11 +10,11 @@ public struct PackageExtension: Hashable, Sendable {
     self.type = type
   }
 
-  /// The package extensions that bundles declare, one type for each extension, whatever the order of the bundles.
+  /// The package extensions declared by bundles, with one type for each extension, independent of the order of the bundles.
   ///
-  /// A type is a package when it conforms to `com.apple.package` or to a member of `packageTypes` (the known types
-  /// that do), over any number of steps, or when a document type says so. An exported declaration of a type or
-  /// claim of an extension beats every imported one.
+  /// A type is a package when it conforms to `com.apple.package` or to a member of `packageTypes` (the known types that do),
+  /// directly or indirectly, or when a document type declares it. An exported declaration of a type or extension takes precedence
+  /// over every imported one.
   public static func declared(by bundles: [BundleInfo], packageTypes: Set<String>) -> Set<PackageExtension> {
     let all = bundles.flatMap(\.types)
     let exported = Set(all.lazy.filter(\.exported).map(\.identifier))
@@ -38,7 +38,7 @@ public struct PackageExtension: Hashable, Sendable {
     return Set(result.map { PackageExtension(extension: $0.key, type: $0.value) })
   }
 
-  /// Everything that reaches `roots`; each type is visited once, so conformance in a circle ends.
+  /// All types that conform to `roots`, directly or indirectly. Each type is visited once, so cyclic conformance terminates.
   private static func conforming(to roots: Set<String>, _ types: [TypeDeclaration]) -> Set<String> {
     var children: [String: [String]] = [:]
     for type in types {

@@ -1,10 +1,10 @@
-/// Says whether a property list is shallow and small enough to be handed to the decoder, which recurses without
-/// a limit on XML and binary lists, follows a binary list's references round a cycle, and unfolds shared objects.
+/// Checks that a property list is shallow and small enough for the decoder, which recurses without a limit on XML and binary
+/// lists, follows cycles of references in a binary list, and unfolds shared objects.
 enum PropertyListGuard {
   /// Whether the elements of an XML list are nested within the limit.
   ///
-  /// Comments, CDATA sections, processing instructions and the inside of tags are skipped, so that closing tags in
-  /// them cannot hide the true depth.
+  /// Comments, CDATA sections, processing instructions and the inside of tags are skipped, so that closing tags in them cannot
+  /// hide the real depth.
   static func admitsXML(_ bytes: [UInt8]) -> Bool {
     let skipped: [(open: [UInt8], close: [UInt8])] = [
       (Array("<!--".utf8), Array("-->".utf8)),
@@ -35,7 +35,7 @@ enum PropertyListGuard {
     return true
   }
 
-  /// Whether a binary list is free of cycles, shallow, and unfolds to a bounded tree.
+  /// Whether a binary list is free of cycles, shallow, and unfolds to a tree of limited size.
   ///
   /// Layout: "CFBinaryPList.c" of CoreFoundation.
   static func admitsBinary(_ bytes: [UInt8]) -> Bool {
@@ -44,7 +44,7 @@ enum PropertyListGuard {
   }
 }
 
-/// The object graph of a binary property list, measured but not decoded.
+/// The object graph of a binary property list, for measuring without decoding.
 private struct BinaryObjects {
   private struct Object {
     var references: Range<Int>
@@ -81,14 +81,14 @@ private struct BinaryObjects {
         offset < table,
         let object = object(at: offset, end: table)
       else { return nil }
-      // Objects do not overlap in an honest file: together they fit between its magic and its table.
+      // Objects do not overlap in a well-formed file: together they fit between its magic and its table.
       total += object.size
       guard total <= table - 8 else { return nil }
       objects.append(object)
     }
   }
 
-  /// Height and unfolded weight of an object; nil beyond the limits. A cycle is infinitely high.
+  /// The height and unfolded weight of an object; nil when a limit is exceeded, as always in a cycle.
   mutating func measure(_ index: Int, level: Int) -> Measure? {
     if let known = measures[index] { return known }
     guard level <= ParserLimits.nesting + 1 else { return nil }

@@ -1,13 +1,13 @@
 import FoundationEssentials
 
-/// A property list as a tree of the kinds of value that names and types are declared with.
+/// A property list as a tree of the value types used in declarations of names and types.
 public indirect enum PropertyListValue: Sendable, Equatable {
   case dictionary([String: PropertyListValue])
   case array([PropertyListValue])
   case string(String)
   case bool(Bool)
   case integer(Int)
-  /// Data, dates, reals and integers beyond 64 bits: present, but nothing the view asks for.
+  /// Data, dates, reals and integers beyond 64 bits: present, but not used by the view.
   case other
 
   /// Parses a binary, XML or old-style property list; nil when it is malformed, too long or nested too deeply.
@@ -21,9 +21,9 @@ public indirect enum PropertyListValue: Sendable, Equatable {
     guard let text = TextEncoding.text(of: bytes) else { return nil }
     let body = Array(text.utf8.drop { $0 <= UInt8(ascii: " ") })
     if body.isEmpty { return .dictionary([:]) }
-    // An old-style list needs no guard: its parser has a limit of its own, as has the tree built from it below.
+    // An old-style list needs no guard: its parser has its own limit, and so has the tree built from it below.
     if body.first == UInt8(ascii: "<"), !PropertyListGuard.admitsXML(body) { return nil }
-    // The decoder believes a byte order mark more than an XML declaration, which still names the former encoding.
+    // For the decoder, a byte order mark overrides an XML declaration, which still names the original encoding.
     return decode([0xEF, 0xBB, 0xBF] + body)
   }
 
@@ -68,7 +68,7 @@ extension PropertyListValue: Decodable {
 }
 
 extension PropertyListValue {
-  /// The member of a dictionary, nil for every other kind of value.
+  /// The member of a dictionary; nil for every other type of value.
   subscript(key: String) -> PropertyListValue? {
     if case .dictionary(let members) = self { members[key] } else { nil }
   }
@@ -77,7 +77,7 @@ extension PropertyListValue {
     if case .string(let value) = self { value } else { nil }
   }
 
-  /// Truth as CoreFoundation reads it from an Info.plist: a boolean, a number, or the strings YES and true.
+  /// The truth value as CoreFoundation reads it from an Info.plist: a boolean, a number, or the strings YES, true and 1.
   var truth: Bool? {
     switch self {
     case .bool(let value): value
@@ -91,6 +91,6 @@ extension PropertyListValue {
     if case .array(let values) = self { values } else { [] }
   }
 
-  /// Strings where the format lets an author write one string or an array of them.
+  /// The strings of a value that may be written as one string or as an array of strings.
   var oneOrMoreTexts: [String] { text.map { [$0] } ?? elements.compactMap(\.text) }
 }

@@ -1,17 +1,17 @@
-/// Where Samba keeps the streams of a file with `streams_depot`: in a directory at the root of the share, one for each
-/// inode (Samba's "vfs_streams_depot.c").
+/// The location of a file's streams with Samba's `streams_depot`: one directory for each inode, below a directory at the root of
+/// the share (Samba's "vfs_streams_depot.c").
 public enum SambaDepot {
-  /// The depot, in the root of the share.
+  /// The depot directory, at the root of the share.
   public static let directory = ".streams"
-  /// The extended attribute of a file that has streams there. Without it what is there belonged to an earlier file with
-  /// the same inode number.
+  /// The extended attribute of a file with streams in the depot. Without it, the streams there belong to an earlier file with the
+  /// same inode number.
   public static let marker = "user.SAMBA_STREAMS"
-  /// The value that Samba gives it.
+  /// The value that Samba sets it to.
   public static let mark = [UInt8(ascii: "1")]
   /// The stream that holds the Finder info.
   public static let finderInfo = ":AFP_AfpInfo:$DATA"
 
-  /// The directory with the streams of a file, as a path from the root of the share.
+  /// The directory of a file's streams, as a path relative to the root of the share.
   ///
   /// - Parameters:
   ///   - device: `st_dev` of the file.
@@ -29,7 +29,7 @@ public enum SambaDepot {
     return Array(parts.joined(separator: "/").utf8)
   }
 
-  /// That of Samba's "trivial database".
+  /// The hash function of Samba's "trivial database" (tdb).
   private static func hash(_ key: [UInt8]) -> UInt32 {
     var value = UInt32(0x238f_13af) &* UInt32(key.count)
     for (index, byte) in key.enumerated() { value = value &+ UInt32(byte) << UInt32(index * 5 % 24) }

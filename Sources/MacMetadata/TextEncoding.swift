@@ -1,4 +1,4 @@
-/// Finds the encoding of a text of unknown origin, as `.strings` files of thirty years need it.
+/// Detects the encoding of a text of unknown origin: `.strings` files from thirty years use several.
 enum TextEncoding {
   /// The text, without its byte order mark; nil when no encoding fits.
   static func text(of bytes: [UInt8]) -> String? {
@@ -7,7 +7,7 @@ enum TextEncoding {
     }
     if bytes.starts(with: [0xFF, 0xFE]) { return utf16(bytes.dropFirst(2), bigEndian: false) }
     if bytes.starts(with: [0xFE, 0xFF]) { return utf16(bytes.dropFirst(2), bigEndian: true) }
-    // Such a text begins with an ASCII quote, slash, bracket or letter: half of its first unit is a NUL.
+    // UTF-16 without a mark: such a text begins with an ASCII quote, slash, bracket or letter, so half of its first unit is NUL.
     if bytes.count >= 2, bytes.count.isMultiple(of: 2), (bytes[0] == 0) != (bytes[1] == 0) {
       return utf16(bytes[...], bigEndian: bytes[0] == 0)
     }
@@ -23,7 +23,7 @@ enum TextEncoding {
     return String(validating: units, as: UTF16.self)
   }
 
-  /// 0x80-0x9F are the accented letters of Mac Roman and control characters in Latin-1.
+  /// Mac Roman or Latin-1. The bytes 0x80-0x9F are accented letters in Mac Roman and control characters in Latin-1.
   private static func singleByte(_ bytes: [UInt8]) -> String {
     let looksMac = bytes.contains { (0x80...0x9F).contains($0) }
     var text = ""
@@ -33,8 +33,8 @@ enum TextEncoding {
     return text
   }
 
-  /// What 0x80-0xFF stand for, from Apple's "ROMAN.TXT". Foundation's own conversion (Swift 6.3, Linux) answers
-  /// other characters: 0x9F becomes `È` instead of `ü`.
+  /// The characters of 0x80-0xFF, from Apple's "ROMAN.TXT". Foundation's own conversion (Swift 6.3, Linux) returns other
+  /// characters: 0x9F becomes `È` instead of `ü`.
   private static let macRoman = Array(
     ("ÄÅÇÉÑÖÜáàâäãåçéèêëíìîïñóòôöõúùûü"
       + "†°¢£§•¶ß®©™´¨≠ÆØ∞±≤≥¥µ∂∑∏π∫ªºΩæø"

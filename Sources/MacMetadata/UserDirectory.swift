@@ -1,4 +1,4 @@
-/// The directories a desktop gives a meaning, from `user-dirs.dirs` (xdg-user-dirs "xdg-user-dir-lookup.c").
+/// The directories with a role on the desktop, from `user-dirs.dirs` (xdg-user-dirs "xdg-user-dir-lookup.c").
 public enum UserDirectory: String, CaseIterable, Sendable {
   case desktop = "DESKTOP"
   case download = "DOWNLOAD"
@@ -9,7 +9,7 @@ public enum UserDirectory: String, CaseIterable, Sendable {
   case pictures = "PICTURES"
   case videos = "VIDEOS"
 
-  /// The gettext domain that translates the directories' names.
+  /// The gettext domain with the translations of the directories' names.
   public static let translationDomain = "xdg-user-dirs"
 
   /// The directory's English name, which is its message in `translationDomain`.
@@ -26,16 +26,16 @@ public enum UserDirectory: String, CaseIterable, Sendable {
     }
   }
 
-  /// Where a user directory is, without a final slash.
+  /// The location of a user directory, without a final slash.
   public enum Location: Hashable, Sendable {
     case inHome([UInt8])
     case absolute([UInt8])
   }
 
-  /// The configured directories; nil when the file is too long to be one.
+  /// The configured directories; nil when the file exceeds the size limit.
   ///
-  /// Lines are those a shell would read: `XDG_DESKTOP_DIR="$HOME/Schreibtisch"`. Others are skipped, and of two for
-  /// the same directory the last counts. A directory that is the home itself is disabled, and left out.
+  /// Lines have the syntax of a shell assignment: `XDG_DESKTOP_DIR="$HOME/Schreibtisch"`. Other lines are skipped. Of two lines
+  /// for the same directory the last takes effect. A directory that is the home itself is disabled, and left out.
   public static func parse(_ bytes: [UInt8]) -> [UserDirectory: Location]? {
     guard bytes.count <= ParserLimits.inputBytes else { return nil }
     var found: [UserDirectory: Location] = [:]
@@ -63,7 +63,7 @@ public enum UserDirectory: String, CaseIterable, Sendable {
     return (directory, value.dropFirst())
   }
 
-  /// Reads up to the closing quote; a backslash takes the next byte as it is.
+  /// Parses up to the closing quote. A backslash escapes the next byte.
   private static func location(_ value: ArraySlice<UInt8>) -> Location? {
     let home = Array("$HOME".utf8)
     let inHome = value.starts(with: home)
