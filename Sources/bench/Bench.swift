@@ -27,7 +27,7 @@ struct Bench: ParsableCommand {
 
   @Flag(
     help:
-      "Write the tables into README.md and the pictures beside it. Only the workloads of README.md are measured.")
+      "Write the tables into Mount/README.md and the pictures beside it. Only its workloads are measured.")
   var publish = false
 
   @Option(help: "Only the workloads whose name contains this; `growth` is for larger and larger directories.")
@@ -56,7 +56,7 @@ struct Bench: ParsableCommand {
       "The helper of ordinary users' mounts, without the right it needs.", visibility: .hidden))
   var passthroughHelper: String?
 
-  @Option(help: ArgumentHelp("The directory that holds README.md.", visibility: .hidden))
+  @Option(help: ArgumentHelp("The directory that holds Mount/README.md.", visibility: .hidden))
   var repository = "."
 
   @Option(help: ArgumentHelp("Be the smallest FUSE server, here.", visibility: .hidden))

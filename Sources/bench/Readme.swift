@@ -1,4 +1,4 @@
-/// README.md, into which the tables are written, and the pictures that it shows.
+/// Mount/README.md, into which the tables are written, and the pictures beside it.
 struct Readme {
   private let repository: String
   private static let (begin, end) = ("<!-- Mount/bench -->\n", "<!-- end of Mount/bench -->")
@@ -7,20 +7,20 @@ struct Readme {
 
   /// Replaces what stands between the two marks, and writes the pictures.
   func publish(_ comparisons: [Comparison]) throws {
-    let path = repository + "/README.md"
+    let path = repository + "/Mount/README.md"
     guard let readme = text(path), let from = readme.range(of: Self.begin),
       let to = readme.range(of: Self.end)
     else {
       throw Problem("\(path) has no lines \(Self.begin)and \(Self.end), between which the tables belong")
     }
     let sections = try comparisons.map { comparison in
-      let picture = "Mount/speed-\(comparison.kind.rawValue).svg"
-      try write(Picture(of: comparison).svg, to: "\(repository)/\(picture)")
+      let picture = "speed-\(comparison.kind.rawValue).svg"
+      try write(Picture(of: comparison).svg, to: "\(repository)/Mount/\(picture)")
       return comparison.report(of: comparison.workloads, picture: picture) + "\n"
     }
     try write(
       readme[..<from.upperBound] + sections.joined(separator: "\n") + readme[to.lowerBound...], to: path)
-    note("README.md and Mount/speed-*.svg are written.")
+    note("Mount/README.md and Mount/speed-*.svg are written.")
   }
 }
 

@@ -32,7 +32,7 @@ struct Workload: Sendable {
   let name: String
   let unit: Unit
   let needs: Preparation
-  /// Whether README.md tells of it: one of each kind, the slowest included.
+  /// Whether Mount/README.md reports it: one of each kind, the slowest included.
   var isPublished: Bool {
     let isVariant = [", 4 jobs", "listing of 2 000", "create many"].contains { name.contains($0) }
     // Of programs that run twice the second run counts.
