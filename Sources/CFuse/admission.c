@@ -267,6 +267,7 @@ size_t dfs_admission_next(struct dfs_pool *pool, void *buffer) {
 }
 
 void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t turn) {
+  if (!pool) return;
   pthread_mutex_lock(&pool->lock);
   for (struct service *service = pool->services; service; service = service->next) {
     if (service->turn != turn || service->is_slow) continue;

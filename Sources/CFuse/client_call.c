@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { ARGUMENTS = 6 };
+
 // Numbers of system calls differ between architectures, and some architectures have only the newer calls.
 static bool only_resolves(long number, const unsigned long *arguments) {
   switch (number) {
@@ -40,7 +42,7 @@ static bool only_resolves(long number, const unsigned long *arguments) {
 }
 
 // - Returns: false where the call cannot be read.
-static bool read_call(pid_t thread, long *number, unsigned long arguments[4]) {
+static bool read_call(pid_t thread, long *number, unsigned long arguments[ARGUMENTS]) {
   char path[48], text[256];
   snprintf(path, sizeof path, "/proc/%d/syscall", thread);
   int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -53,19 +55,19 @@ static bool read_call(pid_t thread, long *number, unsigned long arguments[4]) {
   char *next;
   *number = strtol(text, &next, 10);
   if (next == text) return false;
-  for (int index = 0; index < 4; index++) arguments[index] = strtoul(next, &next, 16);
+  for (int index = 0; index < ARGUMENTS; index++) arguments[index] = strtoul(next, &next, 16);
   return true;
 }
 
 bool dfs_may_hold_directory_lock(pid_t thread) {
   long number;
-  unsigned long arguments[4];
+  unsigned long arguments[ARGUMENTS];
   return !read_call(thread, &number, arguments) || !only_resolves(number, arguments);
 }
 
 enum dfs_reference dfs_reference_of(pid_t thread) {
   long number;
-  unsigned long arguments[4];
+  unsigned long arguments[ARGUMENTS];
   if (!read_call(thread, &number, arguments)) return DFS_UNKNOWN;
   switch (number) {
   case SYS_fstat:
@@ -82,7 +84,7 @@ enum dfs_reference dfs_reference_of(pid_t thread) {
   case SYS_fallocate: return DFS_BY_DESCRIPTOR;
   case SYS_utimensat: return arguments[1] ? DFS_BY_NAME : DFS_BY_DESCRIPTOR;
   // With AT_EMPTY_PATH the path may be empty.
-  case SYS_fchownat: return arguments[3] == 0 ? DFS_BY_NAME : DFS_UNKNOWN;
+  case SYS_fchownat: return arguments[4] & AT_EMPTY_PATH ? DFS_UNKNOWN : DFS_BY_NAME;
 #ifdef SYS_newfstatat
   // fstat(3) of the C library passes AT_EMPTY_PATH and an empty path. With another path the guess is wrong, but the call only
   // reads attributes.

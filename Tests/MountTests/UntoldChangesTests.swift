@@ -127,7 +127,9 @@ import Testing
         [ ! -e "$VIEW/d$n/old" ] || echo "d$n still has old"
         [ "$(cat "$VIEW/d$n/new")" = y ] || echo "d$n has another new"
       done
+      # The first daemon of the same tree, outside this user namespace, may still be ending.
       daemon=$(grep -l '^displayfs$' /proc/[0-9]*/comm | while read -r file; do
+        [ "$(readlink "${file%comm}ns/user")" = "$(readlink /proc/self/ns/user)" ] || continue
         if tr '\\0' ' ' <"${file%comm}cmdline" | grep -qF "$SOURCE"; then echo "$file"; fi; done | head -n 1)
       watched=$(cat "${daemon%comm}"fdinfo/* | sed -n 's/^inotify .*ino:\\([0-9a-f]*\\) .*/\\1/p' | sort -u)
       [ "$(echo "$watched" | wc -l)" -gt 1 ] || echo "watched: $watched"
