@@ -33,7 +33,13 @@ public struct Thread: Sendable {
 
   /// Raises the calling thread's priority if the process is privileged: nice -10, about nine times the CPU share of other
   /// threads. (setpriority(2), which affects one thread on Linux)
-  package static func raisePriority() { setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, -10) }
+  package static func raisePriority() { nice = -10 }
+
+  /// The calling thread's nice value. Setting it has no effect where the process lacks the privilege. (setpriority(2))
+  static var nice: CInt {
+    get { getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) }
+    set { setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, newValue) }
+  }
 
   public func join() { pthread_join(id, nil) }
   public func detach() { pthread_detach(id) }

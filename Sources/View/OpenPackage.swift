@@ -129,8 +129,10 @@ public final class OpenPackage: Sendable {
     let omitted = ContainerData.omitted(from: name)
     let start = ContinuousClock.now
     sizes.tally.countFetched()
-    let layout = try credentials.act { () throws(Errno) in
-      try PackageLayout(of: package, type: type, omitting: omitted)
+    let layout = try ProcessorShare.run { () throws(Errno) in
+      try credentials.act { () throws(Errno) in
+        try PackageLayout(of: package, type: type, omitting: omitted)
+      }
     }
     sizes.remember(layout, status, omitting: omitted, since: start)
     return PackageReader(layout: layout, package: try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY))

@@ -63,7 +63,9 @@ final class PackageSizes: Sendable {
       tally.countFetched()
       let start = ContinuousClock.now
       do throws(Errno) {
-        let layout = try PackageLayout(of: directory, type: type, omitting: omitted)
+        let layout = try ProcessorShare.run { () throws(Errno) in
+          try PackageLayout(of: directory, type: type, omitting: omitted)
+        }
         remember(layout, status, omitting: omitted, since: start)
         return Measure(size: layout.size, newest: layout.newestModification)
       } catch {
@@ -146,7 +148,9 @@ final class PackageSizes: Sendable {
     let start = ContinuousClock.now
     if start < known.believedUntil { return known }
     guard let stamp = known.layout?.stamp, stamp.isSettled,
-      let found = try? PackageStamp(of: package, omitting: known.omitted), found == stamp
+      let found = try? ProcessorShare.run({ () throws(Errno) in
+        try PackageStamp(of: package, omitting: known.omitted)
+      }), found == stamp
     else { return nil }
     let belief = Self.belief(since: start)
     state.withLock { state in
