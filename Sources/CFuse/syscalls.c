@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,8 @@ int dfs_open_mount(const char *path) {
   int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, CLONE | O_CLOEXEC);
   return tree >= 0 ? tree : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
+
+void dfs_allow_arenas(int count) { mallopt(M_ARENA_MAX, count); }
 
 pid_t dfs_gettid(void) { return gettid(); }
 

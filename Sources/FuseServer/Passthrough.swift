@@ -22,10 +22,48 @@ import View
 /// For an ordinary user's daemon ``PassthroughHelper`` registers files, with the credentials of that user. All clients' data is
 /// written with those credentials anyway.
 final class Passthrough: Sendable {
-  private struct Backing {
-    /// The number by which the kernel knows the backing file; 0 when data passes through the daemon.
-    let id: CInt
-    var opens: Int
+  /// How the data of one node is read and written while it is open.
+  ///
+  /// It has a lock of its own, held while the file is registered: an open of one file does not wait for the open of another,
+  /// whose thread may have been preempted in the kernel on behalf of a client that keeps all processors busy.
+  private final class Backing: Sendable {
+    private struct State {
+      /// The number by which the kernel knows the backing file; 0 when data passes through the daemon; nil before the first open.
+      var id: CInt?
+      var opens = 0
+      var isOver = false
+    }
+
+    private let state = Guarded(State())
+
+    /// Counts an open. - Returns: the backing id, of `register` if this is the first open; nil when the last close came before.
+    func open(_ register: () -> CInt) -> CInt? {
+      state.withLock { state in
+        if state.isOver { return nil }
+        let id = state.id ?? register()
+        state.id = id
+        state.opens += 1
+        return id
+      }
+    }
+
+    /// Counts one more open if the file is registered. - Returns: the backing id; 0 when it is not, and the open is not counted.
+    func join() -> CInt {
+      state.withLock { state in
+        guard !state.isOver, let id = state.id, id != 0 else { return 0 }
+        state.opens += 1
+        return id
+      }
+    }
+
+    /// Counts a close. - Returns: the backing id if this was the last close; else nil.
+    func close() -> CInt? {
+      state.withLock { state in
+        state.opens -= 1
+        state.isOver = state.opens == 0
+        return state.isOver ? state.id : nil
+      }
+    }
   }
 
   /// The identity with which a backing file is registered; nil where the daemon has to read and write the file.
@@ -110,72 +148,73 @@ final class Passthrough: Sendable {
   ///
   /// - Returns: the file's backing id, 0 where it has none.
   func opened(_ file: OpenFile, _ info: UnsafeMutablePointer<fuse_file_info>, for request: Request) -> CInt {
-    let (id, isPassed) = state.withLock { state -> (CInt, Bool) in
-      let known = state.backings[file.node]
-      if known == nil, state.obstacle != nil {
-        // No file can be registered any more: all opens of the node are alike without being counted.
-        state.served += 1
-        return (0, false)
-      }
-      let id = known?.id ?? register(file, for: request, &state)
-      state.backings[file.node] = Backing(id: id, opens: (known?.opens ?? 0) + 1)
-      let isPassed = id != 0 && !file.isDirect
-      if isPassed { state.passed += 1 } else { state.served += 1 }
-      return (id, isPassed)
-    }
+    let id = backingID(of: file, for: request)
+    let isPassed = id != 0 && !file.isDirect
+    state.withLock { if isPassed { $0.passed += 1 } else { $0.served += 1 } }
     if !isPassed { file.beginServing() }
     info.pointee.direct_io = id != 0 && !isPassed ? 1 : 0
     return id
+  }
+
+  private func backingID(of file: OpenFile, for request: Request) -> CInt {
+    while true {
+      let backing = state.withLock { state -> Backing? in
+        if let known = state.backings[file.node] { return known }
+        // No file can be registered any more: all opens of the node are alike without being counted.
+        if state.obstacle != nil { return nil }
+        let new = Backing()
+        state.backings[file.node] = new
+        return new
+      }
+      guard let backing else { return 0 }
+      if let id = backing.open({ register(file, for: request) }) { return id }
+      remove(backing, of: file.node)
+    }
+  }
+
+  private func remove(_ backing: Backing, of node: NodeID) {
+    state.withLock { if $0.backings[node] === backing { $0.backings[node] = nil } }
   }
 
   /// Counts a replayed open, whose only purpose is the kernel's event for it.
   ///
   /// - Returns: the backing id of the node's other opens; 0 when there are none or they are not passed through. Then the open is
   ///   not counted.
-  func joined(_ node: NodeID) -> CInt {
-    state.withLock { state in
-      guard let backing = state.backings[node], backing.id != 0 else { return 0 }
-      state.backings[node]!.opens += 1
-      return backing.id
-    }
-  }
+  func joined(_ node: NodeID) -> CInt { state.withLock { $0.backings[node] }?.join() ?? 0 }
 
   /// Counts the close of an open file of the node; the last one undoes the registration.
   func closed(_ node: NodeID, for request: Request) {
-    state.withLock { state in
-      guard let backing = state.backings[node] else { return }
-      guard backing.opens == 1 else {
-        state.backings[node]!.opens -= 1
-        return
-      }
-      state.backings[node] = nil
-      guard backing.id != 0 else { return }
-      switch state.registrar {
-      case .daemon: dfs_backing_close(request.raw, backing.id)
-      case .helper(let helper): helper.unregister(backing.id)
-      }
+    guard let backing = state.withLock({ $0.backings[node] }), let id = backing.close() else { return }
+    remove(backing, of: node)
+    guard id != 0 else { return }
+    switch state.withLock({ $0.registrar }) {
+    case .daemon: dfs_backing_close(request.raw, id)
+    case .helper(let helper): helper.unregister(id)
     }
   }
 
   /// - Returns: the backing id, 0 where the file is not registered.
-  private func register(_ file: OpenFile, for request: Request, _ state: inout State) -> CInt {
+  private func register(_ file: OpenFile, for request: Request) -> CInt {
     if file.isSetID { return 0 }
+    let (registrar, isForRootAlone) = state.withLock { ($0.registrar, $0.isForRootAlone) }
     do throws(Errno) {
-      switch state.registrar {
-      case .daemon: return try registerAsRoot(file, for: request, isForRootAlone: state.isForRootAlone)
+      switch registrar {
+      case .daemon: return try registerAsRoot(file, for: request, isForRootAlone: isForRootAlone)
       case .helper(let helper):
         if !file.mayWrite, file.size < Self.leastForHelper { return 0 }
         if file.isOnServer { throw .hasServer }
         return try helper.register(file.descriptor.rawValue)
       }
     } catch {
-      switch (state.registrar, error) {
-      case (.daemon, .notPermitted):
-        state.obstacle = "the daemon has no right to register files (CAP_SYS_ADMIN)"
-      case (.helper, .brokenPipe): state.obstacle = "displayfs-passthrough has ended, or does not answer"
-      default: break
+      state.withLock { state in
+        switch (registrar, error) {
+        case (.daemon, .notPermitted):
+          state.obstacle = "the daemon has no right to register files (CAP_SYS_ADMIN)"
+        case (.helper, .brokenPipe): state.obstacle = "displayfs-passthrough has ended, or does not answer"
+        default: break
+        }
+        state.refusal = error
       }
-      state.refusal = error
       return 0
     }
   }

@@ -4,8 +4,6 @@ import Glibc
 import SystemPackage
 
 /// The process that registers backing files with the kernel, which requires CAP_SYS_ADMIN for that.
-///
-/// The lock of ``Passthrough`` serializes its calls.
 enum Registrar {
   /// The daemon itself, which is root.
   case daemon
@@ -15,6 +13,8 @@ enum Registrar {
 /// `displayfs-passthrough`, which registers files for an ordinary user's daemon.
 public final class PassthroughHelper: @unchecked Sendable {
   private var helper = dfs_helper()
+  /// Held while a message is sent and its reply awaited.
+  private let lock = RecursionFreeLock()
 
   /// Starts the program for a session.
   ///
@@ -28,12 +28,18 @@ public final class PassthroughHelper: @unchecked Sendable {
   /// - Throws: EPIPE when the program has ended or does not reply; EDQUOT when the user has the maximum of files registered;
   ///   EACCES when the user may not write the file, as the registration would make the file writable.
   func register(_ file: CInt) throws(Errno) -> CInt {
+    lock.lock()
+    defer { lock.unlock() }
     let id = dfs_helper_register(&helper, file)
     if id <= 0 { throw Errno(rawValue: errno) }
     return id
   }
 
-  func unregister(_ id: CInt) { dfs_helper_unregister(&helper, id) }
+  func unregister(_ id: CInt) {
+    lock.lock()
+    defer { lock.unlock() }
+    dfs_helper_unregister(&helper, id)
+  }
 
   deinit { dfs_helper_end(&helper) }
 

@@ -75,6 +75,7 @@ public final class Server: @unchecked Sendable {
     let userdata = Unmanaged.passUnretained(self).toOpaque()
     if ["allow_other", "allow_root"].contains(where: { options.contains(Array($0.utf8)) }) {
       ClientDescriptors.share()
+      HeapArenas.allowOnePerThread()
     }
     session = cArguments.withUnsafeMutableBufferPointer {
       dfs_session_new(

@@ -41,6 +41,9 @@ int dfs_open_mount(const char *path);
 pid_t dfs_gettid(void);
 // Binds the calling thread to one CPU, if the first thread of the process may run there.
 void dfs_run_on(unsigned processor);
+// Lets malloc(3) have so many arenas, each with a lock (mallopt(3), M_ARENA_MAX). Call before threads start.
+void dfs_allow_arenas(int count);
+
 // Gives the calling thread the CPU affinity, the policy and the nice value of the first thread of the process. It has inherited
 // those of its creator, which may be bound to a CPU, or have a lower or a higher priority.
 void dfs_run_as_first_thread(void);
