@@ -24,14 +24,15 @@ import View
 final class Passthrough: Sendable {
   /// How the data of one node is read and written while it is open.
   ///
-  /// It has a lock of its own, held while the file is registered: an open of one file does not wait for the open of another,
-  /// whose thread may have been preempted in the kernel on behalf of a client that keeps all processors busy.
+  /// It has a lock of its own, held while the file is registered: a worker may be preempted meanwhile, and opens of other files
+  /// must not wait for it.
   private final class Backing: Sendable {
     private struct State {
       /// The number by which the kernel knows the backing file; 0 when data passes through the daemon; nil before the first open.
       var id: CInt?
       var opens = 0
-      var isOver = false
+      /// Whether the last open was closed. No open counts any more then: the next one makes a new `Backing`.
+      var isOver: Bool { id != nil && opens == 0 }
     }
 
     private let state = Guarded(State())
@@ -60,7 +61,6 @@ final class Passthrough: Sendable {
     func close() -> CInt? {
       state.withLock { state in
         state.opens -= 1
-        state.isOver = state.opens == 0
         return state.isOver ? state.id : nil
       }
     }

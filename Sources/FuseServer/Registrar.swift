@@ -11,16 +11,16 @@ enum Registrar {
 }
 
 /// `displayfs-passthrough`, which registers files for an ordinary user's daemon.
-public final class PassthroughHelper: @unchecked Sendable {
-  private var helper = dfs_helper()
-  /// Held while a message is sent and its reply awaited.
-  private let lock = RecursionFreeLock()
+public final class PassthroughHelper: Sendable {
+  /// Locked while a message is sent and its reply awaited.
+  private let helper = Guarded(dfs_helper())
 
   /// Starts the program for a session.
   ///
   /// - Throws: EPERM when the program has no right to register files, or the errno of starting it.
   init(_ program: FilePath, for session: OpaquePointer) throws(Errno) {
-    let error = program.withPlatformString { dfs_helper_start(&helper, $0, fuse_session_fd(session)) }
+    let device = fuse_session_fd(session)
+    let error = program.withPlatformString { path in helper.withLock { dfs_helper_start(&$0, path, device) } }
     if error != 0 { throw Errno(rawValue: error) }
   }
 
@@ -28,20 +28,16 @@ public final class PassthroughHelper: @unchecked Sendable {
   /// - Throws: EPIPE when the program has ended or does not reply; EDQUOT when the user has the maximum of files registered;
   ///   EACCES when the user may not write the file, as the registration would make the file writable.
   func register(_ file: CInt) throws(Errno) -> CInt {
-    lock.lock()
-    defer { lock.unlock() }
-    let id = dfs_helper_register(&helper, file)
-    if id <= 0 { throw Errno(rawValue: errno) }
-    return id
+    try helper.withLock { (helper) throws(Errno) in
+      let id = dfs_helper_register(&helper, file)
+      if id <= 0 { throw Errno(rawValue: errno) }
+      return id
+    }
   }
 
-  func unregister(_ id: CInt) {
-    lock.lock()
-    defer { lock.unlock() }
-    dfs_helper_unregister(&helper, id)
-  }
+  func unregister(_ id: CInt) { helper.withLock { dfs_helper_unregister(&$0, id) } }
 
-  deinit { dfs_helper_end(&helper) }
+  deinit { helper.withLock { dfs_helper_end(&$0) } }
 
   /// The installed program: where Mount/install and packages put it, else beside the running program, as a build does; nil where
   /// it is in neither place.
