@@ -54,7 +54,7 @@ struct dfs_pool {
   struct account *buckets[BUCKETS], *unused;
   struct account *first_waiting, *last_waiting;
   struct service *services;
-  atomic_bool has_waiting;
+  atomic_bool has_waiting, is_ending;
 };
 
 // The request that a worker serves.
@@ -64,7 +64,7 @@ struct service {
   struct account *account;
   uint64_t unique, turn, last_look;
   pid_t client;
-  bool is_slow;
+  bool is_slow, is_for_reply_alone;
   atomic_bool is_signalled;
   struct service *next, **link;
 };
@@ -337,9 +337,20 @@ bool dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique) {
   return is_dropped;
 }
 
+void dfs_admission_end(struct dfs_pool *pool) {
+  if (pool) atomic_store(&pool->is_ending, true);
+}
+
+bool dfs_request_set_for_reply_alone(bool is) {
+  bool before = own.is_for_reply_alone;
+  own.is_for_reply_alone = is;
+  return before;
+}
+
 int64_t dfs_request_user(void) { return own.account ? (int64_t)own.account->user : -1; }
 
 bool dfs_request_is_interrupted(void) {
+  if (own.is_for_reply_alone && own.account && atomic_load_explicit(&own.pool->is_ending, memory_order_relaxed)) return true;
   if (!atomic_load_explicit(&own.is_signalled, memory_order_relaxed)) return false;
   uint64_t time = now();
   if (time - own.last_look < NANOSECONDS_BETWEEN_LOOKS) return false;

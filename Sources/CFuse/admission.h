@@ -33,3 +33,5 @@ void dfs_admission_leave(void);
 void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t turn);
 // The kernel sent INTERRUPT for a request. True if that request was buffered and is dropped: the reply to it is EINTR.
 bool dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique);
+// The session ends: interrupts all work that is for a reply alone, now and later.
+void dfs_admission_end(struct dfs_pool *pool);

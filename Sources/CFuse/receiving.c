@@ -81,7 +81,8 @@ static __thread bool yields, helps;
 static pthread_t watcher;
 static int has_watcher;
 static atomic_bool has_ended;
-static struct dfs_pool *pool;
+// Of the latest session. Any thread may stop it.
+static struct dfs_pool *_Atomic pool;
 
 // Accessed by the loop owner only.
 static int may_look, credit, since_try, is_nonblocking;
@@ -151,6 +152,8 @@ void dfs_receive_begin(unsigned threads) {
   has_watcher = pthread_create(&watcher, NULL, watch, NULL) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
+
+void dfs_receive_stop(void) { dfs_admission_end(pool); }
 
 void dfs_receive_end(void) {
   if (!has_watcher) return;

@@ -139,7 +139,7 @@ public final class Server: @unchecked Sendable {
     }
   }
 
-  /// Ends `run` from another thread. `run` returns after the replies to all requests in progress.
+  /// Ends `run` from another thread. `run` returns after the replies to all requests in progress. Walks of packages are interrupted.
   ///
   /// - Returns: false if the end was requested before.
   public func stop() -> Bool {
@@ -157,6 +157,7 @@ public final class Server: @unchecked Sendable {
       while loop.withLock({ loop in
         guard let session = loop.session else { return false }
         fuse_session_exit(session)
+        dfs_receive_stop()
         pthread_kill(loop.thread, SIGURG)
         return true
       }) { usleep(10_000) }

@@ -34,7 +34,9 @@ extension View {
     let (status, _) = try status(of: id, at: location)
     guard let location, location.facet == .packageFile else { return present(status) }
     let parent = try directory(location.parent).directory
-    return location.name.withPointer { present(status, facet: .packageFile, name: $0, in: parent) }
+    return try location.name.withPointer { (name) throws(Errno) in
+      try present(status, facet: .packageFile, name: name, in: parent)
+    }
   }
 
   /// The status of a node as the view shows it, with a lease if the kernel may cache it.
@@ -235,16 +237,25 @@ extension View {
     !hasLeftOtherPlace(id, location) && !movedNodes.mayHaveComeByOldName(id, caller.process)
   }
 
-  /// A backing status as the view shows it.
+  /// A backing status as the view shows it, of anything but a package that is a file.
+  func present(_ status: stat) -> stat {
+    var out = status
+    out.st_ino = inodeNumber(FileIdentity(status), .plain)
+    return out
+  }
+
+  /// The backing status of `name` in `directory` as the view shows it.
+  ///
+  /// - Throws: EINTR when the walk of a package was interrupted.
   func present(
-    _ status: stat, facet: Facet = .plain, name: UnsafePointer<CChar>? = nil, in directory: Directory? = nil
-  ) -> stat {
+    _ status: stat, facet: Facet, name: UnsafePointer<CChar>, in directory: Directory
+  ) throws(Errno) -> stat {
+    guard facet == .packageFile else { return present(status) }
     var out = status
     out.st_ino = inodeNumber(FileIdentity(status), facet)
-    guard facet == .packageFile, let name, let directory else { return out }
     out.st_mode = S_IFREG | (status.st_mode & 0o666)
     out.st_nlink = 1
-    let measure = packageSizes.measure(
+    let measure = try packageSizes.measure(
       name, in: directory, type: inspector.typeIdentifier(of: Name(copying: name)))
     out.st_size = off_t(measure.size)
     out.st_blocks = blkcnt_t((measure.size + 511) / 512)

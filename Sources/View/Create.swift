@@ -88,7 +88,7 @@ extension View {
       made = real
       let found = Found(
         directory: directory, realName: realName, status: status, facet: .plain)
-      let entry = entry(found, in: parent, byRealName: real == typed, lease: lease)
+      let entry = try entry(found, in: parent, byRealName: real == typed, lease: lease)
       let isHeardOf = realName.withPointer { isHeardOfWhenClosed($0, found.status) }
       let file = opened(descriptor, entry.id, flags, found.status, isHeardOfWhenClosed: isHeardOf, caller)
       openNodes.opened(file)
@@ -118,7 +118,7 @@ extension View {
     let status = try resolved.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
     guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
     let found = Found(directory: directory, realName: resolved.realName, status: status, facet: .plain)
-    let entry = entry(found, in: parent, byRealName: !resolved.byDisplayName)
+    let entry = try entry(found, in: parent, byRealName: !resolved.byDisplayName)
     do throws(Errno) {
       return CreatedFile(entry: entry, file: try open(entry.id, flags: flags, caller: caller))
     } catch {
@@ -206,7 +206,7 @@ extension View {
         let place = CompanionPlace(directory: directory, id: parent, view: view)
         linkCompanion(companion.name, in: companion.directory, to: real, in: place, caller)
       }
-      return entry(
+      return try entry(
         Found(
           directory: directory, realName: realName, status: try fileStatus(located.rawValue), facet: .plain),
         in: parent, byRealName: real == typed)
@@ -280,7 +280,7 @@ extension View {
       // The new directory may be a package already (`mkdir Letter.rtfd`). The reply to MKDIR must be a directory. Its name is
       // not cached, so the kernel gets the package from the next LOOKUP.
       let isPackage = type == .directory && !isPlainMirror && inspector.mayBePackage(name)
-      return entry(
+      return try entry(
         Found(
           directory: directory, realName: CName(copying: name), status: status, facet: .plain,
           isNameKept: !isPackage),

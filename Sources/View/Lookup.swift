@@ -76,7 +76,7 @@ extension View {
   ) throws(Errno) -> Entry {
     let found = try find(parent, handle, name)
     let byRealName = found.realName.equals(name)
-    return entry(found, in: parent, byRealName: byRealName, lease: lease)
+    return try entry(found, in: parent, byRealName: byRealName, lease: lease)
   }
 
   /// The entry of a name that is gone from the view. The nlookup of its node rises by one. This is the node that the kernel
@@ -110,7 +110,7 @@ extension View {
     let handle = try directory(item.directory)
     return try CName(item.name).withPointer { (name) throws(Errno) in
       let found = try find(item.directory, handle, name)
-      return entry(found, in: item.directory, byRealName: found.realName.equals(name), sameness: .moving)
+      return try entry(found, in: item.directory, byRealName: found.realName.equals(name), sameness: .moving)
     }
   }
 
@@ -209,10 +209,11 @@ extension View {
   /// - Parameters:
   ///   - lease: the version of the directory, taken before anything was read.
   ///   - sameness: whether the file is the one that the kernel knows, if the kernel's was seen at another place.
+  /// - Throws: EINTR when the walk of a package was interrupted. The nlookup is then as before.
   func entry(
     _ found: Found, in parent: NodeID, byRealName: Bool = true, lease: CacheLease? = nil,
     sameness: NodeTable.Sameness = .unknown
-  ) -> Entry {
+  ) throws(Errno) -> Entry {
     let type = FileType(mode: found.status.st_mode)
     func remember(_ sameness: NodeTable.Sameness) -> NodeTable.Remembered? {
       found.realName.withPointer {
@@ -225,8 +226,14 @@ extension View {
     if node.hasMoved { movedNodes.noteMove(of: node.id) }
     if let gone = node.gone { cached.kernel?.expireAttributes(of: gone, in: nil) }
     if ![.regular, .directory, .symlink].contains(type) { noteSpecial(node.id, found.status) }
-    let attributes = found.realName.withPointer {
-      present(found.status, facet: found.facet, name: $0, in: found.directory.directory)
+    let attributes: stat
+    do throws(Errno) {
+      attributes = try found.realName.withPointer { (name) throws(Errno) in
+        try present(found.status, facet: found.facet, name: name, in: found.directory.directory)
+      }
+    } catch {
+      forget(node.id, count: 1)
+      throw error
     }
     var entry = Entry(id: node.id, generation: node.generation, attributes: attributes)
     guard let lease else { return entry }

@@ -129,7 +129,7 @@ public final class OpenPackage: Sendable {
     let omitted = ContainerData.omitted(from: name)
     let start = ContinuousClock.now
     sizes.tally.countFetched()
-    let layout = try ProcessorShare.run { () throws(Errno) in
+    let layout = try ReadingPass.run { () throws(Errno) in
       try credentials.act { () throws(Errno) in
         try PackageLayout(of: package, type: type, omitting: omitted)
       }

@@ -51,27 +51,31 @@ final class PackageSizes: Sendable {
   private let state = Guarded(State())
 
   /// The measure of the package `name` in a directory. A package that cannot be read completely counts as empty.
-  func measure(_ name: UnsafePointer<CChar>, in parent: Directory, type: String) -> Measure {
+  ///
+  /// - Throws: EINTR when the walk was interrupted.
+  func measure(
+    _ name: UnsafePointer<CChar>, in parent: Directory, type: String
+  ) throws(Errno) -> Measure {
     guard let package = try? parent.subdirectory(name), let status = try? fileStatus(package.rawValue) else {
       return Measure(size: 0, newest: timespec())
     }
     let directory = Directory(descriptor: package.rawValue)
     tally.countAsked()
     let omitted = ContainerData.omitted(from: Name(copying: name))
-    return look(status) {
+    return try look(status) { () throws(Errno) in
       if let known = current(directory, status) { return known.measure }
       tally.countFetched()
       let start = ContinuousClock.now
       do throws(Errno) {
-        let layout = try ProcessorShare.run { () throws(Errno) in
+        let layout = try ReadingPass.run { () throws(Errno) in
           try PackageLayout(of: directory, type: type, omitting: omitted)
         }
         remember(layout, status, omitting: omitted, since: start)
         return Measure(size: layout.size, newest: layout.newestModification)
       } catch {
+        if error == .interrupted { throw error }
         let measure = Measure(size: 0, newest: status.st_mtim)
-        // EINTR means that the client that needed the walk has ended. It says nothing about the package.
-        if error != .interrupted { remember(measure, nil, status, omitting: omitted, since: start) }
+        remember(measure, nil, status, omitting: omitted, since: start)
         return measure
       }
     } believed: {
@@ -110,9 +114,9 @@ final class PackageSizes: Sendable {
   /// If another thread is already checking the package for the same user, this thread waits, and uses that result as if it had
   /// come just after. If there is no result to trust then (the check was too quick, or its client was killed), this thread runs
   /// `body` itself and waits for no other thread.
-  private func look<Result>(
-    _ status: stat, _ body: () -> Result, believed: (Remembered) -> Result
-  ) -> Result {
+  private func look<Result, Failure: Error>(
+    _ status: stat, _ body: () throws(Failure) -> Result, believed: (Remembered) -> Result
+  ) throws(Failure) -> Result {
     let identity = FileIdentity(status)
     func known(_ state: borrowing State) -> Remembered? {
       guard let known = state.remembered[identity], known.changed == status.st_ctim,
@@ -129,14 +133,14 @@ final class PackageSizes: Sendable {
     if let found { return believed(found) }
     guard let end else {
       defer { state.withLock { $0.looks.finish(key) } }
-      return body()
+      return try body()
     }
     while !end.wait(milliseconds: 20) {
       // The walk that `body` begins soon ends for the same reason.
       do { try Interruption.check() } catch { break }
     }
     if let found = state.withLock({ known($0) }) { return believed(found) }
-    return body()
+    return try body()
   }
 
   /// The cached entry of a package, if a check shows that the package has not changed.
@@ -148,7 +152,7 @@ final class PackageSizes: Sendable {
     let start = ContinuousClock.now
     if start < known.believedUntil { return known }
     guard let stamp = known.layout?.stamp, stamp.isSettled,
-      let found = try? ProcessorShare.run({ () throws(Errno) in
+      let found = try? ReadingPass.run({ () throws(Errno) in
         try PackageStamp(of: package, omitting: known.omitted)
       }), found == stamp
     else { return nil }

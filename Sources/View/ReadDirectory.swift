@@ -147,7 +147,7 @@ extension View {
     let isWatched = if case .view(let view) = open.content { view.isWatched } else { true }
     let found = Found(
       directory: handle, realName: name, status: status, facet: .plain, isNameKept: isWatched)
-    return entry(found, in: open.node, byRealName: byRealName, lease: lease)
+    return try? entry(found, in: open.node, byRealName: byRealName, lease: lease)
   }
 
   /// Takes back the nlookup counts of entries in a reply that did not reach the kernel.

@@ -11,8 +11,13 @@ void dfs_receive_end(void);
 // Receives the next request for the calling thread, which has served the one before. As read(2), and a cancellation point. Once
 // it has returned 0, at the end of the session, it does so to every thread.
 ssize_t dfs_receive(int fd, void *buffer, size_t size);
-// Whether the client whose request the calling thread serves is being killed.
+// The session ends, although requests are still being served. To be called between dfs_receive_begin and dfs_receive_end.
+void dfs_receive_stop(void);
+// Whether the client whose request the calling thread serves is being killed, or its work is for the reply alone and the session
+// ends.
 bool dfs_request_is_interrupted(void);
+// Says whether what the calling thread does now is for the reply to its request alone. Returns what was said before.
+bool dfs_request_set_for_reply_alone(bool is);
 // The user for which the calling thread's request counts; -1 when the thread serves none, or one that admission does not count
 // (FORGET, INTERRUPT, INIT, DESTROY).
 int64_t dfs_request_user(void);
