@@ -14,34 +14,35 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
   ],
   targets: [
-    .target(name: "CFuse", linkerSettings: [.linkedLibrary("fuse3")]),
+    .target(name: "CLinux"),
+    .target(name: "CFuse", dependencies: ["CLinux"], linkerSettings: [.linkedLibrary("fuse3")]),
     .target(name: "DisplayNames"),
     .target(name: "MacMetadata"),
     .target(name: "Configuration", dependencies: ["DisplayNames"]),
     .target(
       name: "BackingTree",
-      dependencies: ["CFuse", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: ["CLinux", .product(name: "SystemPackage", package: "swift-system")]),
     .target(
       name: "PackageStream",
       dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
     .target(
       name: "View",
       dependencies: [
-        "DisplayNames", "MacMetadata", "BackingTree", "PackageStream",
+        "CLinux", "DisplayNames", "MacMetadata", "BackingTree", "PackageStream",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .target(
       name: "FuseServer",
       dependencies: [
-        "CFuse", "BackingTree", "DisplayNames", "View",
+        "CFuse", "CLinux", "BackingTree", "DisplayNames", "View",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .executableTarget(
       name: "displayfs",
       dependencies: [
-        "CFuse", "BackingTree", "Configuration", "DisplayNames", "FuseServer", "View",
+        "CFuse", "CLinux", "BackingTree", "Configuration", "DisplayNames", "FuseServer", "View",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
@@ -69,7 +70,12 @@ let package = Package(
     .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "DisplayNames", "Fuzzing"]),
     .testTarget(
       name: "BackingTreeTests",
-      dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: ["BackingTree", "CLinux", .product(name: "SystemPackage", package: "swift-system")]),
+    .testTarget(
+      name: "RequestLoopTests",
+      dependencies: [
+        "BackingTree", "CFuse", "CLinux", .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(
       name: "PackageStreamTests",
       dependencies: [
@@ -89,7 +95,7 @@ let package = Package(
       ]),
     .testTarget(
       name: "MountTests",
-      dependencies: ["BackingTree", "Fuzzing", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: ["BackingTree", "CLinux", "Fuzzing", .product(name: "SystemPackage", package: "swift-system")]),
   ],
   swiftLanguageModes: [.v6]
 )

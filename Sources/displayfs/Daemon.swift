@@ -1,5 +1,5 @@
 import BackingTree
-import CFuse
+import CLinux
 import FuseServer
 import Glibc
 

@@ -1,6 +1,6 @@
 import ArgumentParser
 import BackingTree
-import CFuse
+import CLinux
 import Glibc
 import SystemPackage
 

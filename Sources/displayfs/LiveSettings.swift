@@ -1,6 +1,6 @@
 import ArgumentParser
 import BackingTree
-import CFuse
+import CLinux
 import DisplayNames
 import FuseServer
 import Glibc

@@ -1,5 +1,5 @@
 import BackingTree
-import CFuse
+import CLinux
 import DisplayNames
 import FuseServer
 import Glibc

@@ -1,4 +1,4 @@
-import CFuse
+import CLinux
 import Fuzzing
 import Glibc
 import SystemPackage

@@ -1,5 +1,5 @@
 import BackingTree
-import CFuse
+import CLinux
 import Glibc
 import SystemPackage
 import Testing

@@ -1,13 +1,10 @@
-// The C code of displayfs: all that Swift cannot import by itself.
+// The C that sees libfuse and the kernel's FUSE structs, and the request loop.
 #pragma once
+#include "beside.h"
 #include "guardian.h"
-#include "identity.h"
-#include "syscalls.h"
-#include "session.h"
-#include "receiving.h"
 #include "init.h"
 #include "passthrough.h"
 #include "passthrough_helper.h"
-#include "beside.h"
-#include "client_call.h"
+#include "receiving.h"
+#include "session.h"
 #include "yielding.h"

@@ -13,14 +13,6 @@ void dfs_receive_end(void);
 ssize_t dfs_receive(int fd, void *buffer, size_t size);
 // The session ends, although requests are still being served. To be called between dfs_receive_begin and dfs_receive_end.
 void dfs_receive_stop(void);
-// Whether the client whose request the calling thread serves is being killed, or its work is for the reply alone and the session
-// ends.
-bool dfs_request_is_interrupted(void);
-// Says whether what the calling thread does now is for the reply to its request alone. Returns what was said before.
-bool dfs_request_set_for_reply_alone(bool is);
-// The user for which the calling thread's request counts; -1 when the thread serves none, or one that admission does not count
-// (FORGET, INTERRUPT, INIT, DESTROY).
-int64_t dfs_request_user(void);
 
 // The protocol's file handle (`fh`) is a pointer to this.
 struct dfs_open {

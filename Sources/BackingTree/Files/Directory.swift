@@ -1,0 +1,153 @@
+import CLinux
+import Glibc
+import SystemPackage
+
+/// A directory of the backing tree, by a descriptor whose owner keeps it open.
+///
+/// Every call takes the name of one entry of this directory (no `/` in it) and never follows a symlink. Every call throws the
+/// `errno` of the C function that it wraps.
+public struct Directory: Sendable {
+  public let descriptor: CInt
+
+  public init(descriptor: CInt) { self.descriptor = descriptor }
+
+  /// The status of an entry; of the directory itself when `name` is empty. (`fstatat`)
+  public func status(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
+    var out = stat()
+    try systemCall { fstatat(descriptor, name, &out, AT_SYMLINK_NOFOLLOW | 0x1000 /* AT_EMPTY_PATH */) }
+    return out
+  }
+
+  /// The status of an entry as cached by the kernel. The kernel does not send a request to a FUSE or network file system mounted
+  /// there, which may hang. (`statx`, AT_STATX_DONT_SYNC)
+  ///
+  /// On a local file system the status is up to date.
+  public func knownStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
+    var out = stat()
+    try systemCall { dfs_known_status(descriptor, name, &out) }
+    return out
+  }
+
+  /// The status of the directory itself. (`fstat`)
+  public func status() throws(Errno) -> stat { try fileStatus(descriptor) }
+
+  /// Opens an entry. (`openat` with O_NOFOLLOW and O_CLOEXEC)
+  public func open(
+    _ name: UnsafePointer<CChar>, _ flags: CInt, mode: mode_t = 0
+  ) throws(Errno) -> Descriptor {
+    Descriptor(adopting: try systemCall { dfs_openat(descriptor, name, flags, mode) })
+  }
+
+  /// Opens an entry as a reference: works on every type and needs no permission on the entry. (`openat`, O_PATH)
+  public func locate(_ name: UnsafePointer<CChar>) throws(Errno) -> Descriptor { try open(name, dfs_O_PATH) }
+
+  /// Opens a sub-directory to work relative to it. (`openat`, O_PATH | O_DIRECTORY)
+  public func subdirectory(_ name: UnsafePointer<CChar>) throws(Errno) -> Descriptor {
+    try open(name, dfs_O_PATH | dfs_O_DIRECTORY)
+  }
+
+  /// Opens a path of several components below this directory. No component may be a symlink or `..` out of it. (`openat2`)
+  public func openBeneath(_ path: UnsafePointer<CChar>, _ flags: CInt) throws(Errno) -> Descriptor {
+    Descriptor(adopting: try systemCall { dfs_open_beneath(descriptor, path, flags) })
+  }
+
+  /// Opens the directory itself for reading, even if `descriptor` is an O_PATH descriptor. (`openat`)
+  public func openForReading() throws(Errno) -> Descriptor {
+    do throws(Errno) { return try open(".", O_RDONLY | dfs_O_DIRECTORY) } catch {
+      // Opening `.` needs search permission on the directory, which reading it does not need. The link in /proc needs none.
+      guard error == .permissionDenied else { throw error }
+      return Descriptor(adopting: try systemCall { dfs_reopen(descriptor, O_RDONLY | dfs_O_DIRECTORY) })
+    }
+  }
+
+  /// Checks that the calling thread's credentials permit an access (R_OK, W_OK, X_OK) to an entry. (`faccessat2`)
+  public func check(_ name: UnsafePointer<CChar>, _ access: CInt) throws(Errno) {
+    try systemCall { dfs_check_access(descriptor, name, access) }
+  }
+
+  /// (`mkdirat`)
+  public func makeDirectory(_ name: UnsafePointer<CChar>, mode: mode_t) throws(Errno) {
+    try systemCall { mkdirat(descriptor, name, mode) }
+  }
+
+  /// (`mknodat`)
+  public func makeNode(_ name: UnsafePointer<CChar>, mode: mode_t, device: dev_t) throws(Errno) {
+    try systemCall { mknodat(descriptor, name, mode, device) }
+  }
+
+  /// (`symlinkat`)
+  public func makeSymlink(_ name: UnsafePointer<CChar>, to target: UnsafePointer<CChar>) throws(Errno) {
+    try systemCall { symlinkat(target, descriptor, name) }
+  }
+
+  /// Adds a hard link to an entry. (`linkat` without AT_SYMLINK_FOLLOW)
+  public func link(
+    _ name: UnsafePointer<CChar>, to target: Directory, _ newName: UnsafePointer<CChar>
+  ) throws(Errno) {
+    try systemCall { linkat(descriptor, name, target.descriptor, newName, 0) }
+  }
+
+  /// (`unlinkat`)
+  public func unlink(_ name: UnsafePointer<CChar>) throws(Errno) {
+    try systemCall { unlinkat(descriptor, name, 0) }
+  }
+
+  /// (`unlinkat`, AT_REMOVEDIR)
+  public func removeDirectory(_ name: UnsafePointer<CChar>) throws(Errno) {
+    try systemCall { unlinkat(descriptor, name, AT_REMOVEDIR) }
+  }
+
+  /// (`renameat2`)
+  ///
+  /// Many FUSE file systems (bindfs, sshfs) reject every flag with EINVAL. There `noReplace` checks first that the new name is
+  /// free. Only a process that works on the backing tree directly can take the name in between.
+  public func rename(
+    _ name: UnsafePointer<CChar>, to target: Directory, _ newName: UnsafePointer<CChar>,
+    _ flags: RenameFlags = []
+  ) throws(Errno) {
+    do throws(Errno) {
+      try systemCall { dfs_renameat(descriptor, name, target.descriptor, newName, flags.rawValue) }
+    } catch {
+      guard error == .invalidArgument, flags == .noReplace else { throw error }
+      do throws(Errno) { _ = try target.status(newName) } catch {
+        guard error == .noSuchFileOrDirectory else { throw error }
+        try systemCall { dfs_renameat(descriptor, name, target.descriptor, newName, 0) }
+        return
+      }
+      throw .fileExists
+    }
+  }
+
+  /// The target of a symlink. (`readlinkat`)
+  public func symlinkTarget(_ name: UnsafePointer<CChar>) throws(Errno) -> [UInt8] {
+    var capacity = 256
+    while true {
+      var buffer = [UInt8](repeating: 0, count: capacity)
+      let count = try systemCall {
+        buffer.withUnsafeMutableBytes {
+          readlinkat(descriptor, name, $0.baseAddress!.assumingMemoryBound(to: CChar.self), capacity)
+        }
+      }
+      if count < capacity { return Array(buffer[..<count]) }
+      capacity *= 4
+    }
+  }
+
+  /// Whether an entry of that name exists, whatever it is.
+  public func has(_ name: UnsafePointer<CChar>) -> Bool { (try? status(name)) != nil }
+}
+
+/// The flags of `renameat2`.
+public struct RenameFlags: OptionSet, Sendable {
+  public let rawValue: UInt32
+  public init(rawValue: UInt32) { self.rawValue = rawValue }
+  public static let noReplace = RenameFlags(rawValue: dfs_RENAME_NOREPLACE)
+  public static let exchange = RenameFlags(rawValue: dfs_RENAME_EXCHANGE)
+}
+
+/// The status of an open file. (`fstat`)
+public func fileStatus(_ descriptor: CInt) throws(Errno) -> stat {
+  var out = stat()
+  try systemCall { fstat(descriptor, &out) }
+  return out
+}

@@ -1,0 +1,81 @@
+import CLinux
+import Glibc
+import SystemPackage
+
+/// One entry as getdents64 reports it.
+public struct RawDirectoryEntry {
+  public let inode: UInt64
+  public let type: FileType
+  /// The name's bytes, valid during the callback only; followed by a NUL in memory.
+  public let name: UnsafeBufferPointer<UInt8>
+
+  /// The name as a C string.
+  public var cName: UnsafePointer<CChar> {
+    UnsafeRawPointer(name.baseAddress!).assumingMemoryBound(to: CChar.self)
+  }
+}
+
+/// Reads an open directory from its start to its end, without `.` and `..`. (`getdents64`)
+///
+/// - Parameter descriptor: open for reading; its offset changes.
+public func forEachEntry(
+  of descriptor: CInt, _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void
+) throws(Errno) {
+  try systemCall { lseek(descriptor, 0, SEEK_SET) }
+  try forEachEntryWithPosition(of: descriptor) { (entry, _) throws(Errno) in
+    try body(entry)
+    return true
+  }
+}
+
+/// Reads an open directory from its current offset, without `.` and `..`, until the end or until `body` returns false.
+///
+/// The second argument of `body` is the offset of the following entry. (`getdents64`)
+public func forEachEntryWithPosition(
+  of descriptor: CInt, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
+) throws(Errno) {
+  let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 8)
+  defer { buffer.deallocate() }
+  while try readEntries(of: descriptor, buffer, body) == .all {}
+}
+
+/// The result of one `getdents64` call.
+public enum DirectoryReading: Sendable {
+  case atEnd
+  /// `body` received all entries of the buffer; there may be more.
+  case all
+  /// `body` returned false.
+  case stopped
+}
+
+/// Like `forEachEntryWithPosition`, for as many entries as fit into `buffer`, in one system call.
+public func readEntries(
+  of descriptor: CInt, _ buffer: UnsafeMutableRawBufferPointer,
+  _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
+) throws(Errno) -> DirectoryReading {
+  let count = try systemCall { dfs_getdents(descriptor, buffer.baseAddress!, buffer.count) }
+  if count == 0 { return .atEnd }
+  return try forEachEntry(in: UnsafeRawBufferPointer(rebasing: buffer[..<count]), body) ? .all : .stopped
+}
+
+/// Calls `body` with the entries in the records of a `getdents64` call. - Returns: false when `body` returned false.
+func forEachEntry(
+  in records: UnsafeRawBufferPointer, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
+) throws(Errno) -> Bool {
+  var offset = 0
+  while offset < records.count {
+    // struct linux_dirent64: u64 inode, s64 offset, u16 record length, u8 type, name.
+    let record = records.baseAddress! + offset
+    let length = Int(record.loadUnaligned(fromByteOffset: 16, as: UInt16.self))
+    let name = (record + 19).assumingMemoryBound(to: UInt8.self)
+    let nameLength = strlen(UnsafeRawPointer(name).assumingMemoryBound(to: CChar.self))
+    offset += length
+    if name[0] == 0x2e && (nameLength == 1 || (nameLength == 2 && name[1] == 0x2e)) { continue }
+    let entry = RawDirectoryEntry(
+      inode: record.loadUnaligned(as: UInt64.self),
+      type: FileType(direntType: record.load(fromByteOffset: 18, as: UInt8.self)),
+      name: UnsafeBufferPointer(start: name, count: nameLength))
+    guard try body(entry, record.loadUnaligned(fromByteOffset: 8, as: Int64.self)) else { return false }
+  }
+  return true
+}

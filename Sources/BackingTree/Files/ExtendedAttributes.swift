@@ -1,0 +1,161 @@
+import CLinux
+import Glibc
+import SystemPackage
+
+/// Extended attributes of an entry named by a path. A trailing symlink is not followed.
+///
+/// `getxattrat` exists only since Linux 6.13. Entries are therefore reached through `/proc/self/fd/N/name`: the `l` calls do not
+/// follow the last component, and `N` is the daemon's own descriptor.
+public struct ExtendedAttributes: ~Copyable {
+  private var path: ContiguousArray<CChar>
+
+  /// The attributes of the entry `name` in `directory`.
+  public init(of name: UnsafePointer<CChar>, in directory: Directory) {
+    let length = strlen(name)
+    path = []
+    path.reserveCapacity(32 + length)
+    path.append(contentsOf: Self.prefix)
+    let number = directory.descriptor
+    var power: CInt = 1
+    while number / power >= 10 { power *= 10 }
+    while power > 0 {
+      path.append(CChar(0x30 + number / power % 10))
+      power /= 10
+    }
+    path.append(0x2f)
+    path.append(contentsOf: UnsafeBufferPointer(start: name, count: length + 1))
+  }
+
+  /// The attributes of an entry of the thread's working directory.
+  public init(ofWorking name: UnsafePointer<CChar>) {
+    path = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
+  }
+
+  /// Whether an entry of the thread's working directory has extended attributes. One system call. (`llistxattr`)
+  public static func exist(ofWorking name: UnsafePointer<CChar>) throws(Errno) -> Bool {
+    do throws(Errno) { return try systemCall { llistxattr(name, nil, 0) } > 0 } catch {
+      if error == .notSupported || error == .notPermitted { return false }
+      throw error
+    }
+  }
+
+  /// The attributes of an open file. The descriptor may be an O_PATH descriptor of anything but a symlink.
+  public init(of descriptor: CInt) {
+    // The calls must follow the magic link in /proc. A trailing `/.` would require a directory.
+    path = ContiguousArray("/proc/self/fd/\(descriptor)".utf8.map { CChar(bitPattern: $0) })
+    path.append(0)
+    follows = true
+  }
+
+  private var follows = false
+
+  private static let prefix = ContiguousArray("/proc/self/fd/".utf8.map { CChar(bitPattern: $0) })
+
+  /// (`lgetxattr`) - Returns: the number of bytes written to the buffer; with an empty buffer, the length of the value.
+  public func get(_ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer) throws(Errno)
+    -> Int
+  {
+    try systemCall {
+      path.withUnsafeBufferPointer {
+        follows
+          ? getxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
+          : lgetxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
+      }
+    }
+  }
+
+  /// The value; nil when there is none, it cannot be read or it is longer than `limit` bytes.
+  public func value(_ name: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
+    try? [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
+      count = try get(name, into: UnsafeMutableRawBufferPointer(buffer))
+    }
+  }
+
+  /// (`llistxattr`) - Returns: the length of the list of NUL-terminated names.
+  public func list(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
+    try systemCall {
+      path.withUnsafeBufferPointer {
+        let list = buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
+        return follows
+          ? listxattr($0.baseAddress!, list, buffer.count) : llistxattr($0.baseAddress!, list, buffer.count)
+      }
+    }
+  }
+
+  /// Calls `body` with each name. One system call and no allocation when the list fits into 4096 bytes, as most do.
+  public func forEachName(_ body: (UnsafePointer<CChar>) -> Void) throws(Errno) {
+    let listed: Result<Int, Errno> = withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
+      do throws(Errno) {
+        let count = try list(into: buffer)
+        var offset = 0
+        while offset < count {
+          let name = (buffer.baseAddress! + offset).assumingMemoryBound(to: CChar.self)
+          body(name)
+          offset += strlen(name) + 1
+        }
+        return .success(count)
+      } catch { return .failure(error) }
+    }
+    do { _ = try listed.get() } catch {
+      guard error == .outOfRange else { throw error }
+      for name in try names() { name.withCName(body) }
+    }
+  }
+
+  /// All names, in the file system's order.
+  public func names() throws(Errno) -> [[UInt8]] {
+    while true {
+      let size = try list(into: UnsafeMutableRawBufferPointer(start: nil, count: 0))
+      if size == 0 { return [] }
+      var bytes = [UInt8](repeating: 0, count: size)
+      do {
+        let count = try bytes.withUnsafeMutableBytesTyped { (buffer) throws(Errno) in try list(into: buffer) }
+        return bytes[..<count].split(separator: 0).map(Array.init)
+      } catch {
+        if error != .outOfRange { throw error }
+      }
+    }
+  }
+
+  /// (`lsetxattr`)
+  public func set(_ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt) throws(Errno) {
+    try systemCall {
+      path.withUnsafeBufferPointer {
+        follows
+          ? setxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
+          : lsetxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
+      }
+    }
+  }
+
+  /// (`lremovexattr`)
+  public func remove(_ name: UnsafePointer<CChar>) throws(Errno) {
+    try systemCall {
+      path.withUnsafeBufferPointer {
+        follows ? removexattr($0.baseAddress!, name) : lremovexattr($0.baseAddress!, name)
+      }
+    }
+  }
+}
+
+extension Array where Element == UInt8 {
+  /// `withUnsafeBytes` with a typed error.
+  package func withUnsafeBytesTyped<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E)
+    -> R
+  {
+    let result: Result<R, E> = withUnsafeBytes { buffer in
+      do throws(E) { return .success(try body(buffer)) } catch { return .failure(error) }
+    }
+    return try result.get()
+  }
+
+  /// `withUnsafeMutableBytes` with a typed error.
+  package mutating func withUnsafeMutableBytesTyped<R, E: Error>(
+    _ body: (UnsafeMutableRawBufferPointer) throws(E) -> R
+  ) throws(E) -> R {
+    let result: Result<R, E> = withUnsafeMutableBytes { buffer in
+      do throws(E) { return .success(try body(buffer)) } catch { return .failure(error) }
+    }
+    return try result.get()
+  }
+}

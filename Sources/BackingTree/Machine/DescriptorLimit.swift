@@ -1,0 +1,65 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// The daemon's limit of open descriptors, and the reserve of it that clients do not get.
+///
+/// The daemon opens descriptors for a moment to look up, list, rename and remove entries. If clients held the last descriptors,
+/// no entry could be looked up, not even those to be closed or removed to free some.
+public enum DescriptorLimit {
+  /// The maximum number of threads that serve requests. A thread blocked in a hung file system holds its stack and one or more
+  /// descriptors.
+  public static let workers = min(256, max(16, count / 16))
+
+  /// The reserve for clients that list directories when they can get no other descriptors.
+  static let keptForListing = 2 * workers
+
+  /// The reserve: what the workers need at once, plus the reserve for listing.
+  private static let kept = 4 * workers + keptForListing
+
+  /// Raises the soft limit to the hard limit. (`setrlimit`, RLIMIT_NOFILE) To be called before anything else of this type, which
+  /// caches the limit.
+  public static func raise() {
+    var limit = rlimit()
+    guard getrlimit(nofile, &limit) == 0 else { return }
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(nofile, &limit)
+  }
+
+  /// Whether a descriptor belongs to the reserve. The kernel always allocates the lowest free descriptor, so a high number means
+  /// that few are left.
+  public static func isKept(_ descriptor: CInt) -> Bool { descriptor >= firstKept }
+
+  /// Records a descriptor that is kept open for a client.
+  public static func given(_ descriptor: CInt) { lastGiven.store(descriptor, ordering: .relaxed) }
+
+  private static let lastGiven = Atomic<CInt>(0)
+
+  /// Whether only the reserve is left. (`fcntl`, F_DUPFD_CLOEXEC)
+  ///
+  /// - Parameter descriptor: any open descriptor, to be duplicated.
+  public static func isReached(copying descriptor: CInt) -> Bool {
+    // Fast path: as clients use up the descriptors, they get higher and higher ones before the last.
+    if lastGiven.load(ordering: .relaxed) < firstKept / 2 { return false }
+    let lowest = Descriptor(adopting: fcntl(descriptor, F_DUPFD_CLOEXEC, 0))
+    return lowest.rawValue < 0 || isKept(lowest.rawValue)
+  }
+
+  /// The maximum number of open descriptors.
+  public static let count: Int = {
+    var limit = rlimit()
+    return getrlimit(nofile, &limit) == 0 ? Int(clamping: limit.rlim_cur) : .max
+  }()
+
+  /// The lowest descriptor of the reserve. With a low limit, clients get half of it.
+  static let firstKept = CInt(clamping: max(count - kept, count / 2))
+
+  /// The descriptors that the daemon itself keeps open while it runs: the session, the log, the watch, SOURCE and the like.
+  private static let own = 16
+
+  /// The number of descriptors for clients besides `keptForListing`. Together with that and the daemon's own they stay below the
+  /// reserve, so that a user with a share left can use it.
+  static let forClients = max(Int(firstKept) - own - keptForListing, Int(firstKept) / 2)
+
+  private static var nofile: __rlimit_resource_t { __rlimit_resource_t(RLIMIT_NOFILE.rawValue) }
+}

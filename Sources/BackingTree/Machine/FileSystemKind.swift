@@ -1,0 +1,42 @@
+import CLinux
+
+/// The type of the file system that a file is on. (`f_type` of statfs(2))
+public struct FileSystemKind: Equatable, Sendable {
+  private let magic: UInt32
+
+  public init(of descriptor: CInt) { magic = dfs_file_system_magic(descriptor) }
+
+  /// Whether files may also be changed by other machines or by the process that serves the file system. Local watches do not
+  /// report such changes.
+  public var changesUnseen: Bool {
+    switch magic {
+    // NFS, SMB (three of them), AFS, Coda, NCP, 9P, Ceph, Lustre, VirtualBox's and VMware's shared folders, FUSE.
+    case 0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f, 0x7375_7245, 0x564c, 0x0102_1997, 0x00c3_6400,
+      0x0bd0_0bd0, 0x786f_4256, 0xbacb_acbc, 0x6573_5546:
+      true
+    default: false
+    }
+  }
+
+  /// Whether this is overlayfs, which shows files of other file systems as its own, as in most containers.
+  public var isOverlay: Bool { magic == 0x794c_7630 }
+
+  /// Whether data of a successful write needs no action at close. True on local file systems; on network file systems close(2)
+  /// may report write errors.
+  public var keepsWhatWasWritten: Bool { isLocal }
+
+  /// Whether the kernel itself serves the file system, from a disk or memory.
+  public var isLocal: Bool { Self.local.contains(magic) }
+
+  /// Whether a write through a mapping updates the file's times, if it is the first to a page since the page's writeback: ext2 to
+  /// ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
+  public var timesMappedWrites: Bool { [0xef53, 0x9123_683e, 0x5846_5342, 0xf2f5_2010].contains(magic) }
+
+  /// linux/magic.h: ext2 to ext4, tmpfs, btrfs, XFS, F2FS, ZFS, overlayfs, FAT, exFAT, ISO 9660, UDF, HFS+, bcachefs, JFS,
+  /// ReiserFS, NILFS2, NTFS3, ramfs.
+  private static let local: Set<UInt32> = [
+    0xef53, 0x0102_1994, 0x9123_683e, 0x5846_5342, 0xf2f5_2010, 0x2fc1_2fc1, 0x794c_7630, 0x4d44, 0x2011_bab0,
+    0x9660,
+    0x1501_3346, 0x482b, 0xca45_1a4e, 0x3153_464a, 0x5265_4973, 0x3434, 0x7366_746e, 0x8584_58f6,
+  ]
+}

@@ -1,0 +1,310 @@
+import CLinux
+import Glibc
+import SystemPackage
+
+/// Reports which entries of watched directories may have changed. Uses fanotify where it is available and inotify otherwise.
+///
+/// The kernel queues an event before the call that caused it returns. A thread that drains the queue before it reads its cached
+/// state of a directory therefore never sees a state from before that call.
+public final class ChangeWatch: Sendable {
+  /// One watch. The kernel reuses the number of a directory that is watched again; the serial distinguishes the watches.
+  public struct Key: Sendable {
+    fileprivate let watched: Watched
+    fileprivate let serial: UInt64
+  }
+
+  /// A change that is reported to the handler of a watch.
+  public enum Change {
+    /// The entry of that name was created, removed or replaced. `wasMoved` says whether by a rename.
+    case entry(UnsafePointer<CChar>, wasMoved: Bool)
+    /// The entry of that name was written and closed. `isOwn` says whether by this process.
+    case content(UnsafePointer<CChar>, isOwn: Bool)
+    /// The content of the entry of that name changed while the writer has it open. `isOwn` says whether the writer is this
+    /// process.
+    case modification(UnsafePointer<CChar>, isOwn: Bool)
+    /// The attributes of the entry of that name changed, including extended attributes.
+    case attributes(UnsafePointer<CChar>)
+    /// The attributes of the directory itself changed.
+    case itself
+    /// Events were lost, or the directory itself is gone: discard all cached state of it.
+    case everything
+
+    /// False for a file that is still being modified and for a change of the directory itself only.
+    public var isComplete: Bool {
+      switch self {
+      case .modification, .itself: false
+      default: true
+      }
+    }
+  }
+
+  private typealias Handler = @Sendable (Change) -> Void
+
+  /// The number of a watched directory in one of the two sources.
+  fileprivate struct Watched: Hashable {
+    let isFallback: Bool
+    let number: ChangeEvent.Number
+  }
+
+  /// The handler of one watch.
+  private struct Listener {
+    let serial: UInt64
+    let call: Handler
+    let hearsEchoes: Bool
+  }
+
+  private struct Watches {
+    /// Several owners may watch one directory, for which the kernel has a single watch.
+    var listeners: [Watched: [Listener]] = [:]
+    var serial: UInt64 = 0
+    var echoes: [(serial: UInt64, echo: Echo, state: EchoState)] = []
+  }
+
+  /// The event that a change made by this process is about to cause.
+  public struct Echo: Sendable {
+    public enum Kind: Sendable { case movedAway, movedHere, made, removed }
+
+    fileprivate let watched: Watched
+    fileprivate let kind: ChangeEvent.Mask
+    fileprivate let name: ContiguousArray<CChar>
+
+    public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Key) {
+      watched = directory.watched
+      self.kind =
+        switch kind {
+        case .movedAway: .movedAway
+        case .movedHere: .movedHere
+        case .made: .made
+        case .removed: .removed
+        }
+      self.name = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
+    }
+
+    fileprivate func isNamed(_ name: UnsafePointer<CChar>, in watched: Watched) -> Bool {
+      self.watched == watched && self.name.withUnsafeBufferPointer { strcmp($0.baseAddress!, name) == 0 }
+    }
+  }
+
+  private enum EchoState {
+    /// The call that makes the change has not returned.
+    case underWay
+    /// The call has returned. The kernel has queued the event, if there is one.
+    case queued
+    /// The queue is being read after the call returned. An echo not matched by the end of that read never arrives.
+    case due
+  }
+
+  private let source: any ChangeSource
+  /// The source for directories that `source` refuses. Created when the first one is refused.
+  private let fallback = Guarded<InotifySource?>(nil)
+  /// Readable when `wait` is to return. (`eventfd`)
+  private let waker: Descriptor
+  private let watches = Guarded(Watches())
+  /// Held while a watch begins or ends: the kernel has one watch for all owners of a directory.
+  private let marking = RecursionFreeLock()
+  /// Only one thread at a time reads and delivers events. Threads that call `drain` meanwhile share its next pass.
+  private let delivery = SharedPass()
+
+  /// - Parameters:
+  ///   - root: a directory of the file system that has most of the watched directories.
+  ///   - tellsWho: whether fanotify may be used.
+  /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
+  public init(root: Directory, tellsWho: Bool = true) throws(Errno) {
+    waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
+    if tellsWho, let source = try? FanotifySource(root: root) {
+      self.source = source
+    } else {
+      source = try InotifySource()
+    }
+  }
+
+  /// Whether events say which process caused them and the number of watches is unlimited. (fanotify)
+  public var tellsWho: Bool { source.tellsWho }
+
+  /// The per-user limit `max_user_watches` or `max_user_instances`; nil where the kernel has no inotify. (`/proc/sys/fs/inotify`)
+  public static func limit(_ name: String) -> Int? {
+    Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/inotify/\(name)").flatMap {
+      Int(String(decoding: $0, as: UTF8.self).prefix { $0.isNumber })
+    }
+  }
+
+  /// Waits until an event is queued or `wake` is called. (`poll`)
+  public func wait() {
+    var waiting = [source.queue, fallback.withLock { $0?.queue } ?? -1, waker.rawValue].map {
+      pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+    }
+    poll(&waiting, 3, -1)
+    var count: UInt64 = 0
+    if waiting[2].revents != 0 { _ = read(waker.rawValue, &count, 8) }
+  }
+
+  /// Ends the current call of `wait`, or the next one if no thread waits.
+  public func wake() {
+    var one: UInt64 = 1
+    _ = write(waker.rawValue, &one, 8)
+  }
+
+  /// Watches a directory until `stop`. The handler receives all changes from the return of this function on.
+  ///
+  /// - Parameter hearsEchoes: whether the handler also receives the changes made in `unheard`.
+  /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
+  public func watch(
+    _ directory: Directory, hearsEchoes: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
+  ) throws(Errno) -> Key {
+    marking.lock()
+    defer { marking.unlock() }
+    let watched = try add(directory)
+    return watches.withLock { watches in
+      watches.serial += 1
+      let listener = Listener(serial: watches.serial, call: handler, hearsEchoes: hearsEchoes)
+      watches.listeners[watched, default: []].append(listener)
+      return Key(watched: watched, serial: watches.serial)
+    }
+  }
+
+  private func add(_ directory: Directory) throws(Errno) -> Watched {
+    do throws(Errno) {
+      return Watched(isFallback: false, number: try source.add(directory))
+    } catch {
+      guard source.tellsWho else { throw error }
+      // fanotify takes directories of one file system only. This one is on another, mounted below.
+      let (inotify, isNew) = try fallback.withLock { (fallback) throws(Errno) -> (InotifySource, Bool) in
+        if let fallback { return (fallback, false) }
+        let new = try InotifySource()
+        fallback = new
+        return (new, true)
+      }
+      // Restart `wait`, so that it polls the new source too.
+      if isNew { wake() }
+      return Watched(isFallback: true, number: try inotify.add(directory))
+    }
+  }
+
+  public func stop(_ key: Key) {
+    // Destroy the handlers' captured objects after the lock is released.
+    _ = remove(key)
+  }
+
+  private func remove(_ key: Key) -> [Listener] {
+    marking.lock()
+    defer { marking.unlock() }
+    let (stopped, isLast) = watches.withLock { watches -> ([Listener], Bool) in
+      guard let listeners = watches.listeners[key.watched] else { return ([], false) }
+      let rest = listeners.filter { $0.serial != key.serial }
+      watches.listeners[key.watched] = rest.isEmpty ? nil : rest
+      return (listeners, rest.isEmpty)
+    }
+    if isLast {
+      let source: (any ChangeSource)? = key.watched.isFallback ? fallback.withLock { $0 } : source
+      source?.remove(key.watched.number)
+    }
+    return stopped
+  }
+
+  /// Runs a change of watched directories. Only watches with `hearsEchoes` receive the events: the thread that makes the change
+  /// updates the state of the other watches itself. With inotify, which does not report the cause of an event, all watches
+  /// receive them.
+  public func unheard<R: ~Copyable>(_ echoes: [Echo], _ body: () throws(Errno) -> R) throws(Errno) -> R {
+    guard tellsWho else { return try body() }
+    let serials = watches.withLock { watches in
+      for echo in echoes {
+        watches.serial += 1
+        watches.echoes.append((watches.serial, echo, .underWay))
+      }
+      return watches.serial - UInt64(echoes.count) + 1...watches.serial
+    }
+    // A call that failed may have made a part of the change.
+    defer {
+      watches.withLock { watches in
+        for index in watches.echoes.indices where serials.contains(watches.echoes[index].serial) {
+          watches.echoes[index].state = .queued
+        }
+      }
+    }
+    return try body()
+  }
+
+  /// From now on, `modification` of an open file is neither reported nor queued; queueing an event takes as long as a write of 4
+  /// KiB. `content` is still reported. (fanotify)
+  ///
+  /// - Returns: false where the source cannot do that.
+  public func ignoreModifications(of file: borrowing Descriptor) -> Bool {
+    (try? source.ignoreWriting(to: file.rawValue, true)) != nil
+  }
+
+  /// Reports each `modification` of an open file again.
+  public func hearModifications(of file: borrowing Descriptor) {
+    try? source.ignoreWriting(to: file.rawValue, false)
+  }
+
+  /// Delivers all events that are queued at the time of the call. One system call when there are none.
+  ///
+  /// Handlers may start and stop watches. They must not call `drain`.
+  public func drain() { delivery.run(deliverAll) }
+
+  private func deliverAll() {
+    let awaitsEchoes = watches.withLock { watches in
+      for index in watches.echoes.indices where watches.echoes[index].state == .queued {
+        watches.echoes[index].state = .due
+      }
+      return !watches.echoes.isEmpty
+    }
+    source.read { deliver($0, isFallback: false) }
+    if let inotify = fallback.withLock({ $0 }) { inotify.read { deliver($0, isFallback: true) } }
+    // A due echo that was not matched never arrives: nothing changed, or the watch began after the change.
+    if awaitsEchoes { watches.withLock { $0.echoes.removeAll { $0.state == .due } } }
+  }
+
+  private func deliver(_ event: ChangeEvent, isFallback: Bool) {
+    let watched = Watched(isFallback: isFallback, number: event.number)
+    switch event.kind {
+    case .overflow: for listener in everyListener { listener.call(.everything) }
+    // Either the directory is gone, or its watch was stopped. In the second case it has no listeners left, and a new watch on the
+    // same directory has a new number.
+    case .end: for listener in listeners(of: watched, forgetting: true) { listener.call(.everything) }
+    case .change:
+      guard let name = event.name else {
+        guard event.mask.contains(.attributes) else { return }
+        for listener in listeners(of: watched) { listener.call(.itself) }
+        return
+      }
+      if !event.mask.isDisjoint(with: .names) {
+        let change = Change.entry(name, wasMoved: !event.mask.isDisjoint(with: .moved))
+        let isEcho = event.isOwn && takeEchoes(of: event.mask.intersection(.names), name, in: watched)
+        for listener in listeners(of: watched) where !isEcho || listener.hearsEchoes { listener.call(change) }
+      }
+      if event.mask.contains(.written) {
+        for listener in listeners(of: watched) { listener.call(.content(name, isOwn: event.isOwn)) }
+      } else if event.mask.contains(.modified) {
+        for listener in listeners(of: watched) { listener.call(.modification(name, isOwn: event.isOwn)) }
+      }
+      if event.mask.contains(.attributes) {
+        for listener in listeners(of: watched) { listener.call(.attributes(name)) }
+      }
+    }
+  }
+
+  /// Whether all events in `kinds` were expected for this name. The kernel may merge several events of one name.
+  private func takeEchoes(
+    of kinds: ChangeEvent.Mask, _ name: UnsafePointer<CChar>, in watched: Watched
+  ) -> Bool {
+    watches.withLock { watches in
+      var unknown = kinds
+      watches.echoes.removeAll { _, echo, _ in
+        guard unknown.contains(echo.kind), echo.isNamed(name, in: watched) else { return false }
+        unknown.subtract(echo.kind)
+        return true
+      }
+      return unknown.isEmpty
+    }
+  }
+
+  private func listeners(of watched: Watched, forgetting: Bool = false) -> [Listener] {
+    watches.withLock { watches in
+      defer { if forgetting { watches.listeners[watched] = nil } }
+      return watches.listeners[watched] ?? []
+    }
+  }
+
+  private var everyListener: [Listener] { watches.withLock { Array($0.listeners.values.joined()) } }
+}

@@ -1,0 +1,170 @@
+import CLinux
+import Glibc
+import SystemPackage
+
+/// fanotify(7), which needs root. Watches any number of directories of one file system, and reports whether this process caused
+/// an event. An event names the directory by its file handle.
+final class FanotifySource: ChangeSource {
+  private struct Handles {
+    var numbers: [FileHandle: ChangeEvent.Number] = [:]
+    var handles: [ChangeEvent.Number: FileHandle] = [:]
+    var last: ChangeEvent.Number = 0
+  }
+
+  let tellsWho = true
+  private let group: Descriptor
+  /// A directory of the file system, needed to open directories by handle.
+  private let root: Descriptor
+  private let device: UInt64
+  private let process = getpid()
+  private let handles = Guarded(Handles())
+  var queue: CInt { group.rawValue }
+
+  /// - Parameter root: a directory of the file system.
+  /// - Throws: EPERM without CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH; EINVAL before Linux 5.9; EOPNOTSUPP, ENODEV, EXDEV or
+  ///   EOVERFLOW where the file system has no file handles, or has handles longer than 24 bytes.
+  init(root: Directory) throws(Errno) {
+    group = Descriptor(adopting: try systemCall { dfs_fanotify_new() })
+    self.root = try root.open(".", O_RDONLY | O_DIRECTORY)
+    device = UInt64(try root.status().st_dev)
+    // Probe once everything that is needed later.
+    try mark(root, isAdded: true)
+    let same = try open(FileHandle(of: root))
+    try mark(Directory(descriptor: same.rawValue), isAdded: false)
+  }
+
+  private func mark(_ directory: Directory, isAdded: Bool) throws(Errno) {
+    _ = try systemCall {
+      dfs_fanotify_mark(
+        group.rawValue, directory.descriptor, UInt64(ChangeEvent.Mask.all.rawValue), isAdded ? 1 : 0)
+    }
+  }
+
+  private func open(_ handle: FileHandle) throws(Errno) -> Descriptor {
+    var raw = handle.raw
+    return Descriptor(adopting: try systemCall { dfs_open_handle(root.rawValue, &raw) })
+  }
+
+  /// - Throws: EXDEV for a directory of another file system.
+  func add(_ directory: Directory) throws(Errno) -> ChangeEvent.Number {
+    guard UInt64(try directory.status().st_dev) == device else { throw .improperLink }
+    let handle = try FileHandle(of: directory)
+    // Assign the number before the mark: an event may arrive at once and must find it.
+    let (number, isNew) = handles.withLock { handles -> (ChangeEvent.Number, Bool) in
+      if let number = handles.numbers[handle] { return (number, false) }
+      handles.last += 1
+      handles.numbers[handle] = handles.last
+      handles.handles[handles.last] = handle
+      return (handles.last, true)
+    }
+    // A directory with a number is marked already; marking it again would cost some microseconds.
+    guard isNew else { return number }
+    do throws(Errno) { try mark(directory, isAdded: true) } catch {
+      forget(number)
+      throw error
+    }
+    return number
+  }
+
+  func remove(_ number: ChangeEvent.Number) {
+    guard let handle = forget(number), let directory = try? open(handle) else { return }
+    // If this fails, events of the directory still arrive and are ignored.
+    try? mark(Directory(descriptor: directory.rawValue), isAdded: false)
+  }
+
+  @discardableResult
+  private func forget(_ number: ChangeEvent.Number) -> FileHandle? {
+    handles.withLock { handles in
+      guard let handle = handles.handles.removeValue(forKey: number) else { return nil }
+      handles.numbers[handle] = nil
+      return handle
+    }
+  }
+
+  func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno) {
+    _ = try systemCall { dfs_fanotify_ignore_writing(group.rawValue, file, isIgnored ? 1 : 0) }
+  }
+
+  func read(_ body: (ChangeEvent) -> Void) {
+    readAll(group.rawValue, headerLength: MemoryLayout<fanotify_event_metadata>.size) { events in
+      // Events are aligned to four bytes only.
+      var (offset, count) = (0, 0)
+      while offset < events.count {
+        // struct fanotify_event_metadata: u32 length, u8 version, u8 reserved, u16 length of this, u64 mask, s32 fd, s32 pid.
+        let event = UnsafeRawBufferPointer(rebasing: events[offset...])
+        let length = Int(event.loadUnaligned(as: UInt32.self))
+        offset += length
+        count += 1
+        let mask = event.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+        var told = ChangeEvent(
+          mask: ChangeEvent.Mask(rawValue: UInt32(truncatingIfNeeded: mask)).intersection(.all),
+          isOwn: event.loadUnaligned(fromByteOffset: 20, as: Int32.self) == process)
+        if mask & UInt64(FAN_Q_OVERFLOW) != 0 {
+          told.kind = .overflow
+          body(told)
+          continue
+        }
+        // struct fanotify_event_info_fid: u8 type, u8 pad, u16 length, 8 bytes of file system; struct file_handle; name.
+        let start = Int(event.loadUnaligned(fromByteOffset: 6, as: UInt16.self))
+        guard length > start + 20, event[start] == UInt8(FAN_EVENT_INFO_TYPE_DFID_NAME),
+          let handle = FileHandle(UnsafeRawBufferPointer(rebasing: event[(start + 12)..<length])),
+          let number = handles.withLock({ $0.numbers[handle] })
+        else { continue }
+        told.number = number
+        let name = (event.baseAddress! + start + 20 + handle.length).assumingMemoryBound(to: CChar.self)
+        if mask & UInt64(FAN_DELETE_SELF) != 0 {
+          told.kind = .end
+          forget(number)
+        } else if strcmp(name, ".") != 0 {
+          told.name = name
+        }
+        body(told)
+      }
+      return count
+    }
+  }
+}
+
+/// The kernel's handle of a file, valid as long as the file exists. (`name_to_handle_at`)
+private struct FileHandle: Hashable {
+  private static let limit = 24
+  let length: Int
+  private let type: Int32
+  private let bytes: (UInt64, UInt64, UInt64)
+
+  var raw: dfs_handle { dfs_handle(length: UInt32(length), type: type, bytes: bytes) }
+
+  /// - Throws: EOPNOTSUPP where the file system has no handles, EOVERFLOW where they are longer than 24 bytes.
+  init(of directory: Directory) throws(Errno) {
+    var raw = dfs_handle()
+    _ = try systemCall { dfs_handle_of(directory.descriptor, &raw) }
+    self.init(length: Int(raw.length), type: raw.type, bytes: raw.bytes)
+  }
+
+  /// Decodes a `struct file_handle`: u32 length, s32 type, the bytes. Nil when it is longer than 24 bytes.
+  init?(_ raw: UnsafeRawBufferPointer) {
+    let length = Int(raw.loadUnaligned(as: UInt32.self))
+    guard length <= Self.limit, length <= raw.count - 8 else { return nil }
+    var bytes: (UInt64, UInt64, UInt64) = (0, 0, 0)
+    withUnsafeMutableBytes(of: &bytes) {
+      $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: raw[8..<8 + length]))
+    }
+    self.init(length: length, type: raw.loadUnaligned(fromByteOffset: 4, as: Int32.self), bytes: bytes)
+  }
+
+  private init(length: Int, type: Int32, bytes: (UInt64, UInt64, UInt64)) {
+    self.length = length
+    self.type = type
+    self.bytes = bytes
+  }
+
+  static func == (a: FileHandle, b: FileHandle) -> Bool {
+    a.length == b.length && a.type == b.type && a.bytes == b.bytes
+  }
+
+  func hash(into hasher: inout Hasher) {
+    hasher.combine(bytes.0)
+    hasher.combine(bytes.1)
+    hasher.combine(bytes.2)
+  }
+}

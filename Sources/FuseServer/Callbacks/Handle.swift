@@ -1,0 +1,64 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import View
+
+/// A file handle of the protocol (`fh`): a retained reference to an object, owned until RELEASE, with the user that opened it.
+enum Handle {
+  private typealias Pointer = UnsafeMutablePointer<dfs_open>
+
+  /// Returns a handle that retains `object`. The object's class says whether it is a file, a package or a directory.
+  ///
+  /// - Parameters:
+  ///   - descriptors: how many descriptors are counted for the client's user.
+  ///   - isListed: whether they are counted in ``ClientDescriptors/listed``, the descriptors that are reserved for listing.
+  static func own(
+    _ object: AnyObject, of caller: Caller, descriptors: Int = 1, isListed: Bool = false
+  ) -> UInt64 {
+    let open = Pointer.allocate(capacity: 1)
+    open.initialize(
+      to: dfs_open(
+        object: Unmanaged.passRetained(object).toOpaque(), client: caller.user,
+        descriptors: UInt16(descriptors), is_listed: isListed))
+    return UInt64(UInt(bitPattern: open))
+  }
+
+  private static func open(_ info: UnsafeMutablePointer<fuse_file_info>?) -> Pointer? {
+    info.flatMap { Pointer(bitPattern: UInt($0.pointee.fh)) }
+  }
+
+  /// The object behind a handle if it is of the given class, else nil. The class must have no subclasses: `as?` would first look
+  /// up protocol conformances of the object (bridging).
+  static func object<Class: AnyObject>(
+    _ info: UnsafeMutablePointer<fuse_file_info>?, as class: Class.Type
+  ) -> Class? {
+    guard let open = open(info) else { return nil }
+    let object = Unmanaged<AnyObject>.fromOpaque(open.pointee.object).takeUnretainedValue()
+    return type(of: object) == `class` ? unsafeDowncast(object, to: `class`) : nil
+  }
+
+  static func file(_ info: UnsafeMutablePointer<fuse_file_info>?) -> OpenFile? {
+    object(info, as: OpenFile.self)
+  }
+
+  static func disown(_ info: UnsafeMutablePointer<fuse_file_info>?) {
+    guard let open = open(info) else { return }
+    Unmanaged<AnyObject>.fromOpaque(open.pointee.object).release()
+    (open.pointee.is_listed ? ClientDescriptors.listed : .opened)
+      .giveBack(Int(open.pointee.descriptors), of: open.pointee.client)
+    open.deallocate()
+  }
+
+  /// Ends an open on RELEASE, or when the reply to the open did not reach the kernel.
+  static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
+    if let file = file(info) {
+      request.server.passthrough.closed(file.node, for: request)
+      request.server.keptContent.closed(file)
+      request.view.close(file)
+    } else if let replayed = object(info, as: ReplayedOpen.self), replayed.isPassedThrough {
+      request.server.passthrough.closed(replayed.node, for: request)
+    }
+    disown(info)
+  }
+}

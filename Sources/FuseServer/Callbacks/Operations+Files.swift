@@ -1,0 +1,184 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import SystemPackage
+import View
+
+extension Operations {
+  static func addFiles(to table: inout fuse_lowlevel_ops) {
+    table.open = { raw, id, info in
+      let request = Request(raw: raw!)
+      if request.replayed != nil {
+        // The node's other opens stay as they are: this one joins their passthrough, or uses direct I/O.
+        let backing = request.server.passthrough.joined(id)
+        info!.pointee.direct_io = backing == 0 ? 1 : 0
+        info!.pointee.fh = Handle.own(
+          ReplayedOpen(id, isPassedThrough: backing != 0), of: request.caller, descriptors: 0)
+        // On RELEASE the kernel closes the backing file as well: the event of that is an echo.
+        if backing != 0 { request.view.noteTold(id) }
+        if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
+        return
+      }
+      do throws(Errno) {
+        var backing: CInt = 0
+        let caller = request.caller
+        let descriptors = request.view.isPackageFile(id) ? OpenPackage.mostDescriptors : 1
+        try request.counting(descriptors) { () throws(Errno) in
+          switch try request.view.open(
+            node: id, flags: info!.pointee.flags, caller: caller, isInterrupted: { request.isInterrupted })
+          {
+          case .file(let file):
+            info!.pointee.fh = Handle.own(file, of: caller, descriptors: descriptors)
+            info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
+            backing = request.server.passthrough.opened(file, info!, for: request)
+            if backing == 0, request.server.keptContent.opened(file) { info!.pointee.keep_cache = 1 }
+          case .package(let package):
+            info!.pointee.fh = Handle.own(package, of: caller, descriptors: descriptors)
+            // The data belongs to this open alone: the package may have changed by the next open.
+            info!.pointee.direct_io = 1
+            info!.pointee.noflush = 1
+          }
+        }
+        if dfs_reply_open(raw, info, backing) == -ENOENT {
+          // The client has not invalidated the page cache.
+          request.server.keptContent.forget(id)
+          Handle.close(info, for: request)
+        }
+      } catch { request.fail(error) }
+    }
+    table.create = { raw, parent, name, mode, info in
+      let request = Request(raw: raw!)
+      do throws(Errno) {
+        let view = request.view
+        let flags = info!.pointee.flags
+        let caller = request.caller
+        try request.counting { () throws(Errno) in
+          let created =
+            flags & dfs_O_TMPFILE == dfs_O_TMPFILE
+            ? try view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: caller)
+            : try view.create(
+              parent, name!, mode: mode, flags: flags, caller: caller,
+              isInterrupted: { request.isInterrupted })
+          info!.pointee.fh = Handle.own(created.file, of: caller)
+          info!.pointee.noflush = created.file.isHeardOfWhenClosed ? 0 : 1
+          let backing = request.server.passthrough.opened(created.file, info!, for: request)
+          if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
+            view.forget(created.entry.id, count: 1)
+            Handle.close(info, for: request)
+          }
+          view.settle(created.entry, parent, name!)
+        }
+      } catch { request.fail(error) }
+    }
+    table.release = { raw, _, info in
+      let request = Request(raw: raw!)
+      Handle.close(info, for: request)
+      request.succeed()
+    }
+    table.read = { raw, _, size, offset, info in
+      let request = Request(raw: raw!)
+      if let file = Handle.file(info) {
+        var data = fuse_bufvec()
+        data.count = 1
+        data.buf.size = size
+        data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
+        data.buf.fd = file.descriptor.rawValue
+        data.buf.pos = offset
+        fuse_reply_data(raw, &data, FUSE_BUF_SPLICE_MOVE)
+      } else if let package = Handle.object(info, as: OpenPackage.self) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
+        defer { buffer.deallocate() }
+        do throws(Errno) {
+          let count = try package.read(into: buffer, at: Int64(offset))
+          fuse_reply_buf(raw, buffer.baseAddress!.assumingMemoryBound(to: CChar.self), count)
+        } catch { request.fail(error) }
+      } else {
+        request.fail(.badFileDescriptor)
+      }
+    }
+    table.write_buf = { raw, _, input, offset, info in
+      let request = Request(raw: raw!)
+      guard let file = Handle.file(info) else { return request.fail(.badFileDescriptor) }
+      var data = fuse_bufvec()
+      data.count = 1
+      data.buf.size = fuse_buf_size(input)
+      data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
+      data.buf.fd = file.descriptor.rawValue
+      data.buf.pos = offset
+      let isPage = info!.pointee.writepage != 0
+      let appends = !isPage && info!.pointee.flags & O_APPEND != 0
+      do throws(Errno) {
+        // Set-user-ID bits, and blocks that are reserved for root, depend on the identity that writes.
+        let writer = request.view.writer(of: file, isPage: isPage, caller: request.caller)
+        let count = try writer.act { () throws(Errno) in
+          if appends, let bytes = input!.pointee.buf.mem {
+            return try systemCall { dfs_append(data.buf.fd, bytes, data.buf.size) }
+          }
+          let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
+          if count < 0 { throw Errno(rawValue: CInt(-count)) }
+          return count
+        }
+        fuse_reply_write(raw, count)
+      } catch { request.fail(error) }
+    }
+    table.flush = { raw, _, info in
+      let request = Request(raw: raw!)
+      guard let file = Handle.file(info) else { return request.succeed() }
+      request.view.closing(file, caller: request.caller)
+      // Closing a duplicate makes a backing file system that delays errors (NFS, quotas) report them now.
+      let copy = dup(file.descriptor.rawValue)
+      if copy < 0 || Glibc.close(copy) == 0 {
+        request.succeed()
+      } else {
+        request.fail(Errno(rawValue: errno))
+      }
+    }
+    table.fsync = { raw, _, dataOnly, info in
+      let request = Request(raw: raw!)
+      guard let file = Handle.file(info) else { return request.succeed() }
+      let fd = file.descriptor.rawValue
+      request.perform { (_) throws(Errno) in
+        try systemCall { dataOnly != 0 ? fdatasync(fd) : Glibc.fsync(fd) }
+      }
+    }
+    table.fallocate = { raw, _, mode, offset, length, info in
+      let request = Request(raw: raw!)
+      guard let file = Handle.file(info) else { return request.fail(.badFileDescriptor) }
+      request.perform { (_) throws(Errno) in
+        try request.caller.act { () throws(Errno) in
+          try systemCall { dfs_fallocate(file.descriptor.rawValue, mode, offset, length) }
+        }
+      }
+    }
+    table.lseek = { raw, _, offset, whence, info in
+      let request = Request(raw: raw!)
+      do throws(Errno) {
+        if let file = Handle.file(info) {
+          fuse_reply_lseek(raw, try systemCall { lseek(file.descriptor.rawValue, offset, whence) })
+        } else if let package = Handle.object(info, as: OpenPackage.self) {
+          // A package stream has no holes: it is data until its end.
+          guard offset >= 0, offset < package.size else { throw Errno(rawValue: ENXIO) }
+          fuse_reply_lseek(raw, whence == dfs_SEEK_HOLE ? off_t(package.size) : offset)
+        } else {
+          throw .badFileDescriptor
+        }
+      } catch { request.fail(error) }
+    }
+    table.copy_file_range = { raw, _, offsetIn, infoIn, _, offsetOut, infoOut, length, flags in
+      let request = Request(raw: raw!)
+      do throws(Errno) {
+        // EXDEV makes the caller fall back to reading and writing, which works for a package.
+        guard let source = Handle.file(infoIn), let target = Handle.file(infoOut) else { throw .improperLink }
+        let count = try request.caller.act { () throws(Errno) in
+          try systemCall {
+            dfs_copy_file_range(
+              source.descriptor.rawValue, offsetIn, target.descriptor.rawValue, offsetOut, length,
+              UInt32(flags))
+          }
+        }
+        fuse_reply_write(raw, count)
+      } catch { request.fail(error) }
+    }
+  }
+}

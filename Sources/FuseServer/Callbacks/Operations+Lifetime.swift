@@ -1,0 +1,25 @@
+import CFuse
+import CLinux
+import Glibc
+import View
+
+extension Operations {
+  static func addLifetime(to table: inout fuse_lowlevel_ops) {
+    table.`init` = { userdata, connection in
+      let server = Unmanaged<Server>.fromOpaque(userdata!).takeUnretainedValue()
+      server.negotiate(&connection!.pointee)
+    }
+    table.forget = { raw, id, count in
+      let request = Request(raw: raw!)
+      request.view.forget(id, count: count)
+      request.server.memoryReturn.add(1)
+      fuse_reply_none(raw)
+    }
+    table.forget_multi = { raw, count, forgets in
+      let request = Request(raw: raw!)
+      for index in 0..<count { request.view.forget(forgets![index].ino, count: forgets![index].nlookup) }
+      request.server.memoryReturn.add(count)
+      fuse_reply_none(raw)
+    }
+  }
+}

@@ -1,0 +1,147 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import SystemPackage
+import View
+
+/// A request of the kernel. It gets exactly one reply, which frees it.
+struct Request {
+  let raw: fuse_req_t
+  /// The server outlives its requests.
+  unowned(unsafe) let server: Server
+
+  init(raw: fuse_req_t) {
+    self.raw = raw
+    server = Unmanaged<Server>.fromOpaque(fuse_req_userdata(raw)!).takeUnretainedValue()
+  }
+
+  var view: View { server.view }
+
+  var caller: Caller {
+    let context = fuse_req_ctx(raw)!.pointee
+    return Caller(user: context.uid, group: context.gid, process: context.pid, umask: context.umask)
+  }
+
+  /// Whether the client was interrupted (FUSE_INTERRUPT), or the session is ending.
+  var isInterrupted: Bool { fuse_req_interrupted(raw) != 0 || server.isEnding }
+
+  func succeed() { fuse_reply_err(raw, 0) }
+  /// Replies with an error. EMFILE of the daemon becomes ENFILE: the client has not reached a limit of its own.
+  func fail(_ error: Errno) {
+    let isDaemons = error == .tooManyOpenFiles
+    fuse_reply_err(raw, (isDaemons ? Errno.tooManyOpenFilesInSystem : error).rawValue)
+  }
+
+  /// Counts descriptors for the client's user and runs `body`, which opens something that the client keeps open. The descriptors
+  /// are given back when the handle is released, or at once if `body` fails.
+  func counting(
+    _ count: Int = 1, in descriptors: ClientDescriptors = .opened, _ body: () throws(Errno) -> Void
+  ) throws(Errno) {
+    let user = caller.user
+    try descriptors.take(count, for: user)
+    do throws(Errno) { try body() } catch {
+      descriptors.giveBack(count, of: user)
+      throw error
+    }
+  }
+
+  /// Replies with the entry of a name in a directory.
+  func reply(_ found: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+    let view = view
+    let entry = found.current
+    var out = parameters(entry)
+    if server.notifier.hasLostNames(parent) { out.entry_timeout = 0 }
+    if fuse_reply_entry(raw, &out) == -ENOENT {
+      // The reply did not reach the kernel, so no FORGET will follow.
+      view.forget(entry.id, count: 1)
+    }
+    view.settle(entry, parent, name)
+  }
+
+  /// Replies to GETATTR. For a directory with stale names, the reply is deferred until the kernel has dropped them: a path walk
+  /// requests the attributes before it uses the names.
+  func replyAttributes(of id: NodeID) throws(Errno) {
+    // A request gets one reply, from any thread.
+    nonisolated(unsafe) let request = self
+    let client = fuse_req_ctx(raw)!.pointee.pid
+    let isDeferred = server.notifier.defers(untilSettled: id, for: client) {
+      do throws(Errno) { try request.replySettledAttributes(of: id) } catch { request.fail(error) }
+    }
+    if !isDeferred { try replySettledAttributes(of: id) }
+  }
+
+  private func replySettledAttributes(of id: NodeID) throws(Errno) {
+    let view = view
+    try view.refuseStaleName(of: id, caller)
+    var attributes = try view.leasedAttributes(id)
+    if server.notifier.isUnsettled(id) {
+      // Timeout 0, so that the next path walk requests the attributes again.
+      fuse_reply_attr(raw, &attributes.stat, 0)
+      return
+    }
+    // A stat of the mount point is used to check whether the daemon replies, so its attributes are cached for at most a second.
+    let longest = id == NodeTable.root ? min(1, view.keptFor) : view.keptFor
+    fuse_reply_attr(raw, &attributes.stat, attributes.lease == nil ? 0 : longest)
+    if let lease = attributes.lease { view.settle(lease, of: id) }
+  }
+
+  func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {
+    var out = parameters(entry)
+    return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
+  }
+
+  func parameters(_ entry: Entry) -> fuse_entry_param {
+    var out = fuse_entry_param()
+    out.ino = entry.id
+    out.generation = entry.generation
+    out.attr = entry.attributes
+    // A directory's attributes stay valid for the permission check that follows at once (the kernel turns this timeout into one
+    // tick).
+    let atOnce = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
+    out.attr_timeout = entry.attributesLease == nil ? atOnce : view.keptFor
+    if server.notifier.isUnsettled(entry.id) { out.attr_timeout = 0 }
+    out.entry_timeout = entry.nameLease == nil ? 0 : view.keptFor
+    return out
+  }
+
+  /// The object that serves this request if a replay thread sent it; the request must change nothing then.
+  var replayed: ReplayAnswers? {
+    server.replay?.answers[fuse_req_ctx(raw)!.pointee.pid]
+  }
+
+  /// Runs an operation that has no result: replies with 0 or with its error.
+  func perform(_ body: (View) throws(Errno) -> Void) {
+    do throws(Errno) {
+      try body(view)
+      succeed()
+    } catch { fail(error) }
+  }
+
+  /// The same for an operation that a replay thread may request.
+  func perform(
+    _ body: (View) throws(Errno) -> Void, replaying answer: (ReplayAnswers) throws(Errno) -> Void
+  ) {
+    do throws(Errno) {
+      if let replayed { try answer(replayed) } else { try body(view) }
+      succeed()
+    } catch { fail(error) }
+  }
+
+  /// Runs an operation that replies with the resulting entry of a name.
+  func performEntry(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ body: (View) throws(Errno) -> Entry
+  ) {
+    do throws(Errno) { reply(try body(view), parent, name) } catch { fail(error) }
+  }
+
+  /// The same for an operation that a replay thread may request. The kernel must not cache the entry of a replayed operation: it
+  /// holds for the replay thread alone.
+  func performEntry(
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ body: (View) throws(Errno) -> Entry,
+    replaying answer: (ReplayAnswers) throws(Errno) -> Entry
+  ) {
+    guard let replayed else { return performEntry(parent, name, body) }
+    do throws(Errno) { reply(try answer(replayed).unkept, parent, name) } catch { fail(error) }
+  }
+}

@@ -1,0 +1,322 @@
+import BackingTree
+import CFuse
+import CLinux
+import DisplayNames
+import Glibc
+import Logging
+import SystemPackage
+import View
+
+/// Makes the kernel notify programs that watch the mount of changes that were made in the backing tree.
+///
+/// The FUSE protocol has no message for that. So a replay thread of the daemon repeats the change through the mount: it creates,
+/// removes and renames, and the kernel notifies the programs. The replies to the requests of such a thread describe the state
+/// that already exists (`ReplayAnswers`); the requests change nothing.
+///
+/// A replay waits for the locks of its directories, which any user may hold: so there are several threads. Replays that share a
+/// directory run one after the other, in the order in which the changes were reported. No other replay and no request waits for
+/// them.
+final class Replay: @unchecked Sendable {
+  private struct Queue {
+    var changes: [ViewChange] = []
+    /// Directories with too many changes to replay one by one.
+    var crowded: Set<NodeID> = []
+    /// Directories whose changes are being replayed.
+    var busy: Set<NodeID> = []
+    var idleThreads = 0
+    var hasEnded = false
+  }
+
+  private enum Task {
+    case replay(ViewChange)
+    case touch(NodeID)
+
+    var directories: [NodeID] {
+      switch self {
+      case .replay(let change): change.directories
+      case .touch(let directory): [directory]
+      }
+    }
+  }
+
+  /// Changes beyond this number are not replayed one by one: their directories are reported as changed.
+  private static let limit = 1024
+  /// The bound for threads. Each directory whose lock a client holds may block one.
+  private static let maximumThreads = 32
+
+  let answers = ReplayThreads()
+  private let view: View
+  private let mountPoint: FilePath
+  private let notifier: KernelNotifier
+  private let queue = Guarded(Queue())
+  private let threads = ThreadGroup()
+  private let wake = Semaphore()
+  /// The device number of the mount, once it has been seen.
+  private let device = Guarded<UInt64?>(nil)
+
+  init(view: View, mountPoint: FilePath, notifier: KernelNotifier) {
+    self.notifier = notifier
+    self.view = view
+    self.mountPoint = mountPoint
+  }
+
+  /// Queues changes for replay.
+  func add(_ changes: [ViewChange]) {
+    let lacksThread = queue.withLock { queue -> Bool in
+      guard !queue.hasEnded else { return false }
+      for change in changes {
+        if queue.changes.count < Self.limit {
+          queue.changes.append(change)
+        } else {
+          queue.crowded.formUnion(change.directories)
+        }
+      }
+      return queue.idleThreads == 0 && threads.count < Self.maximumThreads
+    }
+    if lacksThread { start() }
+    wake.post()
+  }
+
+  func start() { threads.start { [self] in run() } }
+
+  /// Replays nothing from now on.
+  func stop() {
+    queue.withLock { $0.hasEnded = true }
+    for _ in 0..<threads.count { wake.post() }
+  }
+
+  /// Waits for the threads. Called after the session has ended, which ends what the threads wait for in it.
+  func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
+
+  private func run() {
+    let answers = self.answers.add(Thread.current, view)
+    // The kernel may reuse the TID for a client's thread.
+    defer { self.answers.remove(Thread.current) }
+    while true {
+      queue.withLock { $0.idleThreads += 1 }
+      wake.wait()
+      queue.withLock { $0.idleThreads -= 1 }
+      if hasEnded { return }
+      guard let first = take() else { continue }
+      var next: Task? = first
+      // Open for a moment only: an open descriptor may keep the mount busy for unmounting.
+      if let root = openMount() {
+        let replaying = ReplayingThread(
+          view: view, notifier: notifier, answers: answers, root: Directory(descriptor: root.rawValue))
+        guard replaying.isRecognized() else {
+          finish(first)
+          view.logger.notice("programs that watch the mount are not notified of changes in the backing tree")
+          return
+        }
+        while let task = next {
+          if !hasEnded {
+            switch task {
+            case .replay(let change): replaying.perform(change)
+            case .touch(let directory): replaying.touch(directory)
+            }
+          }
+          finish(task)
+          next = take()
+        }
+      } else {
+        finish(first)
+      }
+    }
+  }
+
+  /// Takes the oldest change whose directories have no older change pending or in progress, else a crowded directory.
+  private func take() -> Task? {
+    queue.withLock { queue in
+      var taken = queue.busy
+      for (index, change) in queue.changes.enumerated() {
+        if taken.isDisjoint(with: change.directories) {
+          queue.changes.remove(at: index)
+          queue.busy.formUnion(change.directories)
+          return .replay(change)
+        }
+        taken.formUnion(change.directories)
+      }
+      guard let crowded = queue.crowded.first(where: { !taken.contains($0) }) else { return nil }
+      queue.crowded.remove(crowded)
+      queue.busy.insert(crowded)
+      return .touch(crowded)
+    }
+  }
+
+  private func finish(_ task: Task) {
+    let isMore = queue.withLock { queue in
+      queue.busy.subtract(task.directories)
+      return !queue.changes.isEmpty || !queue.crowded.isEmpty
+    }
+    if isMore { wake.post() }
+  }
+
+  private var hasEnded: Bool { queue.withLock { $0.hasEnded } }
+
+  /// Milliseconds between attempts to open the mount, where descriptors or memory have run out for a moment.
+  private static let pauses = [1, 10, 100, 1000, 5000]
+
+  /// - Returns: nil if the mount cannot be reached, because another mount covers it or the session has ended.
+  private func openMount() -> Descriptor? {
+    for pause in Self.pauses + [0] {
+      let opened = mountPoint.withPlatformString { dfs_open_mount($0) }
+      if opened >= 0 { return checked(Descriptor(adopting: opened)) }
+      let error = Errno(rawValue: errno)
+      if hasEnded { return nil }
+      guard pause > 0, view.releaseDescriptors(after: error) || error == .noMemory else {
+        view.logger.notice(
+          "programs that watch the mount are not notified of a change: \(mountPoint) cannot be opened: \(error)"
+        )
+        return nil
+      }
+      usleep(useconds_t(pause * 1000))
+    }
+    return nil
+  }
+
+  private func checked(_ root: consuming Descriptor) -> Descriptor? {
+    guard let status = try? fileStatus(root.rawValue), status.st_ino == view.rootInode else { return nil }
+    // Another mount may cover this one by now.
+    let isMount = device.withLock { device in
+      let isMount = device == nil || device == UInt64(status.st_dev)
+      if isMount { device = UInt64(status.st_dev) }
+      return isMount
+    }
+    if isMount { return root }
+    return nil
+  }
+}
+
+/// Replays changes on one replay thread.
+private struct ReplayingThread {
+  let view: View
+  let notifier: KernelNotifier
+  let answers: ReplayAnswers
+  let root: Directory
+
+  private static let greeting = Name(".displayfs-replay")
+
+  /// Whether the daemon recognizes the requests of this thread. If it did not, they would change files.
+  func isRecognized() -> Bool {
+    if answers.isRecognized { return true }
+    answers.step = .greeting
+    defer { answers.step = .nothing }
+    // A client may have looked this name up, and the kernel may hold a negative entry for it.
+    notifier.expireNow(Self.greeting, in: NodeTable.root)
+    _ = Self.greeting.bytes.withCName { root.has($0) }
+    return answers.isRecognized
+  }
+
+  // MARK: Steps
+
+  func perform(_ change: ViewChange) {
+    switch change {
+    case .appeared(let item): appear(item)
+    case .vanished(let item): vanish(item)
+    case .renamed(let old, let new): rename(old, new)
+    case .written(let item): write(item)
+    case .attributes(let item): touch(item)
+    }
+  }
+
+  /// Runs an operation on an entry's name in its directory. `step` determines the replies to its requests.
+  private func act(
+    _ item: ListedItem, _ step: ReplayAnswers.Step,
+    _ body: (Directory, UnsafePointer<CChar>) throws(Errno) -> Void
+  ) throws(Errno) {
+    let directory = try open(item.directory)
+    answers.step = step
+    defer { answers.step = .nothing }
+    // Expire the dentry, so that the kernel sends a LOOKUP. Otherwise it would operate on the cached dentry, whatever that stands
+    // for. A touch operates on the entry that is there.
+    if case .touching = step {} else { notifier.expireNow(item.name, in: item.directory) }
+    try item.name.bytes.withCName { (name) throws(Errno) in
+      try body(Directory(descriptor: directory.rawValue), name)
+    }
+  }
+
+  private func appear(_ item: ListedItem) {
+    if view.isStillDirectory(item), item.name == item.realName { return touch(item.directory) }
+    // An error only loses the notification: the entry is visible all the same.
+    try? act(item, .appearing(item)) { (directory, name) throws(Errno) in
+      switch item.type {
+      case .directory: try directory.makeDirectory(name, mode: 0o700)
+      case .symlink: try directory.makeSymlink(name, to: ".")
+      default: try directory.makeNode(name, mode: item.type.modeBits | 0o600, device: 0)
+      }
+    }
+  }
+
+  private func vanish(_ item: ListedItem) {
+    if view.isStillDirectory(item) {
+      // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and
+      // getcwd(2) would fail for processes that work there.
+      if item.name == item.realName { return touch(item.directory) }
+      // The kernel moves the dentry to the real name, which still leads there.
+      try? act(item, .touching) { (directory, _) throws(Errno) in
+        _ = item.realName.bytes.withCName { directory.has($0) }
+      }
+    }
+    try? act(item, .vanishing(item)) { (directory, name) throws(Errno) in
+      if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
+    }
+  }
+
+  private func rename(_ old: ListedItem, _ new: ListedItem) {
+    do throws(Errno) {
+      let target = try open(new.directory)
+      try act(old, .renaming(from: old, to: new)) { (directory, name) throws(Errno) in
+        notifier.expireNow(new.name, in: new.directory)
+        try new.name.bytes.withCName { (newName) throws(Errno) in
+          try directory.rename(name, to: Directory(descriptor: target.rawValue), newName)
+        }
+      }
+    } catch {
+      // One of the directories has no path in the view, or the entry has moved again.
+      vanish(old)
+      appear(new)
+    }
+  }
+
+  private func write(_ item: ListedItem) {
+    if item.type == .regular, item.facet == .plain {
+      try? act(item, .touching) { (directory, name) throws(Errno) in
+        _ = try directory.open(name, O_WRONLY | O_NONBLOCK)
+      }
+    }
+    // glib ignores a close after writing as a change of content unless a change event preceded it, so an attribute event follows.
+    touch(item)
+  }
+
+  private func touch(_ item: ListedItem) {
+    try? act(item, .touching) { (directory, name) throws(Errno) in
+      try systemCall { utimensat(directory.descriptor, name, nil, AT_SYMLINK_NOFOLLOW) }
+    }
+  }
+
+  /// Reports a directory as changed, without details.
+  func touch(_ directory: NodeID) {
+    guard let opened = try? open(directory) else { return }
+    answers.step = .touching
+    defer { answers.step = .nothing }
+    _ = try? systemCall { utimensat(AT_FDCWD, "/proc/self/fd/\(opened.rawValue)", nil, 0) }
+  }
+
+  private func open(_ directory: NodeID) throws(Errno) -> Descriptor {
+    guard let path = view.path(of: directory) else { throw .noSuchFileOrDirectory }
+    return try (path.isEmpty ? [0x2e] : path).withCName { (path) throws(Errno) in
+      try root.openBeneath(path, dfs_O_PATH | O_DIRECTORY)
+    }
+  }
+}
+
+extension ViewChange {
+  /// The directories in which something changed.
+  var directories: [NodeID] {
+    switch self {
+    case .appeared(let item), .vanished(let item), .written(let item), .attributes(let item):
+      [item.directory]
+    case .renamed(let old, let new): [old.directory, new.directory]
+    }
+  }
+}

@@ -1,0 +1,269 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import SystemPackage
+import View
+
+/// The open files that the kernel reads, writes and maps without requests to the daemon: their backing files are registered with
+/// the kernel.
+///
+/// The kernel requires that all opens of a node are alike, through one registration: the first open decides and registers, and
+/// the last close undoes the registration. A file that cannot be registered is read and written through the daemon.
+///
+/// The kernel reads and writes with the credentials of the thread that registered the file, for every client that opens it
+/// (`backing_file_write_iter` overrides the client's own). So files are registered with the credentials of the user `nobody`,
+/// unless all clients are root: a local file system uses them only for blocks that are reserved for root. A server checks them,
+/// so files on a file system with a server pass through the daemon, which acts as each client.
+///
+/// The kernel also reads and writes with the flags of open(2), which the client may have changed since (fcntl(2), F_SETFL). Once
+/// O_DIRECT is cleared, a transfer of any length has to succeed. So a file that is opened with O_DIRECT gets FOPEN_DIRECT_IO as
+/// well: its mappings are those of the backing file, but the daemon serves read(2) and write(2).
+///
+/// For an ordinary user's daemon ``PassthroughHelper`` registers files, with the credentials of that user. All clients' data is
+/// written with those credentials anyway.
+final class Passthrough: Sendable {
+  /// How the data of one node is read and written while it is open.
+  ///
+  /// It has a lock of its own, held while the file is registered: a worker may be preempted meanwhile, and opens of other files
+  /// must not wait for it.
+  private final class Backing: Sendable {
+    private struct State {
+      /// The number by which the kernel knows the backing file; 0 when data passes through the daemon; nil before the first open.
+      var id: CInt?
+      var opens = 0
+      /// Whether the last open was closed. No open counts any more then: the next one makes a new `Backing`.
+      var isOver: Bool { id != nil && opens == 0 }
+    }
+
+    private let state = Guarded(State())
+
+    /// Counts an open. - Returns: the backing id, of `register` if this is the first open; nil when the last close came before.
+    func open(_ register: () -> CInt) -> CInt? {
+      state.withLock { state in
+        if state.isOver { return nil }
+        let id = state.id ?? register()
+        state.id = id
+        state.opens += 1
+        return id
+      }
+    }
+
+    /// Counts one more open if the file is registered. - Returns: the backing id; 0 when it is not, and the open is not counted.
+    func join() -> CInt {
+      state.withLock { state in
+        guard !state.isOver, let id = state.id, id != 0 else { return 0 }
+        state.opens += 1
+        return id
+      }
+    }
+
+    /// Counts a close. - Returns: the backing id if this was the last close; else nil.
+    func close() -> CInt? {
+      state.withLock { state in
+        state.opens -= 1
+        return state.isOver ? state.id : nil
+      }
+    }
+  }
+
+  /// The identity with which a backing file is registered; nil where the daemon has to read and write the file.
+  ///
+  /// - Parameters:
+  ///   - isOnServer: whether the file system of the backing file has a server, which checks the identity of each client.
+  ///   - isForRootAlone: whether all clients are root.
+  static func identity(isOnServer: Bool, isForRootAlone: Bool) -> DataIdentity? {
+    isForRootAlone ? .root : isOnServer ? nil : .nobody
+  }
+
+  /// In bytes. A smaller file that is opened for reading is not worth the two messages to the helper: one READ fetches it, and
+  /// the page cache keeps it.
+  static let leastForHelper: Int64 = 128 << 10
+
+  private struct State {
+    var registrar = Registrar.daemon
+    var backings: [NodeID: Backing] = [:]
+    /// Whether all clients are root. (no allow_other)
+    var isForRootAlone = false
+    /// Why no file of this mount can be registered; nil when files can.
+    var obstacle: String? = "the kernel has not said hello yet"
+    /// Why the registration of a file last failed.
+    var refusal: Errno?
+    /// How many opens have passed through, and how many have not.
+    var passed = 0
+    var served = 0
+  }
+
+  private let state = Guarded(State())
+
+  /// Chooses the process that registers files. Call when the session is mounted, before the reply to INIT.
+  func begin(_ session: OpaquePointer, isWanted: Bool) {
+    let (registrar, obstacle) = Self.registrar(session, isWanted: isWanted)
+    state.withLock {
+      $0.registrar = registrar
+      $0.obstacle = obstacle
+    }
+  }
+
+  /// Ends the helper, if there is one, after the session.
+  func end() {
+    let registrar = state.withLock { state in
+      defer { state.registrar = .daemon }
+      return state.registrar
+    }
+    _ = consume registrar
+  }
+
+  private static func registrar(_ session: OpaquePointer, isWanted: Bool) -> (Registrar, obstacle: String?) {
+    guard isWanted else { return (.daemon, "switched off by -o passthrough=off") }
+    if geteuid() == 0 { return (.daemon, nil) }
+    guard let program = PassthroughHelper.program else {
+      return (
+        .daemon, "only root may register files with the kernel, and displayfs-passthrough is not installed"
+      )
+    }
+    do throws(Errno) { return (.helper(try PassthroughHelper(program, for: session)), nil) } catch {
+      let reason =
+        error == .notPermitted ? "has no right to register files with the kernel" : "fails (\(error))"
+      return (.daemon, "\(program) \(reason)")
+    }
+  }
+
+  /// Requests passthrough from the kernel. Call before the reply to INIT.
+  ///
+  /// - Parameters:
+  ///   - isStacked: whether the backing file system is itself stacked on another one, as overlayfs is.
+  ///   - isForRootAlone: whether all clients are root, if the daemon is.
+  func negotiate(
+    _ connection: inout fuse_conn_info, isStacked: Bool, isForRootAlone: Bool
+  ) {
+    state.withLock { state in
+      state.isForRootAlone = isForRootAlone
+      if state.obstacle == nil, dfs_passthrough_want(&connection, isStacked ? 2 : 1) == 0 {
+        state.obstacle = "this kernel does not offer it; it came with Linux 6.9"
+      }
+    }
+  }
+
+  /// Counts the open of a file, and sets how its data is read and written.
+  ///
+  /// - Returns: the file's backing id, 0 where it has none.
+  func opened(_ file: OpenFile, _ info: UnsafeMutablePointer<fuse_file_info>, for request: Request) -> CInt {
+    let id = backingID(of: file, for: request)
+    let isPassed = id != 0 && !file.isDirect
+    state.withLock { if isPassed { $0.passed += 1 } else { $0.served += 1 } }
+    if !isPassed { file.beginServing() }
+    info.pointee.direct_io = id != 0 && !isPassed ? 1 : 0
+    return id
+  }
+
+  private func backingID(of file: OpenFile, for request: Request) -> CInt {
+    while true {
+      let backing = state.withLock { state -> Backing? in
+        if let known = state.backings[file.node] { return known }
+        // No file can be registered any more: all opens of the node are alike without being counted.
+        if state.obstacle != nil { return nil }
+        let new = Backing()
+        state.backings[file.node] = new
+        return new
+      }
+      guard let backing else { return 0 }
+      if let id = backing.open({ register(file, for: request) }) { return id }
+      remove(backing, of: file.node)
+    }
+  }
+
+  private func remove(_ backing: Backing, of node: NodeID) {
+    state.withLock { if $0.backings[node] === backing { $0.backings[node] = nil } }
+  }
+
+  /// Counts a replayed open, whose only purpose is the kernel's event for it.
+  ///
+  /// - Returns: the backing id of the node's other opens; 0 when there are none or they are not passed through. Then the open is
+  ///   not counted.
+  func joined(_ node: NodeID) -> CInt { state.withLock { $0.backings[node] }?.join() ?? 0 }
+
+  /// Counts the close of an open file of the node; the last one undoes the registration.
+  func closed(_ node: NodeID, for request: Request) {
+    guard let backing = state.withLock({ $0.backings[node] }), let id = backing.close() else { return }
+    remove(backing, of: node)
+    guard id != 0 else { return }
+    switch state.withLock({ $0.registrar }) {
+    case .daemon: dfs_backing_close(request.raw, id)
+    case .helper(let helper): helper.unregister(id)
+    }
+  }
+
+  /// - Returns: the backing id, 0 where the file is not registered.
+  private func register(_ file: OpenFile, for request: Request) -> CInt {
+    if file.isSetID { return 0 }
+    let (registrar, isForRootAlone) = state.withLock { ($0.registrar, $0.isForRootAlone) }
+    do throws(Errno) {
+      switch registrar {
+      case .daemon: return try registerAsRoot(file, for: request, isForRootAlone: isForRootAlone)
+      case .helper(let helper):
+        if !file.mayWrite, file.size < Self.leastForHelper { return 0 }
+        if file.isOnServer { throw .hasServer }
+        return try helper.register(file.descriptor.rawValue)
+      }
+    } catch {
+      state.withLock { state in
+        switch (registrar, error) {
+        case (.daemon, .notPermitted):
+          state.obstacle = "the daemon has no right to register files (CAP_SYS_ADMIN)"
+        case (.helper, .brokenPipe): state.obstacle = "displayfs-passthrough has ended, or does not answer"
+        default: break
+        }
+        state.refusal = error
+      }
+      return 0
+    }
+  }
+
+  private func registerAsRoot(
+    _ file: OpenFile, for request: Request, isForRootAlone: Bool
+  ) throws(Errno) -> CInt {
+    guard let identity = Self.identity(isOnServer: file.isOnServer, isForRootAlone: isForRootAlone) else {
+      throw .hasServer
+    }
+    // Without CAP_FSETID: a set-user-ID bit must not survive a write by a user without the right to keep it.
+    return try identity.caller(umask: request.caller.umask).act(setID: DFS_SETID_DROPPED) {
+      () throws(Errno) in
+      try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
+    }
+  }
+
+  /// Lines for a person to read: whether passthrough is in use, and how often.
+  var report: [(String, String)] {
+    let (obstacle, refusal, passed, served, isHelped) = state.withLock { state in
+      let isHelped = if case .helper = state.registrar { true } else { false }
+      return (state.obstacle, state.refusal, state.passed, state.served, isHelped)
+    }
+    var explanation = obstacle.map { "off: \($0)" } ?? "on"
+    if obstacle == nil, isHelped {
+      explanation +=
+        ", by displayfs-passthrough, for files opened to be written and from \(Self.leastForHelper >> 10) KiB"
+    }
+    if obstacle == nil, let refusal {
+      let reason =
+        switch refusal.rawValue {
+        case EREMOTE: "lies on a file system that has a server, which checks the identity of each user"
+        case ELOOP: "lies on a file system that is stacked too deep, such as another FUSE mount"
+        case EACCES, EPERM, EROFS: "is one that this user may not write, which passing it through would allow"
+        case EDQUOT: "was one more than a user may have passed through at a time"
+        case EOPNOTSUPP, EINVAL: "lies on a file system that cannot be passed through"
+        default: "was refused (\(refusal))"
+        }
+      explanation += ", but not for everything: the last file that had to go through the daemon \(reason)"
+    }
+    return [
+      ("passthrough", explanation), ("opens passed through", "\(passed)"),
+      ("opens served by the daemon", "\(served)"),
+    ]
+  }
+}
+
+extension Errno {
+  /// EREMOTE: the file is on a file system that has a server.
+  fileprivate static var hasServer: Errno { Errno(rawValue: Glibc.EREMOTE) }
+}

@@ -1,0 +1,236 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import Logging
+import SystemPackage
+import View
+
+/// A mounted view: the session with the kernel.
+public final class Server: @unchecked Sendable {
+  public let view: View
+  let logger: Logger
+  let passthrough = Passthrough()
+  let keptContent = KeptContent()
+  private let wantsPassthrough: Bool
+  /// Whether root is the only possible client, if the daemon runs as root. Set once by `run`, before the first request.
+  private var isForRootAlone = false
+  private let liveOptions: LiveOptions?
+  private let onReady: @Sendable () -> Void
+  private let onStopping: @Sendable () -> Void
+  private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
+  let memoryReturn = MemoryReturn()
+  /// Set once by `run`, before the first request.
+  private(set) var notifier: KernelNotifier!
+  /// Nil where nothing can be replayed. Set once by `run`, before the first request.
+  private(set) var replay: Replay?
+  /// Set once by `run`, before the first request.
+  private var session: OpaquePointer?
+  private let loop = Guarded(Loop())
+
+  /// The thread that waits for the session to end.
+  private struct Loop: @unchecked Sendable {
+    var session: OpaquePointer?
+    var thread = pthread_t()
+    var isStopping = false
+  }
+
+  /// Why mounting or serving failed.
+  public struct MountError: Error, CustomStringConvertible {
+    public let description: String
+  }
+
+  /// - Parameters:
+  ///   - passthrough: whether the kernel reads and writes the backing files itself where it can.
+  ///   - onReady: called once, when the INIT handshake is done and the mount serves requests.
+  ///   - liveOptions: reads the options anew; nil if they cannot be changed.
+  ///   - onStopping: called once, when the mount serves no more requests.
+  public init(
+    view: View, passthrough: Bool = true, liveOptions: LiveOptions? = nil,
+    onReady: @escaping @Sendable () -> Void, onStopping: @escaping @Sendable () -> Void = {}
+  ) {
+    self.onStopping = onStopping
+    self.view = view
+    self.liveOptions = liveOptions
+    wantsPassthrough = passthrough
+    self.onReady = onReady
+    logger = view.logger
+    operations = .allocate(capacity: 1)
+    operations.initialize(to: Operations.table())
+  }
+
+  deinit { operations.deallocate() }
+
+  /// Mounts, serves until the view is unmounted or `stop` is called, and unmounts.
+  ///
+  /// - Parameters:
+  ///   - options: the options for libfuse and the kernel, each the bytes of `name` or `name=value`.
+  ///   - debug: whether libfuse prints every request to standard error.
+  public func run(at mountPoint: FilePath, options: [[UInt8]], debug: Bool) throws(MountError) {
+    isForRootAlone = !options.contains(Array("allow_other".utf8))
+    let arguments =
+      (debug ? ["displayfs", "-d"] : ["displayfs"]).map { Array($0.utf8) }
+      + options.flatMap { [Array("-o".utf8), $0] }
+    var cArguments: [UnsafeMutablePointer<CChar>?] = arguments.map { $0.withCName { strdup($0) } } + [nil]
+    defer { for argument in cArguments { free(argument) } }
+    let userdata = Unmanaged.passUnretained(self).toOpaque()
+    if ["allow_other", "allow_root"].contains(where: { options.contains(Array($0.utf8)) }) {
+      ClientDescriptors.share()
+      HeapArenas.allowOnePerThread()
+    }
+    session = cArguments.withUnsafeMutableBufferPointer {
+      dfs_session_new(
+        CInt(arguments.count), $0.baseAddress!, operations, MemoryLayout<fuse_lowlevel_ops>.size, userdata)
+    }
+    guard let session else {
+      let given = String(decoding: Array(options.joined(separator: ",".utf8)), as: UTF8.self)
+      throw MountError(description: "libfuse refused the options \(given)")
+    }
+    // False while a notifier thread waits for a lock: it will use the session when it continues.
+    var mayDestroy = true
+    defer { if mayDestroy { fuse_session_destroy(session) } }
+    guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
+      throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
+    }
+    passthrough.begin(session, isWanted: wantsPassthrough)
+    defer { passthrough.end() }
+    var guardian = mountPoint.withPlatformString {
+      dfs_guardian_start($0, CommandLine.argc, CommandLine.unsafeArgv)
+    }
+    defer { dfs_guardian_end(guardian) }
+    let notifier = KernelNotifier(session: session, view: view, keptContent: keptContent)
+    self.notifier = notifier
+    if !options.contains(Array("ro".utf8)) {
+      if !view.finishStaged() { Thread { [view] in view.finishStaged(waits: true) }?.detach() }
+      replay = Replay(view: view, mountPoint: mountPoint, notifier: notifier)
+    }
+    let canAnnounce = announceWhenAnswering(mountPoint)
+    let returning = Thread { [memoryReturn, view] in memoryReturn.run(view) }
+    let notifying = NotifierThreads(view: view, notifier: notifier, replay: replay)
+    nonisolated(unsafe) let served = session
+    let isWanted = loop.withLock {
+      $0.session = served
+      $0.thread = pthread_self()
+      return !$0.isStopping
+    }
+    let result =
+      !canAnnounce ? -EAGAIN : isWanted ? dfs_session_loop(session, UInt32(DescriptorLimit.workers), 0) : 0
+    loop.withLock { $0.session = nil }
+    onStopping()
+    notifying.stop()
+    fuse_session_unmount(session)
+    if !notifying.waitUntilEnded() {
+      // A message waits for a lock of a client that waits for a reply itself. That keeps the connection open.
+      dfs_guardian_abort(guardian)
+      guardian = -1
+      mayDestroy = notifying.waitUntilEnded()
+    }
+    memoryReturn.end()
+    returning?.join()
+    view.settleImports()
+    // libfuse reports no details when it cannot create its first thread.
+    if result == -EAGAIN || result == -1 {
+      throw MountError(
+        description:
+          "no thread can be made to serve the mount: raise the limit of processes (ulimit -u) of this user, or "
+          + "pids.max of this control group")
+    }
+    if result < 0 {
+      throw MountError(description: "the session with the kernel broke: \(Errno(rawValue: -result))")
+    }
+  }
+
+  /// Ends `run` from another thread. `run` returns after the replies to all requests in progress. Walks of packages are interrupted.
+  ///
+  /// - Returns: false if the end was requested before.
+  public func stop() -> Bool {
+    let isFirst = loop.withLock { loop in
+      defer { loop.isStopping = true }
+      return !loop.isStopping
+    }
+    guard isFirst else { return false }
+    // A signal interrupts the waiting thread, which then checks the session. It may have checked just before the signal, so the
+    // signal is repeated.
+    var interrupting = sigaction()
+    interrupting.__sigaction_handler.sa_handler = { _ in }
+    sigaction(SIGURG, &interrupting, nil)
+    let waking = Thread { [self] in
+      while loop.withLock({ loop in
+        guard let session = loop.session else { return false }
+        fuse_session_exit(session)
+        dfs_receive_stop()
+        pthread_kill(loop.thread, SIGURG)
+        return true
+      }) { usleep(10_000) }
+    }
+    waking?.detach()
+    return true
+  }
+
+  /// Whether the session is ending: no worker may wait any longer.
+  var isEnding: Bool { session.map { fuse_session_exited($0) != 0 } ?? true }
+
+  /// The report that `displayfs status` prints.
+  public var statistics: String { String(decoding: Statistics.report(of: self), as: UTF8.self) }
+
+  /// Reads the options anew.
+  public func reload() {
+    guard let liveOptions else { return }
+    if let problem = liveOptions.apply(nil, to: view) {
+      logger.error("the options stay as they are: \(problem)")
+    } else {
+      logger.notice("the options were read anew")
+    }
+  }
+
+  /// Changes an option of the live view.
+  ///
+  /// - Returns: an error message; empty on success.
+  /// - Throws: EPERM for a client that is neither root nor the daemon's user, ENODATA if options cannot be changed.
+  func set(_ setting: String, for caller: Caller) throws(Errno) -> String {
+    guard caller.user == 0 || caller.user == geteuid() else { throw .notPermitted }
+    guard let liveOptions else { throw Errno(rawValue: ENODATA) }
+    return liveOptions.apply(setting, to: view) ?? ""
+  }
+
+  /// Handles the kernel's INIT, the first request: negotiates what both sides support.
+  func negotiate(_ connection: inout fuse_conn_info) {
+    // The type of libfuse's capability constants differs between versions.
+    func want(_ capability: some BinaryInteger) {
+      if connection.capable & UInt32(capability) != 0 { connection.want |= UInt32(capability) }
+    }
+    // The kernel checks ACLs. The backing file system applies the umask, as it knows default ACLs.
+    want(FUSE_CAP_POSIX_ACL)
+    want(FUSE_CAP_DONT_MASK)
+    // READDIR does not block LOOKUP in the same directory. For this flag, the kernel's bit and libfuse's bit are the same, and
+    // libfuse before 3.17 does not pass it on.
+    dfs_init_want(UInt64(FUSE_CAP_PARALLEL_DIROPS))
+    // Since Linux 6.14, the kernel looks up the name that the client gave, even if the name changes meanwhile. Only protocol
+    // version 7.42 shows that: vendor kernels backport such a change together with its version.
+    view.noteNamesStable(connection.proto_minor >= 42)
+    // A spliced request cannot be inspected before libfuse parses it.
+    connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
+    passthrough.negotiate(
+      &connection, isStacked: view.fileSystem.isOverlay,
+      isForRootAlone: isForRootAlone)
+    // The protocol's maximum. The kernel holds back every background request (RELEASE, readahead, direct I/O) while this many are
+    // in flight, of all users together. The request loop limits how many are served at once, for each user.
+    connection.max_background = UInt32(UInt16.max)
+    connection.congestion_threshold = UInt32(UInt16.max)
+  }
+
+  /// Calls stat(2) on the mount point from a separate thread, then `onReady`. The kernel blocks the call until INIT is complete,
+  /// so its result is what the first client will get.
+  ///
+  /// - Returns: whether the thread could be started.
+  private func announceWhenAnswering(_ mountPoint: FilePath) -> Bool {
+    let asking = Thread { [onReady] in
+      do throws(Errno) { _ = try mountPoint.stat() } catch {
+        guard error == .permissionDenied else { return }
+      }
+      onReady()
+    }
+    asking?.detach()
+    return asking != nil
+  }
+}

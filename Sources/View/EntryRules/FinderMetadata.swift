@@ -1,0 +1,429 @@
+import BackingTree
+import CLinux
+import DisplayNames
+import Glibc
+import MacMetadata
+import Synchronization
+import SystemPackage
+
+/// The flags of an entry from its Finder info and DOS attributes.
+struct FinderFlags {
+  fileprivate(set) var isInvisible = false
+  fileprivate(set) var hasBundle = false
+  fileprivate(set) var hidesExtension = false
+  fileprivate(set) var isDOSHidden = false
+  /// The directory of Samba's depot that holds the entry's Finder info, as a path relative to SOURCE; nil where there is none.
+  fileprivate(set) var elsewhere: [UInt8]?
+}
+
+/// Reads and writes Finder info and DOS attributes in any of the stores in which a volume keeps them.
+///
+/// Reading them costs a system call per entry, and most volumes have none. Whether a volume has any is determined once, by a
+/// probe of the first directories that are shown: a server or a Mac that keeps such metadata does so for everything it writes.
+/// An attribute that a client sets through the mount counts as well, as does one that appears in the backing tree.
+final class FinderMetadata: Sendable {
+  /// Files beside an entry that may hold its Finder info.
+  struct SideFiles: OptionSet {
+    let rawValue: UInt8
+    /// `._name`.
+    static let appleDouble = SideFiles(rawValue: 1)
+    /// `.AppleDouble/name` of netatalk 2.
+    static let netatalk = SideFiles(rawValue: 2)
+    /// The entry's own name is that of the AppleDouble sidecar of an existing entry.
+    static let ofSibling = SideFiles(rawValue: 4)
+  }
+
+  private let isFound: Atomic<Bool>
+  private let isAutomatic: Bool
+  private let isNTFS = Atomic(false)
+  private let directoriesToLookAt: Atomic<Int>
+  private let onFound = Guarded<@Sendable () -> Void>({})
+  private let complaints: Complaints
+  /// SOURCE; nil when no metadata is to be read.
+  private let root: DirectoryHandle?
+
+  init(options: ViewOptions, root: Directory, complaints: Complaints) {
+    self.complaints = complaints
+    self.root = options.finderInfo == .off ? nil : Self.handle(of: root)
+    isAutomatic = options.finderInfo == .auto
+    let isExpected = options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
+    isFound = Atomic(options.finderInfo == .on || options.finderInfo == .auto && isExpected)
+    directoriesToLookAt = Atomic(options.finderInfo == .auto && !isExpected ? 32 : 0)
+    if options.finderInfo != .off { isNTFS.store(Self.isNTFS(root), ordering: .relaxed) }
+    if isNTFS.load(ordering: .relaxed) { isFound.store(true, ordering: .relaxed) }
+  }
+
+  private static func handle(of root: Directory) -> DirectoryHandle? {
+    guard let opened = try? root.open(".", dfs_O_PATH | dfs_O_DIRECTORY),
+      let status = try? fileStatus(opened.rawValue)
+    else { return nil }
+    return DirectoryHandle(adopting: opened, identity: FileIdentity(status), covered: nil)
+  }
+
+  /// Whether the volume has such metadata, as far as is known.
+  var isThere: Bool { isFound.load(ordering: .relaxed) }
+
+  /// - Parameter call: called once, when metadata is found after the view has begun to show entries.
+  func whenFound(_ call: @escaping @Sendable () -> Void) { onFound.withLock { $0 = call } }
+
+  // MARK: Detection
+
+  /// Probes a directory that is about to be shown for metadata, if it is one of the first.
+  func look(in directory: Directory) {
+    guard directoriesToLookAt.load(ordering: .relaxed) > 0,
+      directoriesToLookAt.subtract(1, ordering: .relaxed).oldValue > 0
+    else { return }
+    if Self.hasStore(ExtendedAttributes(of: directory.descriptor)) || directory.has(".AppleDouble") {
+      return found()
+    }
+    guard let readable = try? directory.openForReading() else { return }
+    var left = 8
+    var isFound = false
+    try? forEachEntryWithPosition(of: readable.rawValue) { (entry, _) throws(Errno) in
+      isFound =
+        entry.name.starts(with: "._".utf8)
+        ? Self.isAppleDouble(Name(entry.name), in: directory)
+        : Self.hasStore(ExtendedAttributes(of: entry.cName, in: directory))
+      left -= 1
+      return left > 0 && !isFound
+    }
+    if isFound { found() }
+  }
+
+  /// Whether to probe an entry after a change of its attributes.
+  var mayAppear: Bool { isAutomatic && !isThere }
+
+  /// Probes an entry after a change of its attributes in the backing tree.
+  func look(at name: Name, in directory: Directory) {
+    guard mayAppear else { return }
+    if CName(name).withPointer({ Self.hasStore(ExtendedAttributes(of: $0, in: directory)) }) { found() }
+  }
+
+  /// Called when netatalk 2 has begun to keep metadata in a directory.
+  func hasNetatalkDirectory() { if mayAppear { found() } }
+
+  /// Called when a client sets an attribute through the mount.
+  func isSet(_ attribute: UnsafePointer<CChar>) {
+    if mayAppear, Self.store(attribute) != nil { found() }
+  }
+
+  private func found() {
+    directoriesToLookAt.store(0, ordering: .relaxed)
+    guard !isFound.exchange(true, ordering: .relaxed) else { return }
+    onFound.withLock { $0 }()
+  }
+
+  private static func hasStore(_ attributes: borrowing ExtendedAttributes) -> Bool {
+    var isThere = false
+    try? attributes.forEachName { if store($0) != nil { isThere = true } }
+    return isThere
+  }
+
+  /// ntfs-3g returns this attribute for every file, but lists no attributes.
+  private static func isNTFS(_ root: Directory) -> Bool {
+    ExtendedAttributes(of: root.descriptor).value(DOSAttributes.ntfsBigEndianAttribute, limit: 8) != nil
+  }
+
+  // MARK: Reading
+
+  /// The flags of an entry. For an entry without any attribute this takes one system call.
+  ///
+  /// A malformed store is ignored, and the next store is read.
+  func flags(of name: Name, in directory: Directory, sideFiles: SideFiles) -> FinderFlags {
+    guard isThere || !sideFiles.isEmpty else { return FinderFlags() }
+    var flags = FinderFlags()
+    var isInDepot = false
+    let info = CName(name).withPointer { cName -> FinderInfo? in
+      let attributes = ExtendedAttributes(of: cName, in: directory)
+      var present = Present()
+      if isThere { try? attributes.forEachName { present.insert(Self.store($0)) } }
+      flags.isDOSHidden = isDOSHidden(name, attributes, hasSambaAttribute: present.hasSambaAttribute)
+      for store in FinderInfo.Store.allCases where present.stores & Self.bit(store) != 0 {
+        let value = store.attribute.flatMap { attributes.value($0, limit: Self.largestValue) }
+        if let info = FinderInfo.decode(store: store, bytes: value ?? []) { return info }
+        complaints.ignored(store.attribute ?? "", of: name)
+      }
+      isInDepot = present.isInDepot
+      return nil
+    }
+    if isInDepot { flags.elsewhere = depotPath(of: name, in: directory) }
+    if let info = info ?? flags.elsewhere.flatMap({ depotInfo(of: name, in: $0) })
+      ?? sideFileInfo(of: name, in: directory, sideFiles)
+    {
+      flags.isInvisible = info.isInvisible
+      flags.hasBundle = info.hasBundle
+      flags.hidesExtension = info.hidesExtension
+    }
+    return flags
+  }
+
+  private func depotInfo(of name: Name, in streams: [UInt8]) -> FinderInfo? {
+    guard let bytes = depotBytes(in: streams) else { return nil }
+    let info = FinderInfo.decode(store: .sambaDepot, bytes: bytes)
+    // A stream that was just created is still empty.
+    if info == nil, !bytes.isEmpty { complaints.ignored("stream \(SambaDepot.finderInfo)", of: name) }
+    return info
+  }
+
+  /// Opens a directory below SOURCE that holds metadata of an entry elsewhere; nil when it cannot be opened.
+  func open(beneathSource path: some Sequence<UInt8>) -> Descriptor? {
+    Array(path).withCName { try? root?.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
+  }
+
+  private func depotBytes(in streams: [UInt8]) -> [UInt8]? {
+    Self.depotFile(in: streams).withCName { root?.directory.beginning(of: $0, limit: Self.largestValue) }
+  }
+
+  private static func depotFile(in streams: [UInt8]) -> [UInt8] {
+    streams + Array("/\(SambaDepot.finderInfo)".utf8)
+  }
+
+  private func depotPath(of name: Name, in directory: Directory) -> [UInt8]? {
+    CName(name).withPointer { try? directory.status($0) }.map(Self.depotPath)
+  }
+
+  private static func depotPath(of file: stat) -> [UInt8] {
+    SambaDepot.path(device: UInt64(file.st_dev), inode: UInt64(file.st_ino))
+  }
+
+  private func isDOSHidden(
+    _ name: Name, _ attributes: borrowing ExtendedAttributes, hasSambaAttribute: Bool
+  ) -> Bool {
+    if hasSambaAttribute {
+      let value = attributes.value(DOSAttributes.sambaAttribute, limit: Self.largestValue)
+      if let parsed = value.flatMap(DOSAttributes.init(samba:)) { return parsed.contains(.hidden) }
+      complaints.ignored(DOSAttributes.sambaAttribute, of: name)
+    }
+    guard isNTFS.load(ordering: .relaxed) else { return false }
+    return attributes.value(DOSAttributes.ntfsBigEndianAttribute, limit: 8)
+      .flatMap(DOSAttributes.init(ntfsBigEndian:))?.contains(.hidden) ?? false
+  }
+
+  private func sideFileInfo(of name: Name, in directory: Directory, _ sideFiles: SideFiles) -> FinderInfo? {
+    for path in Self.paths(of: name, sideFiles) {
+      guard let bytes = path.withCName({ directory.beginning(of: $0, limit: Self.largestValue) }) else {
+        continue
+      }
+      if let info = FinderInfo.decode(store: .appleDouble, bytes: bytes) { return info }
+      if AppleDouble(bytes) == nil { complaints.ignored("AppleDouble file", of: name) }
+    }
+    return nil
+  }
+
+  /// Whether the content of a file is AppleDouble, whatever its name.
+  static func isAppleDouble(_ name: Name, in directory: Directory) -> Bool {
+    CName(name).withPointer { AppleDouble.isAppleDouble(directory.beginning(of: $0, limit: 8) ?? []) }
+  }
+
+  // MARK: Writing
+
+  /// Sets or clears a flag in the store that the entry has, or else in the plain one; the other bytes stay as they are.
+  ///
+  /// - Throws: EACCES when the client may not write the entry, and the errors of its store.
+  func set(
+    _ flag: FinderInfo.Flag, to isOn: Bool, of name: Name, in directory: Directory, caller: Caller
+  ) throws(Errno) {
+    // Setting attributes requires write permission on the file, which opening it with the client's credentials checks.
+    let file = try CName(name).withPointer { (name) throws(Errno) in
+      try caller.actAsMember { () throws(Errno) in try directory.openRegular(name, O_WRONLY) }
+    }
+    let attributes = ExtendedAttributes(of: file.descriptor.rawValue)
+    for store in FinderInfo.Store.allCases {
+      guard let attribute = store.attribute,
+        let value = attributes.value(attribute, limit: Self.largestValue),
+        let changed = FinderInfo.setting(flag, to: isOn, store: store, in: value)
+      else { continue }
+      return try attributes.replace(attribute, value, with: changed)
+    }
+    var files: [(store: FinderInfo.Store, path: [UInt8], from: Directory)] = []
+    if attributes.value(SambaDepot.marker, limit: 8) != nil, let root,
+      let streams = depotPath(of: name, in: directory)
+    {
+      files.append((.sambaDepot, Self.depotFile(in: streams), root.directory))
+    }
+    files += Self.paths(of: name, [.appleDouble, .netatalk]).map { (.appleDouble, $0, directory) }
+    for (store, path, directory) in files {
+      guard let bytes = path.withCName({ directory.beginning(of: $0, limit: Self.largestValue) }),
+        let changed = FinderInfo.setting(flag, to: isOn, store: store, in: bytes)
+      else { continue }
+      if changed == bytes { return }
+      let sideFile = try path.withCName { (path) throws(Errno) in
+        try caller.actAsMember { () throws(Errno) in try directory.openRegular(path, O_WRONLY) }
+      }
+      return try changed.withUnsafeBytesTyped { (bytes) throws(Errno) in
+        try writeFully(sideFile.descriptor.rawValue, bytes, at: 0)
+      }
+    }
+    guard isOn, let attribute = FinderInfo.Store.plain.attribute else { return }
+    try attributes.replace(attribute, [], with: FinderInfo.record(setting: flag))
+  }
+
+  // MARK: Stores
+
+  /// The metadata to transfer when a file takes another's place: the attributes of all stores that the entry has, DOS
+  /// attributes included; the stream in Samba's depot, under the stream's name; and the side files, under their paths. The
+  /// copies of the stream and the side files will belong to the client, so the client must be allowed to read the originals.
+  func stored(of name: CName, in directory: Directory, caller: Caller) -> [Tunnel.Attribute] {
+    func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
+      let bytes: [UInt8]? = path.withCName { path in
+        guard directory.has(path) else { return nil }
+        return try? caller.actAsMember { () throws(Errno) -> [UInt8] in
+          guard let bytes = directory.beginning(of: path, limit: Tunnel.attributeLimit) else {
+            throw .permissionDenied
+          }
+          return bytes
+        }
+      }
+      return bytes.flatMap { $0.count < Tunnel.attributeLimit ? $0 : nil }
+    }
+    return name.withPointer { cName in
+      let attributes = ExtendedAttributes(of: cName, in: directory)
+      let beside = Self.paths(of: name.name, [.appleDouble, .netatalk]).compactMap { path in
+        readable(path, in: directory).flatMap {
+          AppleDouble($0) == nil ? nil : Tunnel.Attribute(name: path, value: $0)
+        }
+      }
+      guard Self.hasStore(attributes) else { return beside }
+      let stores = FinderInfo.Store.allCases.compactMap(\.attribute) + [DOSAttributes.sambaAttribute]
+      var result = stores.compactMap { store in
+        attributes.value(store, limit: Tunnel.attributeLimit).map {
+          Tunnel.Attribute(name: Array(store.utf8), value: $0)
+        }
+      }
+      if attributes.value(SambaDepot.marker, limit: Self.largestValue) != nil,
+        let root, let streams = depotPath(of: name.name, in: directory),
+        let value = readable(Self.depotFile(in: streams), in: root.directory)
+      {
+        result.append(Tunnel.Attribute(name: Array(SambaDepot.finderInfo.utf8), value: value))
+      }
+      return result + beside
+    }
+  }
+
+  /// Adds the transferred metadata to a file, as far as it has none of its own. Where the backing file system refuses, the file
+  /// stays without it.
+  func restore(
+    _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, caller: Caller
+  ) {
+    let stored = ExtendedAttributes(of: file.rawValue)
+    for attribute in attributes {
+      if attribute.name.elementsEqual(SambaDepot.finderInfo.utf8) {
+        try? putIntoDepot(attribute.value, of: file, caller)
+      } else if attribute.name.first == UInt8(ascii: ".") {
+        try? putBeside(attribute.value, at: attribute.name, in: directory, caller)
+      } else {
+        attribute.name.withCName { name in
+          attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
+        }
+      }
+    }
+  }
+
+  private func putBeside(
+    _ bytes: [UInt8], at path: [UInt8], in directory: Directory, _ caller: Caller
+  ) throws(Errno) {
+    let parts = path.split(separator: UInt8(ascii: "/")).map(Array.init)
+    try caller.actAsMember { () throws(Errno) in
+      let folder = try (parts.count == 1 ? [UInt8(ascii: ".")] : parts[0]).withCName { (name) throws(Errno) in
+        try directory.subdirectory(name)
+      }
+      try Self.create(parts[parts.count - 1], in: Directory(descriptor: folder.rawValue), holding: bytes)
+    }
+  }
+
+  private static func create(_ name: [UInt8], in directory: Directory, holding bytes: [UInt8]) throws(Errno) {
+    let file = try name.withCName { (name) throws(Errno) in
+      try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: 0o644)
+    }
+    try bytes.withUnsafeBytesTyped { (bytes) throws(Errno) in try writeFully(file.rawValue, bytes, at: 0) }
+  }
+
+  /// Writes the stream with the client's credentials, as Samba does with those of the connected user.
+  private func putIntoDepot(_ stream: [UInt8], of file: borrowing Descriptor, _ caller: Caller) throws(Errno)
+  {
+    let attributes = ExtendedAttributes(of: file.rawValue)
+    guard let root, attributes.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
+    let path = Self.depotPath(of: try fileStatus(file.rawValue)).split(separator: UInt8(ascii: "/"))
+    try caller.actAsMember { () throws(Errno) in
+      var streams = try Array(path[0]).withCName { (name) throws(Errno) in try root.subdirectory(name) }
+      for name in path.dropFirst() {
+        streams = try Array(name).withCName { (name) throws(Errno) in
+          let parent = Directory(descriptor: streams.rawValue)
+          do throws(Errno) { try parent.makeDirectory(name, mode: 0o755) } catch {
+            guard error == .fileExists else { throw error }
+          }
+          return try parent.subdirectory(name)
+        }
+      }
+      let directory = Directory(descriptor: streams.rawValue)
+      // The file lacks the marker attribute, so what is in the directory belonged to an earlier file with this inode number.
+      let readable = try directory.openForReading()
+      try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in try directory.unlink(entry.cName) }
+      try Self.create(Array(SambaDepot.finderInfo.utf8), in: directory, holding: stream)
+    }
+    try SambaDepot.mark.withUnsafeBytesTyped { (bytes) throws(Errno) in
+      try attributes.set(SambaDepot.marker, bytes, flags: 0)
+    }
+  }
+
+  /// The number of bytes to read of a store: Finder info is at the beginning of each, and all but AppleDouble files are
+  /// shorter.
+  private static let largestValue = 4096
+
+  /// The attributes of an entry that are relevant here.
+  private struct Present {
+    var stores: UInt8 = 0
+    var hasSambaAttribute = false
+    var isInDepot = false
+
+    mutating func insert(_ found: Attribute?) {
+      switch found {
+      case .finderInfo(let store): stores |= FinderMetadata.bit(store)
+      case .samba: hasSambaAttribute = true
+      case .depot: isInDepot = true
+      case nil: break
+      }
+    }
+  }
+
+  private enum Attribute {
+    case finderInfo(FinderInfo.Store)
+    case samba
+    /// The marker of a file that has streams in Samba's depot.
+    case depot
+  }
+
+  private static func bit(_ store: FinderInfo.Store) -> UInt8 {
+    1 << UInt8(FinderInfo.Store.allCases.firstIndex(of: store) ?? 0)
+  }
+
+  /// The store that an attribute belongs to; nil for any other attribute.
+  private static func store(_ attribute: UnsafePointer<CChar>) -> Attribute? {
+    if strcmp(attribute, DOSAttributes.sambaAttribute) == 0 { return .samba }
+    if strcmp(attribute, SambaDepot.marker) == 0 { return .depot }
+    for store in FinderInfo.Store.allCases {
+      if let name = store.attribute, strcmp(attribute, name) == 0 { return .finderInfo(store) }
+    }
+    return nil
+  }
+
+  /// The paths of the side files that an entry may have, relative to its directory.
+  private static func paths(of name: Name, _ sideFiles: SideFiles) -> [[UInt8]] {
+    var paths: [[UInt8]] = []
+    if sideFiles.contains(.appleDouble), let companion = name.companion { paths.append(companion.bytes) }
+    if sideFiles.contains(.netatalk) {
+      paths.append(Array(".AppleDouble/".utf8) + name.bytes)
+      // A directory's side file is inside that directory.
+      paths.append(name.bytes + Array("/.AppleDouble/.Parent".utf8))
+    }
+    return paths
+  }
+}
+
+extension ExtendedAttributes {
+  /// Writes a value unless it equals the old one.
+  fileprivate borrowing func replace(_ name: String, _ old: [UInt8], with new: [UInt8]) throws(Errno) {
+    if new == old { return }
+    try new.withUnsafeBytesTyped { (bytes) throws(Errno) in try set(name, bytes, flags: 0) }
+  }
+}

@@ -1,0 +1,164 @@
+import BackingTree
+import CLinux
+import Glibc
+
+/// The user and group with the rights that count when a file's data is written: to blocks that are reserved for root, and with
+/// the server of a network file system.
+public struct DataIdentity: Equatable, Sendable {
+  public let user: uid_t
+  public let group: gid_t
+
+  public init(user: uid_t, group: gid_t) {
+    self.user = user
+    self.group = group
+  }
+
+  public static let root = DataIdentity(user: 0, group: 0)
+
+  /// The kernel's overflow ids: no blocks are reserved for this user, and no server knows it.
+  public static let nobody = DataIdentity(user: 65534, group: 65534)
+
+  /// A client with these rights. It has no thread, so it has no supplementary groups.
+  public func caller(umask: mode_t) -> Caller { Caller(user: user, group: group, process: 0, umask: umask) }
+
+  /// The identity with which pages of a shared mapping are written back. The kernel names any file of the node that is open for
+  /// writing (`fuse_write_file_get`), and no client. So the rights are those that all openers have.
+  ///
+  /// - Parameters:
+  ///   - named: the opener of the file that the request names.
+  ///   - writers: the openers of all files of the node that are open for writing.
+  ///   - isOnServer: whether the file system has a server, which may refuse the overflow user.
+  public static func ofPages(named: Self, writers: [Self], isOnServer: Bool) -> Self {
+    if writers.allSatisfy({ $0 == named }) { return named }
+    return isOnServer ? writers.first { $0.user != 0 } ?? named : .nobody
+  }
+}
+
+/// A file that a client has open. It has a backing descriptor of its own, so renames and unlinks do not affect it.
+public final class OpenFile: Sendable {
+  public let descriptor: Descriptor
+  public let node: NodeID
+  /// Whether it was opened for writing.
+  public let mayWrite: Bool
+  /// Whether a write to the file may have to clear a set-user-ID or set-group-ID bit, which depends on the writer's
+  /// credentials.
+  public let isSetID: Bool
+  /// Whether something has to be done before a close of the file returns, so that the kernel must send FLUSH.
+  public let isHeardOfWhenClosed: Bool
+  public let opener: DataIdentity
+  /// Whether the file system has a server, which checks the identity of each client.
+  public let isOnServer: Bool
+  /// The size in bytes at the time of the open.
+  public let size: Int64
+  /// The version of the content at the time of the open; nil where a change of the content may leave the version as it is.
+  public let version: ContentVersion?
+  private let flags: CInt
+
+  /// The thread that opened the file; 0 where the daemon cannot see the thread.
+  let thread: pid_t
+
+  /// - Parameters:
+  ///   - status: the file's status at the time of the open.
+  ///   - showsChanges: whether each change of the content changes its version.
+  ///   - isHeardOfWhenClosed: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
+  init(
+    descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, showsChanges: Bool,
+    isHeardOfWhenClosed: Bool, isOnServer: Bool, opener: DataIdentity, thread: pid_t
+  ) {
+    self.thread = thread
+    self.descriptor = descriptor
+    self.node = node
+    self.flags = flags
+    mayWrite = flags & O_ACCMODE != O_RDONLY
+    self.isHeardOfWhenClosed = mayWrite && isHeardOfWhenClosed
+    size = Int64(status.st_size)
+    version = showsChanges && flags & O_TRUNC == 0 ? ContentVersion(status) : nil
+    isSetID = status.st_mode & (S_ISUID | S_ISGID) != 0
+    self.opener = opener
+    self.isOnServer = isOnServer
+    DescriptorLimit.given(self.descriptor.rawValue)
+  }
+
+  /// Whether the client opened the file with O_DIRECT. The client can clear that flag unseen by the daemon.
+  public var isDirect: Bool { flags & dfs_O_DIRECT != 0 }
+
+  /// Prepares the descriptor for data that passes through the daemon. It clears O_DIRECT, because the daemon's buffers lack the
+  /// alignment that O_DIRECT needs. It clears O_APPEND, which comes with each request, because the client may have changed it
+  /// and page writeback must not use it.
+  public func beginServing() {
+    let unwanted = flags & (dfs_O_DIRECT | O_APPEND)
+    if unwanted == 0 { return }
+    let current = fcntl(descriptor.rawValue, F_GETFL)
+    // O_APPEND of an append-only file (chattr +a) cannot be cleared.
+    if fcntl(descriptor.rawValue, F_SETFL, current & ~unwanted) < 0 {
+      _ = fcntl(descriptor.rawValue, F_SETFL, current & ~dfs_O_DIRECT)
+    }
+  }
+}
+
+/// The open files of each node: a file without a name is still reached through their descriptors.
+final class OpenNodes: Sendable {
+  private struct State {
+    var files: [NodeID: [OpenFile]] = [:]
+    /// The nodes with modifications that the watch does not report.
+    var unheard: Set<NodeID> = []
+  }
+
+  private let watch: ChangeWatch?
+  private let state = Guarded(State())
+
+  init(watch: ChangeWatch?) { self.watch = watch }
+
+  func opened(_ file: OpenFile) { state.withLock { $0.files[file.node, default: []].append(file) } }
+
+  func closed(_ file: OpenFile) {
+    state.withLock { state in
+      guard let index = state.files.index(forKey: file.node) else { return }
+      state.files.values[index].removeAll { $0 === file }
+      let rest = state.files.values[index]
+      if file.mayWrite, state.unheard.contains(file.node), !rest.contains(where: \.mayWrite) {
+        watch?.hearModifications(of: file.descriptor)
+        state.unheard.remove(file.node)
+      }
+      if rest.isEmpty { state.files.remove(at: index) }
+    }
+  }
+
+  func isBeingWritten(_ id: NodeID) -> Bool {
+    state.withLock { $0.files[id]?.contains(where: \.mayWrite) ?? false }
+  }
+
+  /// The identity with which pages are written back, for a request that names an open file.
+  func pageWriter(of file: OpenFile) -> DataIdentity {
+    let writers = state.withLock { ($0.files[file.node] ?? []).filter(\.mayWrite).map(\.opener) }
+    return .ofPages(named: file.opener, writers: writers, isOnServer: file.isOnServer)
+  }
+
+  /// One of the open files of a node.
+  func file(of id: NodeID) -> OpenFile? { state.withLock { $0.files[id]?.last } }
+
+  /// Whether the process of a client has a node open.
+  func isOpen(_ id: NodeID, in caller: Caller) -> Bool {
+    let threads = state.withLock { Set($0.files[id]?.map(\.thread) ?? []) }
+    if threads.isEmpty || threads.contains(caller.process) { return !threads.isEmpty }
+    let process = caller.threadGroup
+    return process != 0
+      && threads.contains { Caller(user: 0, group: 0, process: $0, umask: 0).threadGroup == process }
+  }
+
+  /// Called after a write to a node. If a client has the node open for writing, the watch reports no further modifications
+  /// until the last such file is closed: the kernel sees writes through the mount by itself, and an event per write takes as
+  /// long as the write.
+  func ignoreModifications(of id: NodeID) {
+    state.withLock { state in
+      guard !state.unheard.contains(id), let writer = state.files[id]?.first(where: \.mayWrite),
+        watch?.ignoreModifications(of: writer.descriptor) ?? false
+      else { return }
+      state.unheard.insert(id)
+    }
+  }
+
+  /// Whether other processes may write to a node without an event from the watch: the kernel must request its attributes each
+  /// time.
+  func isUnheard(_ id: NodeID) -> Bool { state.withLock { $0.unheard.contains(id) } }
+}

@@ -1,0 +1,152 @@
+import BackingTree
+import CLinux
+import DisplayNames
+import Glibc
+import Logging
+import PackageStream
+import SystemPackage
+
+/// A package that a client has open as a file: its stream, as of the time of the open.
+///
+/// Programs that only detect the type of a file read its beginning. Where the layout of the beginning is remembered, the
+/// package is not walked until more of the stream is read.
+public final class OpenPackage: Sendable {
+  /// The most descriptors that an open package takes: two for the package, and the files that its reader keeps open.
+  public static let mostDescriptors = 2 + PackageReader.keptOpen
+
+  public let node: NodeID
+  private let name: Name
+  private let logger: Logger
+  /// The credentials of the client at the time of the open. As with any descriptor, they decide as long as the package is open.
+  private let credentials: Credentials
+  private let type: String
+  private let package: Descriptor
+  private let sizes: PackageSizes
+  private let state: Guarded<State>
+
+  private struct State {
+    var reader: PackageReader
+    /// Whether the package was walked with the client's credentials. Until then `reader` covers only a beginning.
+    var isWalked: Bool
+    /// Whether a read was served from the remembered beginning.
+    var hasBegun = false
+    var hasComplained = false
+  }
+
+  /// - Parameters:
+  ///   - reader: the reader of a beginning that the client may see, or of the whole stream.
+  ///   - isWalked: whether `reader` covers the whole stream, from a walk with the client's credentials.
+  init(
+    _ package: consuming Descriptor, name: Name, type: String, node: NodeID, credentials: Credentials,
+    reader: PackageReader, isWalked: Bool, sizes: PackageSizes, logger: Logger
+  ) {
+    self.package = package
+    self.name = name
+    self.logger = logger
+    self.type = type
+    self.node = node
+    self.credentials = credentials
+    self.sizes = sizes
+    state = Guarded(State(reader: reader, isWalked: isWalked))
+    DescriptorLimit.given(self.package.rawValue)
+  }
+
+  /// The length of the stream in bytes.
+  public var size: Int64 { state.withLock { $0.reader.layout.size } }
+
+  /// - Throws: EIO when the package has changed since it was opened; EACCES when the client that opened it may not read a part
+  ///   of it.
+  public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
+    do throws(Errno) {
+      if let count = try readBeginning(into: buffer, at: offset) { return count }
+      let reader = try walkedReader()
+      // The files are opened when they are reached, with the credentials of the client that opened the package.
+      return try credentials.act { () throws(Errno) in try reader.pread(into: buffer, at: offset) }
+    } catch {
+      let isFirst = state.withLock { state in
+        defer { state.hasComplained = true }
+        return !state.hasComplained
+      }
+      if isFirst, error == .ioError {
+        logger.error("\(name) changed, or could not be read, while a program read it")
+      }
+      throw error
+    }
+  }
+
+  /// Reads from the remembered beginning. - Returns: nil when the package must be walked for the read.
+  private func readBeginning(
+    into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
+  ) throws(Errno) -> Int? {
+    let beginning = state.withLock { $0.isWalked ? nil : $0.reader }
+    guard let beginning, beginning.layout.covers(buffer.count, at: offset) else { return nil }
+    let read: Result<Int, Errno>
+    do throws(Errno) {
+      read = .success(
+        try credentials.act { () throws(Errno) in try beginning.pread(into: buffer, at: offset) })
+    } catch { read = .failure(error) }
+    return try state.withLock { (state) throws(Errno) -> Int? in
+      // Another thread has walked the package meanwhile, and the package may have changed before that.
+      if state.isWalked { return nil }
+      // The package has changed since it was measured. As long as no read has returned data, this counts as a change before the
+      // open.
+      if case .failure(.ioError) = read, !state.hasBegun { return nil }
+      let count = try read.get()
+      state.hasBegun = true
+      return count
+    }
+  }
+
+  private func walkedReader() throws(Errno) -> PackageReader {
+    var failure: Errno?
+    // Released after the lock, because it may have descriptors to close.
+    var beginning: PackageReader?
+    let reader = state.withLock { state -> PackageReader? in
+      if state.isWalked { return state.reader }
+      do throws(Errno) {
+        let made = try Self.reader(
+          Directory(descriptor: package.rawValue), name, type: type, credentials, sizes)
+        guard !state.hasBegun || made.layout.stamp == state.reader.layout.stamp else { throw .ioError }
+        beginning = state.reader
+        state.reader = made
+        state.isWalked = true
+        return made
+      } catch {
+        failure = error
+        return nil
+      }
+    }
+    _ = beginning
+    if let reader { return reader }
+    throw failure ?? .ioError
+  }
+
+  /// Walks a package with the client's credentials: a package with a directory that the client may not search has no stream.
+  static func reader(
+    _ package: Directory, _ name: Name, type: String, _ credentials: Credentials, _ sizes: PackageSizes
+  ) throws(Errno) -> PackageReader {
+    let status = try package.status()
+    let omitted = ContainerData.omitted(from: name)
+    let start = ContinuousClock.now
+    sizes.tally.countFetched()
+    let layout = try ReadingPass.run { () throws(Errno) in
+      try credentials.act { () throws(Errno) in
+        try PackageLayout(of: package, type: type, omitting: omitted)
+      }
+    }
+    sizes.remember(layout, status, omitting: omitted, since: start)
+    return PackageReader(layout: layout, package: try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY))
+  }
+
+  /// A reader of a remembered beginning; nil if the client may not see what it shows.
+  static func reader(
+    _ beginning: PackageLayout, _ package: Directory, _ credentials: Credentials
+  ) -> PackageReader? {
+    guard let opened = try? package.open(".", dfs_O_PATH | dfs_O_DIRECTORY) else { return nil }
+    let reader = PackageReader(layout: beginning, package: opened)
+    guard (try? credentials.act({ () throws(Errno) in try reader.checkReadable() })) != nil else {
+      return nil
+    }
+    return reader
+  }
+}

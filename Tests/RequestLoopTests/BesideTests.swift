@@ -1,0 +1,125 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import Testing
+
+extension AnsweringTests {
+  @Suite struct BesideTests {
+    @Test func whoAnswersGoesToTheProcessorOfWhoAsksAndStaysFreeToLeave() throws {
+      let allowed = processorsAllowed
+      let gone = try sleeper(on: allowed[0])
+      end(gone)
+      // The first again: the thread may have been there from the start.
+      for processor in allowed.prefix(2) + allowed.prefix(1) {
+        let caller = try sleeper(on: processor)
+        defer { end(caller) }
+        #expect(comesBeside(caller, on: processor), "processor \(processor)")
+        // One who takes their time has not gone; whoever always does has, most likely, and is looked for. Whoever runs this may
+        // be moved meanwhile.
+        let late: UInt64 = 1_000_000
+        let isNoticed = (0..<100).contains { _ in
+          comesBeside(caller, on: processor)
+            && [late, late, 0, late, late, late].map { place(of: gone, $0) }
+              == [.beside, .beside, .beside, .beside, .beside, .apart]
+        }
+        #expect(isNoticed, "processor \(processor)")
+      }
+      #expect(processorsAllowed == allowed)
+    }
+
+    /// Within some ten seconds: where the two are separated again and again, it is tried after some 30 000 questions at last.
+    private func comesBeside(_ caller: pid_t, on processor: Int) -> Bool {
+      (0..<100_000).contains { _ in
+        if place(of: caller, 0) != .apart, currentProcessor == processor { return true }
+        usleep(100)
+        return false
+      }
+    }
+
+    /// Whoever asks alone and is moved away is followed as soon as that is seen, not after the usual number of questions.
+    @Test func whoAsksAloneIsFollowedAtOnce() throws {
+      let allowed = processorsAllowed
+      guard allowed.count > 1 else { return }
+      let caller = try sleeper(on: allowed[0])
+      defer { end(caller) }
+      // Whoever runs this may be moved meanwhile.
+      let isFollowed = try (0..<100).contains { round in
+        let (from, to) = round % 2 == 0 ? (allowed[0], allowed[1]) : (allowed[1], allowed[0])
+        try move(caller, to: from)
+        guard comesBeside(caller, on: from),
+          (0..<300).allSatisfy({ _ in place(of: caller, 0) != .apart }), place(of: caller, 0) == .takingTurns,
+          place(of: caller, 0, isDear: false) == .beside
+        else { return false }
+        try move(caller, to: to)
+        guard place(of: caller, 1_000_000) == .apart else { return false }
+        return (0..<10).contains { _ in
+          usleep(1000)
+          return place(of: caller, 0) == .takingTurns && currentProcessor == to
+        }
+      }
+      #expect(isFollowed)
+      #expect(processorsAllowed == allowed)
+    }
+
+    private enum Place { case apart, beside, takingTurns }
+
+    private func place(of caller: pid_t, _ slept: UInt64, isDear: Bool = true) -> Place {
+      switch dfs_runs_beside(caller, slept, isDear) {
+      case DFS_APART: .apart
+      case DFS_BESIDE: .beside
+      default: .takingTurns
+      }
+    }
+
+    /// Where the calling thread may run, from a list like `0-3,6`.
+    private var processorsAllowed: [Int] {
+      let status = text("/proc/thread-self/status").split(separator: "\n")
+      let line = status.first { $0.hasPrefix("Cpus_allowed_list:") }
+      let ranges = line?.split(separator: "\t").last?.split(separator: ",") ?? []
+      return ranges.flatMap { range in
+        let ends = range.split(separator: "-").compactMap { Int($0) }
+        return Array(ends[0]...ends[ends.count - 1])
+      }
+    }
+
+    /// Where it runs.
+    private var currentProcessor: Int? {
+      text("/proc/thread-self/stat").split(separator: " ").dropFirst(38).first.flatMap { Int($0) }
+    }
+
+    private func text(_ path: String) -> String {
+      String(decoding: Directory(descriptor: AT_FDCWD).wholeFile(path) ?? [], as: UTF8.self)
+    }
+
+    /// Has a process run on a processor for a moment.
+    private func move(_ process: pid_t, to processor: Int) throws {
+      waitpid(try spawn(["taskset", "-cp", "\(processor)", "\(process)"]), nil, 0)
+      kill(process, SIGSTOP)
+      kill(process, SIGCONT)
+      usleep(2000)
+    }
+
+    private func end(_ process: pid_t) {
+      kill(process, SIGKILL)
+      waitpid(process, nil, 0)
+    }
+
+    /// A process that does nothing on a processor.
+    private func sleeper(on processor: Int) throws -> pid_t {
+      try spawn(["taskset", "-c", "\(processor)", "sleep", "60"])
+    }
+
+    private func spawn(_ arguments: [String]) throws -> pid_t {
+      var cArguments: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+      defer { for argument in cArguments { free(argument) } }
+      var process = pid_t()
+      var actions = posix_spawn_file_actions_t()
+      posix_spawn_file_actions_init(&actions)
+      defer { posix_spawn_file_actions_destroy(&actions) }
+      posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
+      try #require(posix_spawnp(&process, arguments[0], &actions, nil, &cArguments, environ) == 0)
+      return process
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import Synchronization
+import SystemPackage
+import Testing
+
+extension AnsweringTests {
+  /// The kernel interrupts a request when its client gets any signal; only a client that is being killed gives it up. The end of
+  /// the session gives up what is for the reply alone.
+  @Suite struct InterruptionTests {
+    @Test func requestOfAClientThatIsGone_whenInterrupted_ends() throws {
+      var child: pid_t = 0
+      var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("/bin/true"), nil]
+      defer { free(arguments[0]) }
+      try #require(posix_spawn(&child, "/bin/true", nil, nil, &arguments, environ) == 0)
+      waitpid(child, nil, 0)
+      #expect(try isInterrupted(client: child))
+    }
+
+    @Test func requestOfAClientThatLives_whenInterrupted_goesOn() throws {
+      #expect(try !isInterrupted(client: getpid()))
+    }
+
+    @Test func workForTheReplyAlone_whenTheSessionEnds_ends() throws {
+      #expect(try isInterrupted(by: .endOfSession, isForReplyAlone: true))
+    }
+
+    @Test func workThatSavesSomething_whenTheSessionEnds_goesOn() throws {
+      #expect(try !isInterrupted(by: .endOfSession, isForReplyAlone: false))
+    }
+
+    @Test func workForTheReplyAlone_whileTheSessionGoesOn_goesOn() throws {
+      #expect(try !isInterrupted(client: getpid(), isForReplyAlone: true))
+    }
+
+    private enum Cause {
+      case interruptRequest, endOfSession
+    }
+
+    /// Serves a request that takes until it is interrupted, at most a second. - Returns: whether it was.
+    private func isInterrupted(
+      client: pid_t = getpid(), by cause: Cause = .interruptRequest, isForReplyAlone: Bool = false
+    ) throws -> Bool {
+      var ends: [CInt] = [0, 0]
+      try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
+      let (device, kernel) = (ends[0], ends[1])
+      defer { for end in [device, kernel] { close(end) } }
+      let wasInterrupted = Atomic(false)
+      let opcodes = (lookup: UInt32(1), interrupt: UInt32(36))
+      dfs_receive_begin(4)
+      defer { dfs_receive_end() }
+      let threads = (0..<4).map { _ in
+        Thread {
+          var request = [UInt32](repeating: 0, count: 12)
+          while dfs_receive(device, &request, 48) > 0 {
+            guard request[1] == opcodes.lookup else {
+              if cause == .endOfSession { dfs_receive_stop() }
+              shutdown(kernel, CInt(SHUT_WR))
+              continue
+            }
+            let work = {
+              for _ in 0..<100 where !wasInterrupted.load(ordering: .relaxed) {
+                if (try? Interruption.check()) == nil { wasInterrupted.store(true, ordering: .relaxed) }
+                usleep(10_000)
+              }
+            }
+            if isForReplyAlone { Interruption.forReplyAlone(work) } else { work() }
+          }
+        }
+      }
+      // `struct fuse_in_header`, and what is interrupted: no request has the number 9.
+      for (opcode, unique, interrupted) in [
+        (opcodes.lookup, UInt32(7), UInt32(0)), (opcodes.interrupt, 8, cause == .interruptRequest ? 7 : 9),
+      ] {
+        send(
+          kernel, [48, opcode, unique, 0, 0, 0, 61001, 61001, UInt32(client), 0, interrupted, 0], 48,
+          CInt(MSG_NOSIGNAL))
+      }
+      for thread in threads { thread?.join() }
+      return wasInterrupted.load(ordering: .relaxed)
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import Synchronization
+import Testing
+
+extension AnsweringTests {
+  /// Requests that come by a socket, each of which takes some time to answer, but less than the watcher waits.
+  @Suite struct ReceivingTests {
+    @Test func whatSeveralAskOfASlowBackingTreeIsAnsweredAtTheSameTime() throws {
+      #expect(try mostAtOnce(callers: 4) == 4)
+    }
+
+    @Test func whoAsksAloneIsAnsweredByOne() throws {
+      #expect(try mostAtOnce(callers: 1) == 1)
+    }
+
+    /// A request as the kernel makes it (`struct fuse_in_header`): the second word is what is asked for, the ninth who asks.
+    private typealias Header = [UInt32]
+
+    /// - Parameter callers: each asks again when it is answered.
+    /// - Returns: how many requests were being answered at once, at most.
+    private func mostAtOnce(callers: Int) throws -> Int {
+      var ends: [CInt] = [0, 0]
+      try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
+      let (device, asking) = (ends[0], ends[1])
+      defer { for end in [device, asking] { close(end) } }
+      let left = Atomic(300)
+      let now = Atomic(0)
+      let most = Atomic(0)
+      dfs_receive_begin(8)
+      defer { dfs_receive_end() }
+      let threads = (0..<8).map { _ in
+        Thread {
+          var request = Header(repeating: 0, count: 10)
+          while dfs_receive(device, &request, 40) == 40 {
+            most.max(now.add(1, ordering: .relaxed).newValue, ordering: .relaxed)
+            usleep(800)
+            now.subtract(1, ordering: .relaxed)
+            if left.subtract(1, ordering: .relaxed).newValue > 0 {
+              send(asking, request, 40, CInt(MSG_NOSIGNAL))
+            } else {
+              shutdown(asking, CInt(SHUT_WR))
+            }
+          }
+        }
+      }
+      for caller in 1...callers {
+        send(asking, Header([40, 1, 0, 0, 0, 0, 0, 0, UInt32(caller), 0]), 40, CInt(MSG_NOSIGNAL))
+      }
+      for thread in threads { thread?.join() }
+      return most.load(ordering: .relaxed)
+    }
+  }
+}

@@ -1,0 +1,163 @@
+import BackingTree
+import CFuse
+import CLinux
+import Glibc
+import Synchronization
+import Testing
+
+extension AnsweringTests {
+  @Suite(.enabled(if: geteuid() == 0, "Only root may leave the policy SCHED_IDLE."))
+  struct YieldingTests {
+    init() { dfs_yield_begin() }
+
+    @Test func whoYieldsIsIdleUntilItIsOver() {
+      let seen = inThread { () -> [Policy] in
+        dfs_yield_allow(true)
+        return [true, false, true, true, false, false].map { yielding($0) }
+      }
+      #expect(seen == [.idle, .usual, .idle, .idle, .usual, .usual])
+    }
+
+    @Test func nobodyYieldsWhereItIsNotAllowed() {
+      let seen = inThread { () -> [Policy] in
+        [false, true, false].map {
+          dfs_yield_allow($0)
+          return yielding(true)
+        }
+      }
+      #expect(seen == [.usual, .idle, .usual])
+    }
+
+    @Test func howNiceAThreadIsStaysAsItWas() {
+      let nice = inThread { () -> CInt in
+        _ = Glibc.nice(3)
+        dfs_yield_allow(true)
+        _ = yielding(true)
+        _ = yielding(false)
+        return Glibc.nice(0)
+      }
+      #expect(nice == 3)
+    }
+
+    /// As the watcher does for a thread that gets no time.
+    @Test func anotherThreadEndsIt() {
+      let yields = Atomic(false)
+      let ender = Thread {
+        while !yields.load(ordering: .acquiring) { usleep(100) }
+        dfs_yield_end()
+      }
+      let seen = inThread { () -> [Policy] in
+        dfs_yield_allow(true)
+        let before = yielding(true)
+        yields.store(true, ordering: .releasing)
+        ender?.join()
+        return [before, policy, yielding(true)]
+      }
+      #expect(seen == [.idle, .usual, .usual], "and it is allowed no more")
+    }
+
+    /// The loop may have been taken from a thread that is about to get the policy: it must not keep it.
+    @Test func watchdog_endsItAtEachTickUntilTheThreadIsBack() {
+      let seen = inThread { () -> [Policy] in
+        dfs_yield_allow(true)
+        var seen = [yielding(true)]
+        func tick() { Thread { dfs_yield_tick() }?.join() }
+        tick()
+        _ = yielding(true)
+        tick()
+        seen.append(policy)
+        // Another thread does not go on with it for this one.
+        Thread { dfs_yield(true) }?.join()
+        tick()
+        seen.append(policy)
+        var parameter = sched_param()
+        sched_setscheduler(0, 5 /* SCHED_IDLE */, &parameter)
+        tick()
+        seen.append(policy)
+        return seen
+      }
+      #expect(seen == [.idle, .idle, .usual, .usual])
+    }
+
+    @Test func whereNobodyYieldsNothingIsEnded() {
+      let seen = inThread { () -> Policy in
+        dfs_yield_allow(true)
+        dfs_yield_end()
+        return yielding(true)
+      }
+      #expect(seen == .idle)
+    }
+
+    @Test func whoIsMadeByAThreadThatYieldsDoesNot() {
+      let seen = inThread { () -> [Policy] in
+        dfs_yield_allow(true)
+        return [yielding(true)] + inThreadOfAnotherLibrary { [policy, yielding(false)] }
+      }
+      #expect(seen == [.idle, .idle, .usual])
+    }
+
+    @Test func ourThreadsRunLikeTheFirstOne() {
+      let seen = inThread { () -> [Policy] in
+        dfs_yield_allow(true)
+        return [yielding(true)] + (inThread { [policy] } ?? [])
+      }
+      #expect(seen == [.idle, .usual])
+      let isLikeTheFirst = inThread {
+        dfs_run_on(0)
+        return inThread { processors(of: "thread-self") == processors(of: "self") } ?? false
+      }
+      #expect(isLikeTheFirst == true)
+      let nice = inThread { () -> [CInt] in
+        let first = Glibc.nice(0)
+        BackingTree.Thread.raisePriority()
+        return [first, Glibc.nice(0)] + (inThread { [Glibc.nice(0), first] } ?? [])
+      }
+      #expect(nice.map { $0.count == 4 && $0[1] == -10 && $0[2] == $0[3] } == true)
+    }
+
+    private func processors(of process: String) -> Substring? {
+      let status = Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/status") ?? []
+      return String(decoding: status, as: UTF8.self).split(separator: "\n").first {
+        $0.hasPrefix("Cpus_allowed:")
+      }
+    }
+
+    private func inThreadOfAnotherLibrary(_ body: @escaping @Sendable () -> [Policy]) -> [Policy] {
+      final class Box {
+        let body: () -> [Policy]
+        var found: [Policy] = []
+        init(_ body: @escaping () -> [Policy]) { self.body = body }
+      }
+      let box = Box(body)
+      var id = pthread_t()
+      let start: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = {
+        let box = Unmanaged<Box>.fromOpaque($0!).takeUnretainedValue()
+        box.found = box.body()
+        return nil
+      }
+      pthread_create(&id, nil, start, Unmanaged.passUnretained(box).toOpaque())
+      pthread_join(id, nil)
+      return box.found
+    }
+
+    private enum Policy: Sendable { case usual, idle }
+
+    private var policy: Policy { sched_getscheduler(0) == 5 /* SCHED_IDLE */ ? .idle : .usual }
+
+    private func yielding(_ on: Bool) -> Policy {
+      dfs_yield(on)
+      return policy
+    }
+
+    /// What a thread of its own finds, for a policy is a thread's.
+    private func inThread<Found: Sendable>(_ body: @escaping @Sendable () -> Found) -> Found? {
+      let found = Guarded<Found?>(nil)
+      Thread {
+        let result = body()
+        dfs_yield(false)
+        found.withLock { $0 = result }
+      }?.join()
+      return found.withLock { $0 }
+    }
+  }
+}
