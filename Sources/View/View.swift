@@ -21,7 +21,7 @@ public final class View: Sendable {
   /// more than 50 ms.
   let staleNames = StaleNames(atOnce: .milliseconds(500))
   let movedNodes = MovedNodes()
-  /// The same for operations with two paths: the kernel walks both paths again before it repeats the request.
+  /// Threads that got ESTALE for an operation with two paths: the kernel walks both paths again before it repeats the request.
   let refusedRenames = StaleNames(atOnce: .seconds(10))
   let refusedLinks = StaleNames(atOnce: .seconds(10))
   let lookers = Lookers()
@@ -152,7 +152,7 @@ public final class View: Sendable {
     }
   }
 
-  /// The same for the sizes of packages.
+  /// How often the size or content of a package was requested, and how often a package was walked for it.
   public var packageMeasures: Tally { packageSizes.tally }
 
   /// The number of directories whose listing is cached.
