@@ -24,7 +24,7 @@ step() {
   say "    took $seconds s"
 }
 
-# as_root COMMAND...: with sudo for those who are not root.
+# as_root COMMAND...: with sudo for other users than root.
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"
@@ -41,9 +41,9 @@ find_swift() {
     "${HOME:-/root}/.local/share/swiftly/bin/swift" /usr/libexec/swift/bin/swift; do
     [ -x "$swift" ] || continue
     # OpenStack's client has the same name, and `swift --version` is not Swift's there.
-    answer=$("$swift" --version 2>&1) || why="$swift does not start: $answer
+    output=$("$swift" --version 2>&1) || why="$swift does not start: $output
   "
-    version=$(printf '%s\n' "$answer" | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+    version=$(printf '%s\n' "$output" | sed -n 's/.*Swift version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     [ -n "$version" ] || continue
     # shellcheck disable=SC2086 # two words: major and minor
     set -- $version
@@ -68,8 +68,8 @@ choose_binary() {
   if [ -n "${DISPLAYFS_BINARY:-}" ]; then binary=$DISPLAYFS_BINARY; else build_release; fi
 }
 
-# let_go DIRECTORY: unmounts what is there, at last whoever uses it.
-let_go() {
+# unmount_lazily DIRECTORY: unmounts what is there, in the end even if it is in use.
+unmount_lazily() {
   for attempt in 1 2 3 4 5 6 7 8 9 10; do
     findmnt -n "$1" >/dev/null || return 0
     umount "$1" 2>/dev/null || sleep 0.5

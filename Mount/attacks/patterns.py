@@ -247,7 +247,7 @@ def work_with_packages(hostile, view, rnd):
 
 
 def look_at_mounts(view):
-    """Root has mounted file systems there: what the kernel is to look up anew it may take their mount points away with."""
+    """Root has mounted file systems there: an invalidation that makes the kernel look up again may detach their mount points."""
     while True:
         for name in ("below", "container"):
             ignoring(os.stat, f"{view}/mounts/{name}")
@@ -271,7 +271,7 @@ def wait_below(directory, rnd):
         ignoring(lambda: os.listdir(directory))
 
 
-def decide_anew(directory, rnd):
+def change_projection(directory, rnd):
     """Has the daemon look at all entries of a directory again, the hung file system among them."""
     while True:
         with open(f"{directory}/.hidden", "w") as file:
@@ -281,14 +281,14 @@ def decide_anew(directory, rnd):
 
 
 def lower(a):
-    """Waits in a file system below SOURCE that does not answer, with more programs than the daemon has workers."""
+    """Waits in a file system below SOURCE that does not reply, with more programs than the daemon has workers."""
     mount_point = f"{a.place}/source/hostile/lower"
     a.as_hostile(os.mkdir, mount_point)
     server = a.file_system(mount_point, for_all=True)
     for _ in range(16):
         a.hostile(wait_below, f"{a.place}/view/hostile/lower", a.random_generator())
     a.hostile(change_beneath, f"{a.place}/source/hostile", a.random_generator())
-    a.hostile(decide_anew, f"{a.place}/source/hostile", a.random_generator())
+    a.hostile(change_projection, f"{a.place}/source/hostile", a.random_generator())
     return stop_and_continue(a, lambda: [server], longest=max(3, a.seconds / 3))
 
 
@@ -429,7 +429,7 @@ def stops(a):
         with open(f"{group}/{name}", "w") as file:
             file.write(word)
 
-    def let_go():
+    def unmount_lazily():
         write(thaw)
         for process in frozen:
             ignoring(os.kill, process, signal.SIGKILL)
@@ -437,7 +437,7 @@ def stops(a):
             if ignoring(os.rmdir, group) is None and not os.path.exists(group):
                 return
             time.sleep(0.01)
-    a.at_end(let_go)
+    a.at_end(unmount_lazily)
     state = {"until": 0.0, "word": thaw}
 
     def both():

@@ -108,7 +108,7 @@ class Worker:
             os.unlink(f"{self.beneath}/{beneath}")
 
     def run(self, result):
-        """Works until it is told to stop, and writes down what it waited into an open file."""
+        """Works until `stop` is set, and writes its waits into an open file."""
         os.chdir(self.directory)
         while not self.stop[0]:
             try:
