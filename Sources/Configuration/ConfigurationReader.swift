@@ -209,7 +209,7 @@ private struct ConfigurationReader {
       case "kind": rule.kind = choice(entry)
       case "extension": rule.fileExtension = choice(entry)
       case "read-only": rule.isReadOnly = boolean(entry)
-      default: complain(entry.offset, Spelling.unknown(entry.key, "part of a rule", among: keys))
+      default: complain(entry.offset, Spelling.unknown(entry.key, "key of a rule", among: keys))
       }
     }
     guard problems.count == before else { return nil }
@@ -217,7 +217,7 @@ private struct ConfigurationReader {
       complain(table.offset, "this rule matches nothing: match = \"...\" is missing")
     } else if rule == Rule(origin: rule.origin, patterns: rule.patterns) {
       complain(
-        table.offset, "this rule says nothing: it needs one of \(keys.dropFirst().joined(separator: ", "))")
+        table.offset, "this rule has no effect: it needs one of \(keys.dropFirst().joined(separator: ", "))")
     }
     return rule
   }
@@ -258,7 +258,7 @@ private struct ConfigurationReader {
     // With a real name that begins with a period, because the name may begin with one too.
     if LocalizedName.sanitize(name, realName: ".x") != nil { return name }
     complain(
-      offset, "this can be no display name: it is empty, too long, or holds characters that are not seen")
+      offset, "this cannot be a display name: it is empty, too long, or has invisible characters")
     return nil
   }
 

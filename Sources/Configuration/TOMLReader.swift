@@ -63,7 +63,7 @@ struct TOMLReader {
       case nil: table.set(last.text, at: last.offset, to: TOMLValue(content: .tables([new]), offset: start))
       case .tables(let tables):
         table.set(last.text, at: last.offset, to: TOMLValue(content: .tables(tables + [new]), offset: start))
-      default: throw TOMLError(offset: last.offset, message: "\(last.text) is something else already, above")
+      default: throw TOMLError(offset: last.offset, message: "\(last.text) is already defined as something else above")
       }
       return new
     }
@@ -73,8 +73,8 @@ struct TOMLReader {
       existing.definition = .header
       return existing
     case .table:
-      throw TOMLError(offset: last.offset, message: "the table \(last.text) is there already, above")
-    default: throw TOMLError(offset: last.offset, message: "\(last.text) is something else already, above")
+      throw TOMLError(offset: last.offset, message: "the table \(last.text) is already defined above")
+    default: throw TOMLError(offset: last.offset, message: "\(last.text) is already defined as something else above")
     }
     return new
   }
@@ -104,12 +104,12 @@ struct TOMLReader {
         table.set(key.text, at: key.offset, to: TOMLValue(content: .table(new), offset: key.offset))
         table = new
       case .table(let existing) where existing.definition == .dotted: table = existing
-      default: throw TOMLError(offset: key.offset, message: "\(key.text) is something else already, above")
+      default: throw TOMLError(offset: key.offset, message: "\(key.text) is already defined as something else above")
       }
     }
     let last = keys[keys.count - 1]
     guard table[last.text] == nil else {
-      throw TOMLError(offset: last.offset, message: "\(last.text) is there already, above")
+      throw TOMLError(offset: last.offset, message: "\(last.text) is already defined above")
     }
     table.set(last.text, at: last.offset, to: try value(depth: depth))
   }
@@ -280,7 +280,7 @@ struct TOMLReader {
       else {
         throw TOMLError(
           offset: start,
-          message: "\\u takes four hexadecimal digits and \\U eight, of a character that there is")
+          message: "\\u takes four hexadecimal digits and \\U eight, of an existing character")
       }
       out += Array(String(Character(scalar)).utf8)
       at += 1 + digits.count

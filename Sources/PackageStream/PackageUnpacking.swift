@@ -179,7 +179,7 @@ struct PackageUnpacking: ~Copyable {
   /// the mode is set after both. The time is set last.
   private func restore(_ member: PaxMember, _ raw: CInt) throws(PackageImportError) {
     if owners == .recorded {
-      try doing("Giving away \(readable(member.path))") { () throws(Errno) in
+      try doing("Changing the owner of \(readable(member.path))") { () throws(Errno) in
         try setOwner(raw, member.owner, member.group)
       }
     }
@@ -193,7 +193,7 @@ struct PackageUnpacking: ~Copyable {
   /// The same for a member that is not opened: a symlink, which has no mode, or a FIFO.
   private func restoreNode(_ member: PaxMember, in directory: Directory) throws(PackageImportError) {
     if owners == .recorded {
-      try on(member, "Giving away") { (name) throws(Errno) in
+      try on(member, "Changing the owner of") { (name) throws(Errno) in
         try directory.setOwner(name, member.owner, member.group)
       }
     }

@@ -102,7 +102,7 @@ struct StreamScanner {
     guard let member = decoded else { throw damaged(start) }
     // Check before any addition: a forged length is the only number here that could overflow.
     guard member.dataLength <= available, member.headLength() != nil else {
-      throw .damaged("\(readable(member.path)) is longer than what there is of the stream.")
+      throw .damaged("\(readable(member.path)) is longer than the rest of the stream.")
     }
     if let sparse = member.sparse { head += sparse.text }
     guard head == member.head() else { throw damaged(start) }
@@ -117,7 +117,7 @@ struct StreamScanner {
   private static let longestList = Int64(SparseMap.mostSegments) * 40
 
   private func damaged(_ offset: Int64) -> PackageImportError {
-    .damaged("The header at byte \(offset) is damaged or not of this program's making.")
+    .damaged("The header at byte \(offset) is damaged, or was not written by displayfs.")
   }
 
   /// Reads part of the stream through a window that is cached between calls.

@@ -3,11 +3,11 @@ import ArgumentParser
 struct CheckConfig: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "check-config",
-    abstract: "Tell what is wrong in configuration files, with line and column.",
+    abstract: "Check configuration files, and report mistakes with line and column.",
     discussion:
-      "Without FILE, the files that a mount by this user would read. Status 1 when something is wrong.")
+      "Without FILE, checks the files that a mount by this user reads. Exit status 1 if there is a mistake.")
 
-  @Argument(help: "The files; a later one counts more.")
+  @Argument(help: "The files; a later one takes precedence.")
   var files: [String] = []
 
   func run() throws {

@@ -34,7 +34,7 @@ enum ConfigurationFiles {
       throw Failure(
         .usage,
         problems.map(\.description).joined(separator: "\n")
-          + "\ncorrect the configuration, or mount with -o config=none to do without")
+          + "\ncorrect the configuration, or mount with -o config=none to ignore it")
     }
     return configuration
   }
@@ -70,7 +70,7 @@ enum ConfigurationFiles {
         count = try readFully(file.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
       }
     } catch {
-      throw Failure(.usage, "\(path): this configuration file cannot be read as a regular file: \(error)")
+      throw Failure(.usage, "\(path): cannot read this configuration file as a regular file: \(error)")
     }
   }
 

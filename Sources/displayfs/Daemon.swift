@@ -13,12 +13,12 @@ enum Daemon {
   ) throws(Failure) {
     var ends: [CInt] = [0, 0]
     guard pipe(&ends) == 0 else {
-      throw Failure(.system, "no pipe can be made: \(String(cString: strerror(errno)))")
+      throw Failure(.system, "cannot create a pipe: \(String(cString: strerror(errno)))")
     }
     let (reading, writing) = (ends[0], ends[1])
     // The process has only one thread at this point, so the child is complete.
     switch dfs_fork() {
-    case -1: throw Failure(.system, "no process can be made: \(String(cString: strerror(errno)))")
+    case -1: throw Failure(.system, "cannot create a process: \(String(cString: strerror(errno)))")
     case 0:
       close(reading)
       chdir("/")
@@ -68,7 +68,7 @@ enum Daemon {
       exit(ExitStatus.success.rawValue)
     }
     guard working != nil else {
-      throw Failure(.system, "no thread can be made: raise the limit of processes (ulimit -u)")
+      throw Failure(.system, "cannot create a thread: raise the limit of processes (ulimit -u)")
     }
     while true { pause() }
   }

@@ -4,12 +4,12 @@ import SystemPackage
 
 struct Doctor: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Look for what keeps views from working here, and tell what to do.",
-    discussion: "With SOURCE, also whether that directory can be shown well. Changes nothing.")
+    abstract: "Check this machine for problems with views, and report how to solve them.",
+    discussion: "With SOURCE, checks that directory, too. Changes nothing.")
 
   @OptionGroup var options: QueryOptions
 
-  @Argument(help: "A directory that is or shall be shown.", completion: .directory)
+  @Argument(help: "The source of a view, mounted or not.", completion: .directory)
   var directory: FilePath?
 
   func run() throws {

@@ -18,7 +18,7 @@ struct ListDirectory: ParsableCommand {
   @Flag(help: "List the directories below as well.")
   var tree = false
 
-  @Option(help: "Whether to colour what is a directory, a package, localized or hidden.")
+  @Option(help: "When to colour directories, packages, localized names and hidden entries.")
   var color = Style.When.auto
 
   @Argument(help: "The directory.", completion: .directory)

@@ -45,10 +45,10 @@ enum MountState: String {
 
   var sentence: String {
     switch self {
-    case .answers: "it answers"
-    case .dead: "its daemon has died; displayfs unmount cleans up"
-    case .foreign: "it is another user's"
-    case .silent: "its daemon does not answer; displayfs unmount --force gives it up"
+    case .answers: "its daemon responds"
+    case .dead: "its daemon has died; remove the mount with displayfs unmount"
+    case .foreign: "it belongs to another user"
+    case .silent: "its daemon does not respond; detach it with displayfs unmount --force"
     }
   }
 

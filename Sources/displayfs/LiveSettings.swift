@@ -36,7 +36,7 @@ extension MountOptions {
     guard parts.count == 2, live.contains(parts[0]) else {
       throw Failure(
         .usage,
-        "\(setting): not something that can be set on a live view; use one of: "
+        "\(setting): cannot be changed on a live view; use one of: "
           + live.map { "\($0)=..." }.joined(separator: ", "))
     }
     return (parts[0], parts[1])
@@ -48,7 +48,7 @@ struct SetOption: ParsableCommand {
     commandName: "set",
     abstract: "Change an option of a mounted view.",
     discussion:
-      "Everything is shown by it at once, and programs that watch the mount are told. What is open stays open."
+      "The change takes effect at once, and programs that watch the mount are notified. Open files stay open."
   )
 
   @Argument(help: "The mount point.", completion: .directory)
@@ -73,9 +73,9 @@ struct SetOption: ParsableCommand {
       guard count >= 0 else {
         let error = Errno(rawValue: errno)
         if error == .notPermitted {
-          throw Failure(.usage, "\(mountpoint): only root and whoever mounted it may change its options")
+          throw Failure(.usage, "\(mountpoint): only root and the user who mounted it may change its options")
         }
-        throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or it does not answer (\(error))")
+        throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or its daemon does not respond (\(error))")
       }
       if count > 0 { throw Failure(.usage, Text.lossy(Array(answer.prefix(count)))) }
     }

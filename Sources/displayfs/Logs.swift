@@ -166,7 +166,7 @@ struct SystemLog: QueuedLog {
 }
 
 private func droppedMessages(_ count: Int) -> String {
-  "\(count) messages were dropped here: they came faster than the log took them"
+  "\(count) messages were dropped here: the log did not accept them in time"
 }
 
 extension Logger.Level {

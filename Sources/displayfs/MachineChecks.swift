@@ -34,7 +34,7 @@ enum MachineChecks {
     guard let status = try? path.stat(), status.permissions.contains(.setUserID), status.userID.rawValue == 0
     else {
       let text = "\(path) does not run as root, so users cannot mount"
-      let remedy = "chown root \(path) && chmod u+s \(path) as root, or install the package fuse3 anew"
+      let remedy = "chown root \(path) && chmod u+s \(path) as root, or reinstall the package fuse3"
       return geteuid() == 0 ? .advice(check, text, do: remedy) : .problem(check, text, do: remedy)
     }
     if let missing = missingTableOfMounts {
@@ -48,7 +48,7 @@ enum MachineChecks {
   static var missingTableOfMounts: String? {
     access("/etc/mtab", F_OK) == 0
       ? nil
-      : "/etc/mtab is missing, so users can mount and not unmount: it should be a link to /proc/self/mounts"
+      : "/etc/mtab is missing, so users can mount but not unmount: it should be a link to /proc/self/mounts"
   }
 
   private static var sharingByUsers: Finding {
@@ -56,7 +56,7 @@ enum MachineChecks {
       ? .ok("user_allow_other", "users may share their mounts with allow_other")
       : .advice(
         "user_allow_other", "users other than root cannot share their mounts with allow_other",
-        do: "if they shall, add the line user_allow_other to /etc/fuse.conf")
+        do: "to allow it, add the line user_allow_other to /etc/fuse.conf")
   }
 
   private static var kernelRelease: String {
@@ -76,12 +76,12 @@ enum MachineChecks {
     guard let version = kernelVersion else { return .ok("kernel", release) }
     if version < (5, 6) {
       return .problem(
-        "kernel", "\(release) is older than 5.6, which the rules for reaching files need",
+        "kernel", "\(release) is older than 5.6 and lacks openat2(2)",
         do: "use a newer kernel")
     }
     if version < (6, 9) {
       return .advice(
-        "kernel", "\(release) works; from 6.9 on reading and writing can be as fast as in the tree itself",
+        "kernel", "\(release) works; from 6.9 on, reads and writes can be as fast as in the backing tree",
         do: "use a newer kernel if speed matters")
     }
     return .ok("kernel", release)
@@ -95,13 +95,13 @@ enum MachineChecks {
       let instances = ChangeWatch.limit("max_user_instances")
     else {
       return .problem(
-        "inotify", "this kernel has none, so changes made beside a view are noticed late",
+        "inotify", "this kernel has no inotify, so changes in the backing tree are noticed late",
         do: "use a kernel with CONFIG_INOTIFY_USER")
     }
     guard watches >= watchesAdvised else {
       return .advice(
         "inotify",
-        "each user may watch \(watches) directories; a view that remembers more is told of changes late",
+        "each user may watch \(watches) directories; a view notices changes in more directories late",
         do: "sysctl fs.inotify.max_user_watches=524288 as root")
     }
     return .ok("inotify", "\(watches) watches and \(instances) instances for each user")
@@ -121,10 +121,10 @@ enum MachineChecks {
     return nanoseconds == "0"
       ? .advice(
         check,
-        "this virtual machine halts them at once, and to wake one takes longer than most requests to a view",
-        do: "if small operations shall be about twice as fast, and the host may spend processor time on it, "
+        "this virtual machine halts them at once, and waking one takes longer than most requests to a view",
+        do: "to make small operations about twice as fast, at the cost of processor time of the host, "
           + "echo 200000 > \(setting) as root")
-      : .ok(check, "they are halted after \(nanoseconds) ns, so that a view can answer before")
+      : .ok(check, "they poll for \(nanoseconds) ns before they halt, so most replies need no wakeup")
   }
 
   /// The first line of a file.
@@ -150,11 +150,11 @@ enum MachineChecks {
       (try? $0.appending("mime/packages/displayfs.xml").stat()) != nil
     }) {
       return .advice(
-        check, "the types of packages are there and not in the database",
+        check, "the types of packages are installed but not in the database",
         do: "update-mime-database \(place)/mime")
     }
     return .advice(
-      check, "desktops take packages for tar archives",
+      check, "desktops show packages as tar archives",
       do: "install the file types: Mount/install puts them in place, as the package does")
   }
 
@@ -178,7 +178,7 @@ enum MachineChecks {
     let check = "displayfs-passthrough"
     guard let program = PassthroughHelper.program else {
       return .advice(
-        check, "it is missing, so the data of mounts that users make passes through the daemon",
+        check, "it is missing, so the daemon copies the data of users' mounts",
         do: "install it: Mount/install puts it in place, as the package does")
     }
     let isSetUserID = (try? program.stat()).map {
@@ -188,10 +188,10 @@ enum MachineChecks {
     guard isSetUserID ?? false || hasCapability else {
       return .advice(
         check,
-        "\(program) may not register files with the kernel, so the data of mounts that users make passes through the daemon",
+        "\(program) may not register files with the kernel, so the daemon copies the data of users' mounts",
         do: "setcap cap_sys_admin=ep \(program) as root")
     }
-    return .ok(check, "the kernel reads and writes the files of mounts that users make by \(program)")
+    return .ok(check, "the kernel passes the data of users' mounts through by \(program)")
   }
 
   private static var program: FilePath {
@@ -211,8 +211,8 @@ enum MachineChecks {
         )
       case .silent:
         .problem(
-          "mount", "the daemon of \(mount.mountPoint) does not answer: whoever asks it waits",
-          do: "look whether \(mount.source) answers (a server, a disk); if it does, "
+          "mount", "the daemon of \(mount.mountPoint) does not respond: programs that use the mount wait",
+          do: "check that \(mount.source) responds (a server, a disk); if it does, run "
             + "displayfs unmount --force \(mount.mountPoint), then mount it again")
       }
     }

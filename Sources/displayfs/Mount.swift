@@ -6,7 +6,7 @@ import SystemPackage
 struct Mount: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Mount a view of SOURCE at MOUNTPOINT.",
-    discussion: "Returns when the mount answers. All options are described in displayfs(1).")
+    discussion: "Returns when the view serves requests. displayfs(1) describes all options.")
 
   @Argument(help: "The directory to show.", completion: .directory)
   var source: FilePath

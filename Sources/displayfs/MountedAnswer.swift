@@ -33,7 +33,7 @@ enum MountedAnswer {
     let place = of("realpath", directory).map { Name($0).description } ?? "the backing tree"
     throw Failure(
       .system,
-      "\(path): a mounted view answers for files and directories only; ask about what it is in \(place)")
+      "\(path): a mounted view reports on files and directories only; use the path of the entry in \(place)")
   }
 
   private static func isInView(_ device: UInt64) -> Bool {

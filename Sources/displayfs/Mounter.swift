@@ -39,7 +39,7 @@ struct Mounter {
   private func openInFileManager() {
     guard Program.start("xdg-open", [mountPoint.bytes]) == nil else { return }
     printError(
-      "displayfs: \(mountPoint) is mounted; xdg-open, which would show it, is missing: install xdg-utils")
+      "displayfs: \(mountPoint) is mounted; to show it in a file manager, install xdg-utils (xdg-open)")
   }
 
   private func serve(
@@ -54,7 +54,7 @@ struct Mounter {
     // dropped in the foreground too, since nothing else runs in this process. No thread has been created yet.
     if geteuid() == 0, dfs_drop_groups() != 0 {
       logger.warning(
-        "the daemon's supplementary groups cannot be dropped (\(Errno(rawValue: errno))), as in a user namespace that denies setgroups: it changes nothing for other users than root"
+        "the daemon's supplementary groups cannot be dropped (\(Errno(rawValue: errno))), as in a user namespace that denies setgroups: changes by users other than root are refused"
       )
     }
     // Both are opened before the mount exists, so that nothing is ever reached through the mount itself.
@@ -128,7 +128,7 @@ struct Mounter {
     case .silent:
       throw Failure(
         .mount,
-        "\(mountPoint): a displayfs is mounted here whose daemon does not answer; wait for it, or give it up with "
+        "\(mountPoint): a displayfs is mounted here whose daemon does not respond; wait for it, or detach it with "
           + "displayfs unmount --force \(mountPoint)")
     case .answers, .foreign: break
     }
@@ -169,7 +169,7 @@ struct Mounter {
     guard geteuid() != 0 else { return }
     guard Program.path(of: "fusermount3") != nil else {
       throw Failure(
-        .system, "fusermount3 is missing, without which only root can mount: install the package fuse3")
+        .system, "fusermount3 is missing, so only root can mount: install the package fuse3")
     }
     if options.allowsOthers, !Self.userAllowsOthers() {
       throw Failure(

@@ -13,7 +13,7 @@ struct QueryOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "The directory whose view is asked; by default the nearest volume or home around PATH.",
+      "The source of the view to query; by default the nearest volume or home around PATH.",
       valueName: "directory"),
     completion: .directory)
   var source: FilePath?

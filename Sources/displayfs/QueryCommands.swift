@@ -6,7 +6,7 @@ import View
 
 struct Explain: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Tell under which name an entry is shown, or why it is hidden.")
+    abstract: "Explain the name that an entry is shown under, or why it is hidden.")
 
   @OptionGroup var options: QueryOptions
 

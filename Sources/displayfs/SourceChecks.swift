@@ -22,11 +22,11 @@ struct SourceChecks {
     let count = path.withPlatformString { getxattr($0, "user.displayfs.probe", nil, 0) }
     let error = Errno(rawValue: count < 0 ? errno : 0)
     if count >= 0 || error == .noData {
-      return .ok("extended attributes", "\(path) has them, so Finder info can be kept with files")
+      return .ok("extended attributes", "\(path) supports them, so Finder info can be stored with files")
     }
     return .advice(
-      "extended attributes", "\(path) has none (\(error)): Finder info is read from AppleDouble files only",
-      do: "nothing, if the tree has no Finder info; else keep it on a file system that has them")
+      "extended attributes", "\(path) does not support them (\(error)): Finder info is read from AppleDouble files only",
+      do: "nothing, if the tree has no Finder info; otherwise move it to a file system that supports them")
   }
 
   /// A view inside its own source shows the directory that the mount point covers there. Programs that walk the source walk both.
@@ -58,13 +58,13 @@ struct SourceChecks {
         if examples.count < 3 { examples.append(FilePath(bytes: entry.realPath)) }
         return seen < Self.limit
       }
-    } catch { return .problem(check, "\(path): \(error)", do: "look at the permissions of the directory") }
+    } catch { return .problem(check, "\(path): \(error)", do: "check the permissions of the directory") }
     let extent = seen < Self.limit ? "" : " among the first \(seen)"
     if count == 0 { return .ok(check, "every entry\(extent) has the name it should have") }
     return .advice(
       check,
       "\(count) entries\(extent) keep more of their real names, as they would look like others: "
         + examples.map(\.description).joined(separator: ", ") + (count > examples.count ? ", ..." : ""),
-      do: "nothing; displayfs explain tells of each why. Renaming one of two sets the other free")
+      do: "nothing; displayfs explain gives the reason for each. Renaming one of two frees the name for the other")
   }
 }

@@ -5,13 +5,13 @@ import SystemPackage
 
 struct Status: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Tell what a mount does: whether data is passed through, what is remembered, what is asked.",
-    discussion: "After --, a command to run: then what the mount did meanwhile.")
+    abstract: "Report what a mount does: passthrough, caches and requests.",
+    discussion: "Runs a command given after --, and reports what the mount did meanwhile.")
 
   @Flag(help: "Print JSON.")
   var json = false
 
-  @Flag(help: "Tell again every second, with what each second brought, until interrupted.")
+  @Flag(help: "Report again every second, with the requests of that second, until interrupted.")
   var watch = false
 
   @Argument(help: "The mount point.", completion: .directory)
@@ -52,7 +52,7 @@ struct Status: ParsableCommand {
 
   private func report() throws(Failure) -> StatusReport {
     guard let bytes = MountedAnswer.of("status", mountpoint) else {
-      throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or it does not answer")
+      throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or its daemon does not respond")
     }
     return StatusReport(bytes)
   }

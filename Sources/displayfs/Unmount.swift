@@ -17,7 +17,7 @@ struct Unmount: ParsableCommand {
   @Flag(name: .customShort("z"), help: "Detach at once, even if files are open there.")
   var lazy = false
 
-  @Flag(help: "Detach a view that does not answer, with an error for everybody who waits for it.")
+  @Flag(help: "Detach a view whose daemon does not respond; requests that wait for it fail.")
   var force = false
 
   @Flag(help: "Succeed when nothing is mounted there.")
@@ -43,7 +43,7 @@ struct Unmount: ParsableCommand {
       throw Failure(.mount, "\(mountpoint): nothing is mounted here")
     }
     guard mount.type == "fuse.displayfs" else {
-      throw Failure(.usage, "\(mountpoint): what is mounted here is no displayfs (\(mount.type)); use umount")
+      throw Failure(.usage, "\(mountpoint): the mount here is no displayfs (\(mount.type)); use umount")
     }
     try perform(mount.mountPoint, manner)
   }
@@ -82,7 +82,7 @@ struct Unmount: ParsableCommand {
     let arguments = (isLast ? [] : ["-q"]) + (manner == .orderly ? ["-u"] : ["-u", "-z"]) + ["--"]
     guard let status = Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
       throw Failure(
-        .system, "fusermount3 is missing, without which only root can unmount: install the package fuse3")
+        .system, "fusermount3 is missing, so only root can unmount: install the package fuse3")
     }
     if status != 0 { try checkIsAllowed(path) }
     return status == 0

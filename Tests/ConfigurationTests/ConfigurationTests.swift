@@ -59,11 +59,11 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
     ("[[rule]]\nhidden = true", ["c.toml:1:1: this rule matches nothing: match = \"...\" is missing"]),
     (
       "[[rule]]\nmatch = \"x\"",
-      ["c.toml:1:1: this rule says nothing: it needs one of hidden, name, kind, extension, read-only"]
+      ["c.toml:1:1: this rule has no effect: it needs one of hidden, name, kind, extension, read-only"]
     ),
     (
       "[[rule]]\nmatch = \"x\"\nhiden = true",
-      ["c.toml:3:1: hiden: no such part of a rule; did you mean hidden?"]
+      ["c.toml:3:1: hiden: no such key of a rule; did you mean hidden?"]
     ),
     ("[[rule]]\nmatch = \"x\"\nhidden = \"yes\"", ["c.toml:3:10: hidden is true or false, not a string"]),
     (
@@ -85,7 +85,7 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
     (
       "[[rule]]\nmatch = \"x\"\nname = \"a\\u202eb\"",
       [
-        "c.toml:3:8: this can be no display name: it is empty, too long, or holds characters that are not seen"
+        "c.toml:3:8: this cannot be a display name: it is empty, too long, or has invisible characters"
       ]
     ),
     (

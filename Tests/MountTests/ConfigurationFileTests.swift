@@ -124,12 +124,12 @@ import Testing
     let file = view.real(".rules.toml")
     let outcome = Displayfs.run(["mount", "-o", "config=\(file)", view.source, view.mountPoint])
     #expect(outcome.status == 1)
-    #expect(outcome.errorText.contains("\(file):4:1: hide: no such part of a rule"))
+    #expect(outcome.errorText.contains("\(file):4:1: hide: no such key of a rule"))
     #expect(!Displayfs.isMounted(view.mountPoint))
     let absent = Displayfs.run(["mount", "-o", "config=\(file).absent", view.source, view.mountPoint])
     #expect(absent.status == 1 && absent.errorText.contains("\(file).absent"))
     let check = Displayfs.run(["check-config", file])
-    #expect(check.status == 1 && check.text.hasPrefix("\(file):4:1: hide: no such part of a rule"))
+    #expect(check.status == 1 && check.text.hasPrefix("\(file):4:1: hide: no such key of a rule"))
     #expect(Displayfs.run(["mount", "-o", "config=none", view.source, view.mountPoint]).status == 0)
   }
 

@@ -49,7 +49,7 @@ import Testing
     }
     let doctor = Displayfs.run(["doctor", "--json"])
     #expect(doctor.status == 2)
-    #expect(doctor.text.contains("the daemon of \(view.mountPoint) does not answer"), "\(doctor.text)")
+    #expect(doctor.text.contains("the daemon of \(view.mountPoint) does not respond"), "\(doctor.text)")
     #expect(doctor.text.contains("displayfs unmount --force \(view.mountPoint)"), "\(doctor.text)")
   }
 

@@ -273,7 +273,7 @@ struct PassthroughHelperTests {
       OrdinaryUser.shell(OrdinaryUser.owner, view, "echo after >after.txt; cat before after").text
         == "before\nafter")
     #expect(
-      try reported("passthrough", of: view) == "off: displayfs-passthrough has ended, or does not answer")
+      try reported("passthrough", of: view) == "off: displayfs-passthrough has ended, or does not respond")
     view.unmount()
     #expect(eventually(within: .work) { !isThere("/proc/\(daemon)") })
   }

@@ -86,7 +86,7 @@ final class Passthrough: Sendable {
     /// Whether all clients are root. (no allow_other)
     var isForRootAlone = false
     /// Why no file of this mount can be registered; nil when files can.
-    var obstacle: String? = "the kernel has not said hello yet"
+    var obstacle: String? = "the kernel has not sent INIT yet"
     /// Why the registration of a file last failed.
     var refusal: Errno?
     /// How many opens have passed through, and how many have not.
@@ -140,7 +140,7 @@ final class Passthrough: Sendable {
     state.withLock { state in
       state.isForRootAlone = isForRootAlone
       if state.obstacle == nil, dfs_passthrough_want(&connection, isStacked ? 2 : 1) == 0 {
-        state.obstacle = "this kernel does not offer it; it came with Linux 6.9"
+        state.obstacle = "this kernel does not support it; Linux 6.9 and newer do"
       }
     }
   }
@@ -211,7 +211,7 @@ final class Passthrough: Sendable {
         switch (registrar, error) {
         case (.daemon, .notPermitted):
           state.obstacle = "the daemon has no right to register files (CAP_SYS_ADMIN)"
-        case (.helper, .brokenPipe): state.obstacle = "displayfs-passthrough has ended, or does not answer"
+        case (.helper, .brokenPipe): state.obstacle = "displayfs-passthrough has ended, or does not respond"
         default: break
         }
         state.refusal = error
@@ -247,9 +247,9 @@ final class Passthrough: Sendable {
     if obstacle == nil, let refusal {
       let reason =
         switch refusal.rawValue {
-        case EREMOTE: "lies on a file system that has a server, which checks the identity of each user"
+        case EREMOTE: "lies on a network file system, whose server checks the identity of each user"
         case ELOOP: "lies on a file system that is stacked too deep, such as another FUSE mount"
-        case EACCES, EPERM, EROFS: "is one that this user may not write, which passing it through would allow"
+        case EACCES, EPERM, EROFS: "is one that this user may not write, which passthrough would allow"
         case EDQUOT: "was one more than a user may have passed through at a time"
         case EOPNOTSUPP, EINVAL: "lies on a file system that cannot be passed through"
         default: "was refused (\(refusal))"

@@ -90,7 +90,7 @@ public final class Server: @unchecked Sendable {
     var mayDestroy = true
     defer { if mayDestroy { fuse_session_destroy(session) } }
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
-      throw MountError(description: "\(mountPoint) could not be mounted on; the line above says why")
+      throw MountError(description: "cannot mount at \(mountPoint); the line above gives the reason")
     }
     passthrough.begin(session, isWanted: wantsPassthrough)
     defer { passthrough.end() }
@@ -132,11 +132,11 @@ public final class Server: @unchecked Sendable {
     if result == -EAGAIN || result == -1 {
       throw MountError(
         description:
-          "no thread can be made to serve the mount: raise the limit of processes (ulimit -u) of this user, or "
+          "cannot create a thread to serve the mount: raise the limit of processes (ulimit -u) of this user, or "
           + "pids.max of this control group")
     }
     if result < 0 {
-      throw MountError(description: "the session with the kernel broke: \(Errno(rawValue: -result))")
+      throw MountError(description: "the FUSE session failed: \(Errno(rawValue: -result))")
     }
   }
 
@@ -177,9 +177,9 @@ public final class Server: @unchecked Sendable {
   public func reload() {
     guard let liveOptions else { return }
     if let problem = liveOptions.apply(nil, to: view) {
-      logger.error("the options stay as they are: \(problem)")
+      logger.error("the options were not changed: \(problem)")
     } else {
-      logger.notice("the options were read anew")
+      logger.notice("the options were reloaded")
     }
   }
 

@@ -36,14 +36,14 @@ public enum Statistics {
       switch view.watchTellsWho {
       case true?: "by fanotify"
       case false?: "by inotify"
-      case nil: "no: the kernel lets nothing be watched"
+      case nil: "no: the kernel has neither fanotify nor inotify to offer"
       }
     return view.coherence.mode == .timeout ? "\(interface), and by comparing times" : interface
   }
 
   /// Whether programs that watch the mount are notified of changes in the backing tree.
   private static func changesTold(by server: Server) -> String {
-    if !server.view.options.profile.appliesRules { return "no: a mirror has nothing to compare" }
+    if !server.view.options.profile.appliesRules { return "no: a mirror does not compare listings" }
     return server.replay == nil ? "no: the mount is read-only" : "yes"
   }
 

@@ -12,6 +12,6 @@ final class Complaints: Sendable {
   /// - Parameter kind: the metadata that is malformed, as part of a sentence: "Info.plist".
   func ignored(_ kind: String, of name: Name) {
     guard kinds.withLock({ $0.insert(kind).inserted }) else { return }
-    logger.notice("\(name): its \(kind) is malformed and is ignored; more of the kind will not be told of")
+    logger.notice("\(name): its \(kind) is malformed and ignored; further ones are not logged")
   }
 }

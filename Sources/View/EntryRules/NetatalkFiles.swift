@@ -64,7 +64,7 @@ extension View {
   private func changeNetatalkFile(of name: Name, _ change: () throws(Errno) -> Void) {
     do throws(Errno) { try change() } catch {
       if error == .noSuchFileOrDirectory { return }
-      logger.warning("\(name): its metadata in .AppleDouble does not go where it went: \(error)")
+      logger.warning("\(name): its metadata in .AppleDouble could not be moved along: \(error)")
     }
   }
 }

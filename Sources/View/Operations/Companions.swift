@@ -121,7 +121,7 @@ extension View {
 
   private func follow(_ companion: Name, _ body: () throws(Errno) -> Void) {
     do throws(Errno) { try body() } catch {
-      logger.warning("\(companion) does not go where its file went: \(error)")
+      logger.warning("\(companion) could not be moved along with its file: \(error)")
     }
   }
 }

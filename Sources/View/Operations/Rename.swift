@@ -203,7 +203,7 @@ extension View {
           } catch {
             if error == .improperLink, FileType(mode: moved.st_mode) == .directory, oldHandle === newHandle {
               logger.notice(
-                "\(Name(copying: from)) cannot be renamed where it is, as it lies in the lower layer of an overlay: copy it, then remove it"
+                "\(Name(copying: from)) cannot be renamed in place, as it lies in the lower layer of an overlay: copy it, then remove the original"
               )
             }
             throw error

@@ -199,7 +199,7 @@ extension View {
       return true
     } catch {
       logger.error(
-        "\(stream.file.name) was written to after it had become a package, and cannot come back (\(error)): it is \(stream.place.name) in \(Staging.name)"
+        "\(stream.file.name) was written to after it had become a package, and cannot be restored (\(error)): it is kept as \(stream.place.name) in \(Staging.name)"
       )
       return false
     }

@@ -184,7 +184,7 @@ final class Staging: Sendable {
         let target = try? parent.openDeep(record.directory, dfs_O_PATH | dfs_O_DIRECTORY)
       else {
         return logger.error(
-          "\(name) in \(Staging.name) cannot go back to where it was: look at it, then move or delete it")
+          "\(name) in \(Staging.name) cannot be restored to its place: inspect it, then move or delete it")
       }
       _ = Staging.restore(
         name, in: directory, to: original, in: Directory(descriptor: target.rawValue), logger)
@@ -205,7 +205,7 @@ final class Staging: Sendable {
           }
         }
         Record.remove(for: staged, in: directory)
-        logger.notice("\(name) could not be deleted whole: what is left of it is there again")
+        logger.notice("\(name) could not be deleted completely: the remainder was restored")
         return name
       } catch {
         failure = error
@@ -213,7 +213,7 @@ final class Staging: Sendable {
       }
     }
     logger.error(
-      "\(original) could not be deleted whole, and what is left of it stays in \(Staging.name) (\(failure)); the next mount tries again"
+      "\(original) could not be deleted completely, and the remainder stays in \(Staging.name) (\(failure)); the next mount tries again"
     )
     return nil
   }
@@ -400,7 +400,7 @@ extension View {
       switch leftover.kind {
       case nil:
         return logger.error(
-          "\(name) in \(Staging.name) is unknown, and stays: look at it, then move or delete it")
+          "\(name) in \(Staging.name) is unknown and is kept: inspect it, then move or delete it")
       case .importing:
         if isWorthKeeping(name, in: directory) { return }
         try removeTree(name, in: directory)
@@ -409,7 +409,7 @@ extension View {
           return leftover.restore(record, logger)
         }
       }
-      logger.notice("cleaned up what an earlier mount had begun")
+      logger.notice("cleaned up after an earlier mount")
     } catch {
       logger.error("\(name) in \(Staging.name) cannot be deleted: \(error); delete it by hand")
     }
@@ -449,7 +449,7 @@ extension View {
     guard let stream else { return false }
     if (try? PackageImport(checking: stream.descriptor.rawValue).checkData()) != nil { return false }
     logger.error(
-      "\(name) in \(Staging.name) was a package's stream and has been written to since: look at it, then delete it"
+      "\(name) in \(Staging.name) is the stream of a package and was written to afterwards: inspect it, then delete it"
     )
     return true
   }
