@@ -1,7 +1,7 @@
 import Testing
 
 /// git, in a repository whose working tree and whose own files are in the view.
-@Suite(.mounting, .needing("git")) struct RepositoryTests {
+@Suite(.mounting, .needing("git")) struct GitTests {
   /// Every run makes the same commits: who, when and on which branch is fixed.
   private static let start = """
     export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=Anna GIT_AUTHOR_EMAIL=anna@example.org \
