@@ -90,7 +90,7 @@ let package = Package(
     .testTarget(
       name: "FuseServerTests",
       dependencies: [
-        "FuseServer", "View", "ViewedTree", "DisplayNames", "BackingTree",
+        "FuseServer", "View", "ViewedTree", "CFuse", "DisplayNames", "BackingTree",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(

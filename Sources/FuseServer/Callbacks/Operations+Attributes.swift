@@ -7,30 +7,27 @@ import View
 extension Operations {
   static func addAttributes(to table: inout fuse_lowlevel_ops) {
     table.getattr = { raw, id, _ in
-      let request = Request(raw: raw!)
-      do throws(Errno) { try request.replyAttributes(of: id) } catch { request.fail(error) }
+      Request.serveRead(raw) { (request) throws(Errno) in try request.replyAttributes(of: id) }
     }
     table.setattr = { raw, id, attributes, which, info in
-      let request = Request(raw: raw!)
-      do throws(Errno) {
-        if request.replayed == nil {
-          let change = AttributeChange(attributes!.pointee, which: which)
-          try request.view.setAttributes(
-            id, change, open: Handle.file(info), caller: request.caller,
-            isInterrupted: { request.isInterrupted })
-        }
+      Request.serve(raw) { (request) throws(Errno) in
+        let change = AttributeChange(attributes!.pointee, which: which)
+        try request.view.setAttributes(
+          id, change, open: Handle.file(info), caller: request.caller,
+          isInterrupted: { request.isInterrupted })
         // For every other request, the kernel recognizes a reply that is older than a later invalidation. It does not for
         // SETATTR, so the kernel may not cache these attributes.
         var result = try request.view.attributes(id)
         fuse_reply_attr(raw, &result, 0)
-      } catch { request.fail(error) }
+      } replay: { (replayed) throws(Errno) in
+        replayed.reply(try replayed.answers.attributes(id))
+      }
     }
     table.statfs = { raw, id in
-      let request = Request(raw: raw!)
-      do throws(Errno) {
+      Request.serve(raw) { (request) throws(Errno) in
         var status = try request.view.fileSystemStatus(id == 0 ? NodeTable.root : id)
         fuse_reply_statfs(raw, &status)
-      } catch { request.fail(error) }
+      }
     }
   }
 }

@@ -8,8 +8,7 @@ import View
 extension Operations {
   static func addDirectories(to table: inout fuse_lowlevel_ops) {
     table.opendir = { raw, id, info in
-      let request = Request(raw: raw!)
-      do throws(Errno) {
+      Request.serve(raw) { (request) throws(Errno) in
         let caller = request.caller
         func open(isListed: Bool) throws(Errno) {
           try request.counting(in: isListed ? .listed : .opened) { () throws(Errno) in
@@ -27,22 +26,20 @@ extension Operations {
           try open(isListed: true)
         }
         if fuse_reply_open(raw, info) == -ENOENT { Handle.disown(info) }
-      } catch { request.fail(error) }
+      }
     }
     table.releasedir = { raw, _, info in
-      let request = Request(raw: raw!)
-      Handle.disown(info)
-      request.succeed()
+      Request.serveRelease(raw) { request in
+        Handle.disown(info)
+        request.succeed()
+      }
     }
     table.readdir = { raw, _, size, offset, info in
-      let request = Request(raw: raw!)
-      guard let directory = Handle.object(info, as: OpenDirectory.self) else {
-        return request.fail(.badFileDescriptor)
-      }
-      let buffer = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 8)
-      defer { buffer.deallocate() }
-      var used = 0
-      do throws(Errno) {
+      Request.serve(raw) { (request) throws(Errno) in
+        guard let directory = Handle.object(info, as: OpenDirectory.self) else { throw .badFileDescriptor }
+        let buffer = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 8)
+        defer { buffer.deallocate() }
+        var used = 0
         try request.view.list(directory, from: Int64(offset), size: size) { entry in
           let need = dfs_add_entry(
             buffer + used, size - used, UInt64(entry.inode), UInt32(entry.type) >> 12, entry.next,
@@ -51,48 +48,50 @@ extension Operations {
           return need > 0
         }
         fuse_reply_buf(raw, buffer.assumingMemoryBound(to: CChar.self), used)
-      } catch { request.fail(error) }
+      }
     }
     table.readdirplus = { raw, _, size, offset, info in
-      let request = Request(raw: raw!)
-      guard let directory = Handle.object(info, as: OpenDirectory.self) else {
-        return request.fail(.badFileDescriptor)
-      }
-      let view = request.view
-      let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
-      defer { buffer.deallocate() }
-      var used = 0
-      var told: [(entry: Entry, name: CName)] = []
-      do throws(Errno) {
-        let lease = view.leaseOfEntries(in: directory, from: Int64(offset), caller: request.caller)
-        // An entry takes several times the space that it takes in the backing directory.
-        try view.list(directory, from: Int64(offset), size: size / 4) { listed in
-          let length = UInt32(listed.name.count)
-          // With a longer name, the kernel refuses the whole listing.
-          if length > DFS_NAME_MAX { return true }
-          guard used + dfs_plus_size(length) <= size else { return false }
-          var parameters = fuse_entry_param()
-          if let lease, let entry = view.entry(of: listed, in: directory, lease) {
-            parameters = request.parameters(entry)
-            told.append((entry, CName(listed.name)))
-          } else {
-            parameters.attr.st_ino = ino_t(listed.inode)
-            parameters.attr.st_mode = listed.type
+      Request.serve(raw) { (request) throws(Errno) in
+        guard let directory = Handle.object(info, as: OpenDirectory.self) else { throw .badFileDescriptor }
+        let view = request.view
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
+        defer { buffer.deallocate() }
+        var used = 0
+        var told: [(entry: Entry, name: CName)] = []
+        do throws(Errno) {
+          let lease = view.leaseOfEntries(in: directory, from: Int64(offset), caller: request.caller)
+          // An entry takes several times the space that it takes in the backing directory.
+          try view.list(directory, from: Int64(offset), size: size / 4) { listed in
+            let length = UInt32(listed.name.count)
+            // With a longer name, the kernel refuses the whole listing.
+            if length > DFS_NAME_MAX { return true }
+            guard used + dfs_plus_size(length) <= size else { return false }
+            var parameters = fuse_entry_param()
+            if let lease, let entry = view.entry(of: listed, in: directory, lease) {
+              parameters = request.parameters(entry)
+              told.append((entry, CName(listed.name)))
+            } else {
+              parameters.attr.st_ino = ino_t(listed.inode)
+              parameters.attr.st_mode = listed.type
+            }
+            used += dfs_add_entry_plus(
+              raw, buffer.baseAddress! + used, &parameters, listed.next, listed.name.baseAddress!, length)
+            return true
           }
-          used += dfs_add_entry_plus(
-            raw, buffer.baseAddress! + used, &parameters, listed.next, listed.name.baseAddress!, length)
-          return true
+        } catch {
+          view.forget(told.map(\.entry))
+          throw error
         }
         let bytes = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
         if fuse_reply_buf(raw, bytes, used) == -ENOENT { view.forget(told.map(\.entry)) }
         for (entry, name) in told { name.withPointer { view.settle(entry, directory.node, $0) } }
-      } catch {
-        view.forget(told.map(\.entry))
-        request.fail(error)
       }
     }
     table.fsyncdir = { raw, id, _, _ in
-      Request(raw: raw!).perform { (view) throws(Errno) in try view.synchronizeDirectory(id) }
+      Request.serve(raw) { (request) throws(Errno) in
+        try request.view.synchronizeDirectory(id)
+        request.succeed()
+      }
     }
   }
 }

@@ -8,19 +8,7 @@ import View
 extension Operations {
   static func addFiles(to table: inout fuse_lowlevel_ops) {
     table.open = { raw, id, info in
-      let request = Request(raw: raw!)
-      if request.replayed != nil {
-        // The node's other opens stay as they are: this one joins their passthrough, or uses direct I/O.
-        let backing = request.server.passthrough.joined(id)
-        info!.pointee.direct_io = backing == 0 ? 1 : 0
-        info!.pointee.fh = Handle.own(
-          ReplayedOpen(id, isPassedThrough: backing != 0), of: request.caller, descriptors: 0)
-        // On RELEASE the kernel closes the backing file as well: the event of that is an echo.
-        if backing != 0 { request.view.noteTold(id) }
-        if dfs_reply_open(raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
-        return
-      }
-      do throws(Errno) {
+      Request.serve(raw) { (request) throws(Errno) in
         var backing: CInt = 0
         let caller = request.caller
         let descriptors = request.view.isPackageFile(id) ? OpenPackage.mostDescriptors : 1
@@ -45,11 +33,12 @@ extension Operations {
           request.server.keptContent.forget(id)
           Handle.close(info, for: request)
         }
-      } catch { request.fail(error) }
+      } replay: { replayed in
+        replayed.open(id, info!)
+      }
     }
     table.create = { raw, parent, name, mode, info in
-      let request = Request(raw: raw!)
-      do throws(Errno) {
+      Request.serve(raw) { (request) throws(Errno) in
         let view = request.view
         let flags = info!.pointee.flags
         let caller = request.caller
@@ -69,46 +58,45 @@ extension Operations {
           }
           view.settle(created.entry, parent, name!)
         }
-      } catch { request.fail(error) }
+      }
     }
     table.release = { raw, _, info in
-      let request = Request(raw: raw!)
-      Handle.close(info, for: request)
-      request.succeed()
+      Request.serveRelease(raw) { request in
+        Handle.close(info, for: request)
+        request.succeed()
+      }
     }
     table.read = { raw, _, size, offset, info in
-      let request = Request(raw: raw!)
-      if let file = Handle.file(info) {
-        var data = fuse_bufvec()
-        data.count = 1
-        data.buf.size = size
-        data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
-        data.buf.fd = file.descriptor.rawValue
-        data.buf.pos = offset
-        fuse_reply_data(raw, &data, FUSE_BUF_SPLICE_MOVE)
-      } else if let package = Handle.object(info, as: OpenPackage.self) {
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
-        defer { buffer.deallocate() }
-        do throws(Errno) {
+      Request.serve(raw) { (_) throws(Errno) in
+        if let file = Handle.file(info) {
+          var data = fuse_bufvec()
+          data.count = 1
+          data.buf.size = size
+          data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
+          data.buf.fd = file.descriptor.rawValue
+          data.buf.pos = offset
+          fuse_reply_data(raw, &data, FUSE_BUF_SPLICE_MOVE)
+        } else if let package = Handle.object(info, as: OpenPackage.self) {
+          let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
+          defer { buffer.deallocate() }
           let count = try package.read(into: buffer, at: Int64(offset))
           fuse_reply_buf(raw, buffer.baseAddress!.assumingMemoryBound(to: CChar.self), count)
-        } catch { request.fail(error) }
-      } else {
-        request.fail(.badFileDescriptor)
+        } else {
+          throw .badFileDescriptor
+        }
       }
     }
     table.write_buf = { raw, _, input, offset, info in
-      let request = Request(raw: raw!)
-      guard let file = Handle.file(info) else { return request.fail(.badFileDescriptor) }
-      var data = fuse_bufvec()
-      data.count = 1
-      data.buf.size = fuse_buf_size(input)
-      data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
-      data.buf.fd = file.descriptor.rawValue
-      data.buf.pos = offset
-      let isPage = info!.pointee.writepage != 0
-      let appends = !isPage && info!.pointee.flags & O_APPEND != 0
-      do throws(Errno) {
+      Request.serve(raw) { (request) throws(Errno) in
+        guard let file = Handle.file(info) else { throw .badFileDescriptor }
+        var data = fuse_bufvec()
+        data.count = 1
+        data.buf.size = fuse_buf_size(input)
+        data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
+        data.buf.fd = file.descriptor.rawValue
+        data.buf.pos = offset
+        let isPage = info!.pointee.writepage != 0
+        let appends = !isPage && info!.pointee.flags & O_APPEND != 0
         // Set-user-ID bits, and blocks that are reserved for root, depend on the identity that writes.
         let writer = request.view.writer(of: file, isPage: isPage, caller: request.caller)
         let count = try writer.act { () throws(Errno) in
@@ -120,40 +108,40 @@ extension Operations {
           return count
         }
         fuse_reply_write(raw, count)
-      } catch { request.fail(error) }
+      }
     }
     table.flush = { raw, _, info in
-      let request = Request(raw: raw!)
-      guard let file = Handle.file(info) else { return request.succeed() }
-      request.view.closing(file, caller: request.caller)
-      // Closing a duplicate makes a backing file system that delays errors (NFS, quotas) report them now.
-      let copy = dup(file.descriptor.rawValue)
-      if copy < 0 || Glibc.close(copy) == 0 {
+      Request.serve(raw) { (request) throws(Errno) in
+        guard let file = Handle.file(info) else { return request.succeed() }
+        request.view.closing(file, caller: request.caller)
+        // Closing a duplicate makes a backing file system that delays errors (NFS, quotas) report them now.
+        let copy = dup(file.descriptor.rawValue)
+        if copy >= 0, Glibc.close(copy) != 0 { throw Errno(rawValue: errno) }
         request.succeed()
-      } else {
-        request.fail(Errno(rawValue: errno))
+      } replay: { replayed in
+        replayed.succeed()
       }
     }
     table.fsync = { raw, _, dataOnly, info in
-      let request = Request(raw: raw!)
-      guard let file = Handle.file(info) else { return request.succeed() }
-      let fd = file.descriptor.rawValue
-      request.perform { (_) throws(Errno) in
-        try systemCall { dataOnly != 0 ? fdatasync(fd) : Glibc.fsync(fd) }
+      Request.serve(raw) { (request) throws(Errno) in
+        if let file = Handle.file(info) {
+          let fd = file.descriptor.rawValue
+          try systemCall { dataOnly != 0 ? fdatasync(fd) : Glibc.fsync(fd) }
+        }
+        request.succeed()
       }
     }
     table.fallocate = { raw, _, mode, offset, length, info in
-      let request = Request(raw: raw!)
-      guard let file = Handle.file(info) else { return request.fail(.badFileDescriptor) }
-      request.perform { (_) throws(Errno) in
-        try request.caller.act { () throws(Errno) in
+      Request.serve(raw) { (request) throws(Errno) in
+        guard let file = Handle.file(info) else { throw .badFileDescriptor }
+        _ = try request.caller.act { () throws(Errno) in
           try systemCall { dfs_fallocate(file.descriptor.rawValue, mode, offset, length) }
         }
+        request.succeed()
       }
     }
     table.lseek = { raw, _, offset, whence, info in
-      let request = Request(raw: raw!)
-      do throws(Errno) {
+      Request.serve(raw) { (_) throws(Errno) in
         if let file = Handle.file(info) {
           fuse_reply_lseek(raw, try systemCall { lseek(file.descriptor.rawValue, offset, whence) })
         } else if let package = Handle.object(info, as: OpenPackage.self) {
@@ -163,11 +151,10 @@ extension Operations {
         } else {
           throw .badFileDescriptor
         }
-      } catch { request.fail(error) }
+      }
     }
     table.copy_file_range = { raw, _, offsetIn, infoIn, _, offsetOut, infoOut, length, flags in
-      let request = Request(raw: raw!)
-      do throws(Errno) {
+      Request.serve(raw) { (request) throws(Errno) in
         // EXDEV makes the caller fall back to reading and writing, which works for a package.
         guard let source = Handle.file(infoIn), let target = Handle.file(infoOut) else { throw .improperLink }
         let count = try request.caller.act { () throws(Errno) in
@@ -178,7 +165,7 @@ extension Operations {
           }
         }
         fuse_reply_write(raw, count)
-      } catch { request.fail(error) }
+      }
     }
   }
 }

@@ -10,16 +10,18 @@ extension Operations {
       server.negotiate(&connection!.pointee)
     }
     table.forget = { raw, id, count in
-      let request = Request(raw: raw!)
-      request.view.forget(id, count: count)
-      request.server.memoryReturn.add(1)
-      fuse_reply_none(raw)
+      Request.serveRelease(raw) { request in
+        request.view.forget(id, count: count)
+        request.server.memoryReturn.add(1)
+        fuse_reply_none(raw)
+      }
     }
     table.forget_multi = { raw, count, forgets in
-      let request = Request(raw: raw!)
-      for index in 0..<count { request.view.forget(forgets![index].ino, count: forgets![index].nlookup) }
-      request.server.memoryReturn.add(count)
-      fuse_reply_none(raw)
+      Request.serveRelease(raw) { request in
+        for index in 0..<count { request.view.forget(forgets![index].ino, count: forgets![index].nlookup) }
+        request.server.memoryReturn.add(count)
+        fuse_reply_none(raw)
+      }
     }
   }
 }

@@ -5,13 +5,15 @@ import Glibc
 import SystemPackage
 import View
 
-/// A request of the kernel. It gets exactly one reply, which frees it.
+/// A request of the kernel that a client made. It gets exactly one reply, which frees it.
+///
+/// A callback reaches the view through a `Request` alone, and only the gate below makes one.
 struct Request {
   let raw: fuse_req_t
   /// The server outlives its requests.
   unowned(unsafe) let server: Server
 
-  init(raw: fuse_req_t) {
+  fileprivate init(raw: fuse_req_t) {
     self.raw = raw
     server = Unmanaged<Server>.fromOpaque(fuse_req_userdata(raw)!).takeUnretainedValue()
   }
@@ -26,13 +28,6 @@ struct Request {
   /// Whether the client was interrupted (FUSE_INTERRUPT), or the session is ending.
   var isInterrupted: Bool { fuse_req_interrupted(raw) != 0 || server.isEnding }
 
-  func succeed() { fuse_reply_err(raw, 0) }
-  /// Replies with an error. EMFILE of the daemon becomes ENFILE: the client has not reached a limit of its own.
-  func fail(_ error: Errno) {
-    let isDaemons = error == .tooManyOpenFiles
-    fuse_reply_err(raw, (isDaemons ? Errno.tooManyOpenFilesInSystem : error).rawValue)
-  }
-
   /// Counts descriptors for the client's user and runs `body`, which opens something that the client keeps open. The descriptors
   /// are given back when the handle is released, or at once if `body` fails.
   func counting(
@@ -44,6 +39,54 @@ struct Request {
       descriptors.giveBack(count, of: user)
       throw error
     }
+  }
+}
+
+/// The gate in front of all callbacks: it tells apart the requests of clients and those of replay threads, which must change
+/// nothing.
+///
+/// Each callback passes its request to one of these functions. The body replies, or throws the error to reply with.
+extension Request {
+  /// Serves a request that replay threads have no use for: a replay thread gets EIO.
+  static func serve(_ raw: fuse_req_t?, _ body: (Request) throws(Errno) -> Void) {
+    serve(raw, body) { (_) throws(Errno) in throw .ioError }
+  }
+
+  /// Serves a request that a replay thread makes in order to repeat a change.
+  ///
+  /// - Parameter replay: replies to a replay thread. It has no `Request`, so it cannot act on the view.
+  static func serve(
+    _ raw: fuse_req_t?, _ body: (Request) throws(Errno) -> Void,
+    replay: (ReplayedRequest) throws(Errno) -> Void
+  ) {
+    let request = Request(raw: raw!)
+    do throws(Errno) {
+      if let answers = request.server.replay?.answers[fuse_req_ctx(raw)!.pointee.pid] {
+        try replay(ReplayedRequest(request, answers))
+      } else {
+        try body(request)
+      }
+    } catch { request.fail(error) }
+  }
+
+  /// Serves a request that changes nothing, and that the kernel also makes for replay threads while it walks their paths.
+  static func serveRead(_ raw: fuse_req_t?, _ body: (Request) throws(Errno) -> Void) {
+    let request = Request(raw: raw!)
+    do throws(Errno) { try body(request) } catch { request.fail(error) }
+  }
+
+  /// Serves a message that gives back what an earlier reply gave to the kernel (FORGET, RELEASE). It cannot be refused.
+  static func serveRelease(_ raw: fuse_req_t?, _ body: (Request) -> Void) { body(Request(raw: raw!)) }
+}
+
+/// Replies.
+extension Request {
+  func succeed() { fuse_reply_err(raw, 0) }
+
+  /// Replies with an error. EMFILE of the daemon becomes ENFILE: the client has not reached a limit of its own.
+  func fail(_ error: Errno) {
+    let isDaemons = error == .tooManyOpenFiles
+    fuse_reply_err(raw, (isDaemons ? Errno.tooManyOpenFilesInSystem : error).rawValue)
   }
 
   /// Replies with the entry of a name in a directory.
@@ -57,6 +100,25 @@ struct Request {
       view.forget(entry.id, count: 1)
     }
     view.settle(entry, parent, name)
+  }
+
+  func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {
+    var out = parameters(entry)
+    return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
+  }
+
+  func parameters(_ entry: Entry) -> fuse_entry_param {
+    var out = fuse_entry_param()
+    out.ino = entry.id
+    out.generation = entry.generation
+    out.attr = entry.attributes
+    // A directory's attributes stay valid for the permission check that follows at once (the kernel turns this timeout into one
+    // tick).
+    let atOnce = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
+    out.attr_timeout = entry.attributesLease == nil ? atOnce : view.keptFor
+    if server.notifier.isUnsettled(entry.id) { out.attr_timeout = 0 }
+    out.entry_timeout = entry.nameLease == nil ? 0 : view.keptFor
+    return out
   }
 
   /// Replies to GETATTR. For a directory with stale names, the reply is deferred until the kernel has dropped them: a path walk
@@ -86,62 +148,17 @@ struct Request {
     if let lease = attributes.lease { view.settle(lease, of: id) }
   }
 
-  func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {
-    var out = parameters(entry)
-    return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
-  }
-
-  func parameters(_ entry: Entry) -> fuse_entry_param {
-    var out = fuse_entry_param()
-    out.ino = entry.id
-    out.generation = entry.generation
-    out.attr = entry.attributes
-    // A directory's attributes stay valid for the permission check that follows at once (the kernel turns this timeout into one
-    // tick).
-    let atOnce = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
-    out.attr_timeout = entry.attributesLease == nil ? atOnce : view.keptFor
-    if server.notifier.isUnsettled(entry.id) { out.attr_timeout = 0 }
-    out.entry_timeout = entry.nameLease == nil ? 0 : view.keptFor
-    return out
-  }
-
-  /// The object that serves this request if a replay thread sent it; the request must change nothing then.
-  var replayed: ReplayAnswers? {
-    server.replay?.answers[fuse_req_ctx(raw)!.pointee.pid]
-  }
-
-  /// Runs an operation that has no result: replies with 0 or with its error.
-  func perform(_ body: (View) throws(Errno) -> Void) {
-    do throws(Errno) {
-      try body(view)
-      succeed()
-    } catch { fail(error) }
-  }
-
-  /// The same for an operation that a replay thread may request.
-  func perform(
-    _ body: (View) throws(Errno) -> Void, replaying answer: (ReplayAnswers) throws(Errno) -> Void
-  ) {
-    do throws(Errno) {
-      if let replayed { try answer(replayed) } else { try body(view) }
-      succeed()
-    } catch { fail(error) }
-  }
-
-  /// Runs an operation that replies with the resulting entry of a name.
-  func performEntry(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ body: (View) throws(Errno) -> Entry
-  ) {
-    do throws(Errno) { reply(try body(view), parent, name) } catch { fail(error) }
-  }
-
-  /// The same for an operation that a replay thread may request. The kernel must not cache the entry of a replayed operation: it
-  /// holds for the replay thread alone.
-  func performEntry(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ body: (View) throws(Errno) -> Entry,
-    replaying answer: (ReplayAnswers) throws(Errno) -> Entry
-  ) {
-    guard let replayed else { return performEntry(parent, name, body) }
-    do throws(Errno) { reply(try answer(replayed).unkept, parent, name) } catch { fail(error) }
+  /// Replies with a value, or with its length if the client requests only that (size 0).
+  func replyValue(
+    _ size: Int, _ body: (UnsafeMutableRawBufferPointer) throws(Errno) -> Int
+  ) throws(Errno) {
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
+    defer { buffer.deallocate() }
+    let count = try body(buffer)
+    if size == 0 {
+      fuse_reply_xattr(raw, count)
+    } else {
+      fuse_reply_buf(raw, buffer.baseAddress!.assumingMemoryBound(to: CChar.self), count)
+    }
   }
 }

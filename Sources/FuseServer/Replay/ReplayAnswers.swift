@@ -76,22 +76,23 @@ final class ReplayAnswers: Sendable {
     view.noteMoved(old, to: new)
   }
 
+  /// Replies to setattr with the attributes as they are.
+  func attributes(_ id: NodeID) throws(Errno) -> stat { try view.attributes(id) }
+
+  /// Replies to getxattr: the kernel reads the access list of each directory on a path.
+  func attribute(
+    _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer
+  ) throws(Errno) -> Int {
+    try view.getAttribute(id, name, into: buffer, caller: .daemon)
+  }
+
+  /// Records that this replay reports all changes of a file until now.
+  func noteTold(_ id: NodeID) { view.noteTold(id) }
+
   /// Fails with ESTALE if the kernel used a cached dentry. A client may have looked the name up after it was expired, when it
   /// already stood for another file: the kernel would give that file the new name. On ESTALE the kernel looks the name up again.
   private func refuseWhatIsKept() throws(Errno) {
     guard wasAsked.load(ordering: .acquiring) else { throw .staleNFSFileHandle }
-  }
-}
-
-/// The object behind a file handle of a replay thread. It has no file open.
-final class ReplayedOpen {
-  let node: NodeID
-  /// Whether it counts among the opens that the kernel passes through.
-  let isPassedThrough: Bool
-
-  init(_ node: NodeID, isPassedThrough: Bool) {
-    self.node = node
-    self.isPassedThrough = isPassedThrough
   }
 }
 
@@ -105,16 +106,30 @@ extension ListedItem {
 /// The replay threads, by the thread ID that their requests carry.
 final class ReplayThreads: Sendable {
   private let answers = Guarded<[pid_t: ReplayAnswers]>([:])
+  /// The bit `thread % 64` of each replay thread. Every request passes here, and nearly all of them without the lock.
+  private let filter = Atomic<UInt64>(0)
 
   /// - Returns: the object that serves the requests of the thread.
   func add(_ thread: pid_t, _ view: View) -> ReplayAnswers {
     let new = ReplayAnswers(view: view)
-    answers.withLock { $0[thread] = new }
+    change { $0[thread] = new }
     return new
   }
 
-  func remove(_ thread: pid_t) { answers.withLock { $0[thread] = nil } }
+  func remove(_ thread: pid_t) { change { $0[thread] = nil } }
+
+  private func change(_ body: (inout [pid_t: ReplayAnswers]) -> Void) {
+    answers.withLock { answers in
+      body(&answers)
+      filter.store(answers.keys.reduce(0) { $0 | Self.bit($1) }, ordering: .releasing)
+    }
+  }
+
+  private static func bit(_ thread: pid_t) -> UInt64 { 1 << UInt64(UInt32(bitPattern: thread) % 64) }
 
   /// The object that serves the requests of a thread; nil if it is not a replay thread.
-  subscript(_ thread: pid_t) -> ReplayAnswers? { answers.withLock { $0[thread] } }
+  subscript(_ thread: pid_t) -> ReplayAnswers? {
+    guard filter.load(ordering: .acquiring) & Self.bit(thread) != 0 else { return nil }
+    return answers.withLock { $0[thread] }
+  }
 }

@@ -98,12 +98,9 @@ public final class Server: @unchecked Sendable {
       dfs_guardian_start($0, CommandLine.argc, CommandLine.unsafeArgv)
     }
     defer { dfs_guardian_end(guardian) }
-    let notifier = KernelNotifier(session: session, view: view, keptContent: keptContent)
-    self.notifier = notifier
-    if !options.contains(Array("ro".utf8)) {
-      if !view.finishStaged() { Thread { [view] in view.finishStaged(waits: true) }?.detach() }
-      replay = Replay(view: view, mountPoint: mountPoint, notifier: notifier)
-    }
+    let isWritable = !options.contains(Array("ro".utf8))
+    if isWritable, !view.finishStaged() { Thread { [view] in view.finishStaged(waits: true) }?.detach() }
+    prepare(for: session, at: mountPoint, replays: isWritable)
     let canAnnounce = announceWhenAnswering(mountPoint)
     let returning = Thread { [memoryReturn, view] in memoryReturn.run(view) }
     let notifying = NotifierThreads(view: view, notifier: notifier, replay: replay)
@@ -138,6 +135,12 @@ public final class Server: @unchecked Sendable {
     if result < 0 {
       throw MountError(description: "the FUSE session failed: \(Errno(rawValue: -result))")
     }
+  }
+
+  /// Makes what callbacks use. Called before the first request.
+  func prepare(for session: OpaquePointer, at mountPoint: FilePath, replays: Bool) {
+    notifier = KernelNotifier(session: session, view: view, keptContent: keptContent)
+    if replays { replay = Replay(view: view, mountPoint: mountPoint, notifier: notifier) }
   }
 
   /// Ends `run` from another thread. `run` returns after the replies to all requests in progress. Walks of packages are interrupted.
