@@ -27,11 +27,6 @@ extension Directory {
       return try named.openedRegular(flags)
     }
   }
-
-  /// Opens a regular file at a path of any length below this directory, like `openRegular`, but without O_NOATIME.
-  public func openDeepRegular(_ path: [UInt8], _ flags: CInt) throws(Errno) -> RegularFile {
-    try locateDeep(path).openedRegular(flags)
-  }
 }
 
 extension Descriptor {
