@@ -91,8 +91,9 @@ public final class View: Sendable {
     self.cached = cached
     let unlinkedNodes = UnlinkedNodes()
     self.unlinkedNodes = unlinkedNodes
-    nodes = NodeTable(root: identity) { [movedNodes] id in
+    nodes = NodeTable(root: identity) { [movedNodes, imported] id in
       movedNodes.remove(id)
+      imported.remove(id)
       handles.remove(id)
       unlinkedNodes.remove(id)
       directoryViews.remove(id)

@@ -11,14 +11,16 @@ public final class ViewedTree: Sendable {
   public let view: View
 
   /// - Parameter files: empty ones to begin with.
-  public init(_ files: String...) throws {
+  public init(
+    _ files: String..., options: ViewOptions = ViewOptions(), logger: Logger = Logger(label: "test")
+  ) throws {
     var template = Array("/tmp/displayfs-test-XXXXXX".utf8CString)
     guard let made = mkdtemp(&template) else { throw Errno(rawValue: errno) }
     let root = String(cString: made)
     self.root = root
     for file in files { Self.make(file, in: root) }
     let source = Descriptor(adopting: try systemCall { open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
-    view = try View(source: source, options: ViewOptions(), logger: Logger(label: "test"))
+    view = try View(source: source, options: options, logger: logger)
   }
 
   deinit {

@@ -9,6 +9,14 @@ import SystemPackage
 /// the stream is kept in staging until its last close: if it has been written to by then, it comes back.
 final class ImportedStreams: Sendable {
   private let streams = Guarded<[NodeID: ImportedStream]>([:])
+  /// The files of which the log says why they do not become packages.
+  private let refused = Guarded<Set<NodeID>>([])
+
+  /// - Returns: whether the file was not refused before.
+  func noteRefused(_ node: NodeID) -> Bool { refused.withLock { $0.insert(node).inserted } }
+
+  /// Called when the kernel has forgotten a node: its number may belong to another file from now on.
+  func remove(_ node: NodeID) { refused.withLock { _ = $0.remove(node) } }
 
   func add(_ stream: ImportedStream, for node: NodeID) { streams.withLock { $0[node] = stream } }
 

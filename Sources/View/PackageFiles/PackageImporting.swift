@@ -54,7 +54,9 @@ extension View {
     let name = file.name
     let view = try directoryView(parent)
     guard let real = inspector.packageName(for: name, type: type, at: view.lastSite) else {
-      logger.notice("\(name) holds a package of the type \(type), but under this name it stays a file")
+      noteRefused(state) {
+        "\(name) holds a package of the type \(type), but under this name it stays a file"
+      }
       return
     }
     let checked: PackageImport
@@ -62,7 +64,7 @@ extension View {
       checked = try PackageImport(checking: stream.rawValue)
     } catch {
       // The check also fails for a copy that is still being written, because the stream ends too soon.
-      logger.notice("\(name) begins like a package but stays a file: \(error)")
+      noteRefused(state) { "\(name) begins like a package but stays a file: \(error)" }
       return
     }
     try caller.actAsMember { () throws(Errno) in try handle.directory.check(".", W_OK | X_OK) }
@@ -114,6 +116,12 @@ extension View {
         parent: parent, file: file, package: CName(real), place: leftover, written: state,
         packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: packageStamp), for: node)
     settle(node)
+  }
+
+  /// Logs once for each file why it does not become a package: it may be closed many times while it is written.
+  private func noteRefused(_ state: StreamState, _ reason: () -> String) {
+    guard let node = nodes.node(of: state.identity), imported.noteRefused(node) else { return }
+    logger.notice("\(reason())")
   }
 
   /// Makes an empty directory to unpack in, which belongs to the client.
