@@ -32,7 +32,7 @@ import ViewedTree
     let entry = try "notes".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
     #expect(entry.id != 0)
     DispatchQueue.global().async {
-      try? view.changing(NodeTable.root) { (_, _) throws(Errno) in view.releaseDescriptors() }
+      try? view.changing(NodeTable.root) { (_) throws(Errno) in view.releaseDescriptors() }
       view.follow { _ in }
     }
     #expect(kernel.hasInvalidated.wait(timeout: .now() + 30) == .success)

@@ -487,12 +487,12 @@ private let exchanges: [RenameRow] = [
   }
 
   private func link(
-    _ source: RenameSource, _ typed: Name, resolves: Bool = false, elsewhere: Bool = false,
+    _ source: RenameSource, _ typed: Name, elsewhere: Bool = false,
     remembered: Name? = nil,
     holds: [Name] = []
   ) -> CreatePlan {
     .link(
-      source, typed: typed, resolves: resolves, sameDirectory: !elsewhere, remembered: remembered,
+      source, typed: typed, sameDirectory: !elsewhere, remembered: remembered,
       in: directory(holds))
   }
 
@@ -509,9 +509,7 @@ private let exchanges: [RenameRow] = [
   }
 
   @Test func aLinkNeverReplaces() {
-    #expect(link(photo, "trip", resolves: true) == .refuse(.fileExists))
     #expect(link(photo, "trip", holds: ["trip.jpg"]) == .refuse(.fileExists))
-    #expect(link(real("tmp"), "notes", resolves: true, remembered: "notes.txt") == .refuse(.fileExists))
   }
 
   @Test func aLinkOfARealNameHasTheTypedName() {

@@ -231,10 +231,10 @@ public final class EntryInspector: Sendable {
 
   func hasKnownExtension(_ name: Name) -> Bool { extensionRule.known.containsExtension(of: name.bytes.span) }
 
-  /// Whether an entry of that name would be hidden, whatever its kind.
-  func isHiddenByName(_ name: Name, at site: Site) -> Bool {
-    site.rules.verdict(on: name.bytes.span, isDirectory: true).isHidden?.value
-      ?? (hiddenRules.reason(name: name.bytes.span, kind: .directory, place: site.place) != nil)
+  /// Whether a new entry of that name and kind would be hidden.
+  func isHiddenByName(_ name: Name, _ kind: EntryKind, at site: Site) -> Bool {
+    site.rules.verdict(on: name.bytes.span, isDirectory: kind == .directory).isHidden?.value
+      ?? (hiddenRules.reason(name: name.bytes.span, kind: kind, place: site.place) != nil)
   }
 
   /// Whether a name that begins with a period may be a display name that is not the real one.

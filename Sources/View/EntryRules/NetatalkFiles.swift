@@ -10,7 +10,7 @@ extension View {
 
   /// Called after a rename; with `.exchange`, after two entries have changed places.
   func moveNetatalkFile(
-    of from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ flags: RenameFlags,
+    of from: Name, in old: LockedDirectory, to: Name, in new: LockedDirectory, _ flags: RenameFlags,
     _ caller: Caller
   ) {
     guard old.view?.hasNetatalkDirectory ?? false else { return }
@@ -34,7 +34,7 @@ extension View {
   }
 
   /// Called after an entry was removed.
-  func removeNetatalkFile(of name: Name, in place: CompanionPlace, _ caller: Caller) {
+  func removeNetatalkFile(of name: Name, in place: LockedDirectory, _ caller: Caller) {
     guard place.view?.hasNetatalkDirectory ?? false else { return }
     changeNetatalkFile(of: name) { () throws(Errno) in
       let directory = try netatalkDirectory(in: place, makes: false, caller)
@@ -46,18 +46,18 @@ extension View {
     }
   }
 
-  private func netatalkDirectory(in place: CompanionPlace, makes: Bool, _ caller: Caller) throws(Errno)
+  private func netatalkDirectory(in place: LockedDirectory, makes: Bool, _ caller: Caller) throws(Errno)
     -> Descriptor
   {
     try Self.directoryName.withPointer { (name) throws(Errno) in
-      do throws(Errno) { return try place.directory.subdirectory(name) } catch {
+      do throws(Errno) { return try place.handle.subdirectory(name) } catch {
         guard makes, error == .noSuchFileOrDirectory else { throw error }
       }
       try caller.actAsMember { () throws(Errno) in
-        try place.directory.directory.makeDirectory(name, mode: 0o777)
+        try place.handle.directory.makeDirectory(name, mode: 0o777)
       }
       place.view?.reconcile(Self.directoryName.name)
-      return try place.directory.subdirectory(name)
+      return try place.handle.subdirectory(name)
     }
   }
 

@@ -50,13 +50,14 @@ public enum CreatePlan: Equatable, Sendable {
   /// Plans a hard link of `source`. Like a moved entry it keeps the extension that the display name hides, so that a backup made
   /// by linking (glib's `g_file_replace`, `rsync -b`, `perl -i.bak`) still opens as its type.
   ///
-  /// Errors: EEXIST when `typed` resolves or the real name is taken; EPERM for packages and directories, as in link(2), and for
-  /// another name for a localized entry; ENAMETOOLONG.
+  /// Errors: EEXIST when the real name is taken; EPERM for packages and directories, as in link(2), and for another name for a
+  /// localized entry; ENAMETOOLONG.
+  ///
+  /// - Parameter typed: a name that does not resolve.
   public static func link(
-    _ source: RenameSource, typed: Name, resolves: Bool, sameDirectory: Bool, remembered: Name?,
+    _ source: RenameSource, typed: Name, sameDirectory: Bool, remembered: Name?,
     in directory: DestinationFacts
   ) -> CreatePlan {
-    if resolves { return .refuse(.fileExists) }
     guard !source.facet.isBackedByDirectory else { return .refuse(.notPermitted) }
     let name: Name
     switch source.effectiveAddressing {

@@ -6,26 +6,28 @@ import SystemPackage
 extension View {
   /// The data to remember when a display name that hides an extension goes away. Called before that, because it reads the file's
   /// Finder info.
-  func memory(
-    of resolved: Resolved, typed: Name, in directory: DirectoryHandle, _ parent: NodeID, _ caller: Caller
-  ) -> Memory? {
-    guard resolved.byDisplayName, typed != resolved.child.realName, resolved.child.kind == .file else {
-      return nil
-    }
+  func memory(of name: PreparedName, _ caller: Caller) -> Memory? {
+    guard let entry = name.entry, entry.byDisplayName, !entry.realName.equals(name.bytes), entry.kind == .file
+    else { return nil }
     return Memory(
-      directory: key(parent), display: typed, real: resolved.child.realName,
-      attributes: inspector.metadata.stored(of: resolved.realName, in: directory.directory, caller: caller))
+      directory: key(name.directory.node), display: name.typed, real: entry.realName.name,
+      attributes: inspector.metadata.stored(
+        of: entry.realName, in: name.directory.handle.directory, caller: caller))
   }
 
   /// The Finder info of a file that is about to be replaced. It stays with the name, because that is what a save by renaming
   /// means.
-  func riding(
-    of replaced: Resolved?, in directory: DirectoryHandle, caller: Caller
-  ) -> [Tunnel.Attribute] {
-    guard let replaced, replaced.child.kind == .file,
-      inspector.metadata.isThere || replaced.byDisplayName && replaced.child.stemLength != nil
+  func riding(of name: PreparedName, _ caller: Caller) -> [Tunnel.Attribute] {
+    guard let replaced = name.entry, replaced.kind == .file,
+      inspector.metadata.isThere || replaced.byDisplayName && mayHideExtension(replaced, in: name.directory)
     else { return [] }
-    return inspector.metadata.stored(of: replaced.realName, in: directory.directory, caller: caller)
+    return inspector.metadata.stored(
+      of: replaced.realName, in: name.directory.handle.directory, caller: caller)
+  }
+
+  private func mayHideExtension(_ entry: Resolved, in directory: LockedDirectory) -> Bool {
+    guard let slot = entry.slot else { return false }
+    return directory.view?.projection.child(at: slot)?.stemLength != nil
   }
 
   /// A display name, and the real name and attributes that it stood for.

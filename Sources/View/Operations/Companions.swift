@@ -7,26 +7,18 @@ import SystemPackage
 ///
 /// A sidecar follows after the operation on its entry has succeeded. If it cannot, that is logged and is no error.
 extension View {
-  /// A directory that holds a sidecar, or is about to.
-  struct CompanionPlace {
-    let directory: DirectoryHandle
-    let id: NodeID
-    /// Nil if the directory may not be read: then its sidecars are not known either.
-    let view: DirectoryView?
-  }
-
   /// The AppleDouble sidecar of an entry: `._x` with the format's magic number. Any other `._x` is an ordinary hidden file.
-  func companion(of name: Name, in place: CompanionPlace) -> Name? {
+  func companion(of name: Name, in place: LockedDirectory) -> Name? {
     guard let view = place.view, let candidate = name.companion,
       let slot = view.projection.slot(realName: candidate.bytes.span),
       view.projection.summary(at: slot)?.kind == .file
     else { return nil }
-    return FinderMetadata.isAppleDouble(candidate, in: place.directory.directory) ? candidate : nil
+    return FinderMetadata.isAppleDouble(candidate, in: place.handle.directory) ? candidate : nil
   }
 
   /// Moves the sidecar after a rename. If the renamed entry has none, a sidecar of the replaced entry now belongs to it.
   func moveCompanion(
-    of from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ caller: Caller
+    of from: Name, in old: LockedDirectory, to: Name, in new: LockedDirectory, _ caller: Caller
   ) {
     guard let companion = companion(of: from, in: old), let target = to.companion else {
       return
@@ -36,7 +28,7 @@ extension View {
 
   /// Moves the sidecars after two entries were exchanged.
   func exchangeCompanions(
-    of from: Name, in old: CompanionPlace, with: Name, in new: CompanionPlace, _ caller: Caller
+    of from: Name, in old: LockedDirectory, with: Name, in new: LockedDirectory, _ caller: Caller
   ) {
     guard let first = from.companion, let second = with.companion else { return }
     switch (companion(of: from, in: old), companion(of: with, in: new)) {
@@ -51,25 +43,25 @@ extension View {
   ///
   /// - Parameter companion: the result of `companionOfLinked` from before.
   func linkCompanion(
-    _ companion: Name, in old: DirectoryHandle, to: Name, in new: CompanionPlace, _ caller: Caller
+    _ companion: Name, in old: DirectoryHandle, to: Name, in new: LockedDirectory, _ caller: Caller
   ) {
     guard let target = to.companion else { return }
     follow(companion) { () throws(Errno) in
       try CName(companion).withPointer { (from) throws(Errno) in
         try CName(target).withPointer { (to) throws(Errno) in
           try caller.actAsMember { () throws(Errno) in
-            try old.directory.link(from, to: new.directory.directory, to)
+            try old.directory.link(from, to: new.handle.directory, to)
           }
         }
       }
-      noteChange([target], in: new.id, new.view)
+      noteChange([target], in: new.node, new.view)
     }
   }
 
   /// The sidecar of a file that is about to get another link. Called with no directory view locked.
   func companionOfLinked(_ location: NodeTable.Location) -> (name: Name, directory: DirectoryHandle)? {
     guard !isPlainMirror, let view = try? directoryView(location.parent) else { return nil }
-    let place = CompanionPlace(directory: view.handle, id: location.parent, view: view)
+    let place = LockedDirectory(node: location.parent, handle: view.handle, view: view)
     let found = try? view.withCurrent { (_) throws(Errno) in companion(of: location.name.name, in: place) }
     return found.flatMap { $0 }.map { ($0, view.handle) }
   }
@@ -77,43 +69,43 @@ extension View {
   /// Removes the sidecar after its entry was removed.
   ///
   /// - Parameter companion: the result of `companion(of:in:)` from before.
-  func removeCompanion(_ companion: Name, in place: CompanionPlace, _ credentials: Credentials) {
+  func removeCompanion(_ companion: Name, in place: LockedDirectory, _ credentials: Credentials) {
     follow(companion) { () throws(Errno) in
       try CName(companion).withPointer { (name) throws(Errno) in
-        let status = try place.directory.status(name)
-        try credentials.act { () throws(Errno) in try place.directory.directory.unlink(name) }
+        let status = try place.handle.status(name)
+        try credentials.act { () throws(Errno) in try place.handle.directory.unlink(name) }
         let given = nodes.removed(
-          FileIdentity(status), facet: .plain, from: place.id, name: name, isLast: status.st_nlink <= 1)
-        noteChange([companion], in: place.id, place.view, isKnown: !given.isEmpty)
+          FileIdentity(status), facet: .plain, from: place.node, name: name, isLast: status.st_nlink <= 1)
+        noteChange([companion], in: place.node, place.view, isKnown: !given.isEmpty)
       }
     }
   }
 
   private func rename(
-    _ from: Name, in old: CompanionPlace, to: Name, in new: CompanionPlace, _ flags: RenameFlags,
+    _ from: Name, in old: LockedDirectory, to: Name, in new: LockedDirectory, _ flags: RenameFlags,
     _ caller: Caller
   ) {
     follow(from) { () throws(Errno) in
       try CName(from).withPointer { (fromName) throws(Errno) in
         try CName(to).withPointer { (toName) throws(Errno) in
-          let moved = try old.directory.status(fromName)
-          let replaced = try? new.directory.status(toName)
+          let moved = try old.handle.status(fromName)
+          let replaced = try? new.handle.status(toName)
           try caller.actAsMember { () throws(Errno) in
-            try old.directory.directory.rename(fromName, to: new.directory.directory, toName, flags)
+            try old.handle.directory.rename(fromName, to: new.handle.directory, toName, flags)
           }
-          let (oldPlace, newPlace) = ((old.id, CName(from)), (new.id, CName(to)))
+          let (oldPlace, newPlace) = ((old.node, CName(from)), (new.node, CName(to)))
           var given: AliasKinds = []
           if let replaced {
             given =
               flags.contains(.exchange)
               ? nodes.moved(FileIdentity(replaced), facet: .plain, from: newPlace, to: oldPlace)
               : nodes.removed(
-                FileIdentity(replaced), facet: .plain, from: new.id, name: toName,
+                FileIdentity(replaced), facet: .plain, from: new.node, name: toName,
                 isLast: replaced.st_nlink <= 1)
           }
           given.formUnion(nodes.moved(FileIdentity(moved), facet: .plain, from: oldPlace, to: newPlace))
-          noteChange([from], in: old.id, old.view, isKnown: !given.isEmpty)
-          noteChange([to], in: new.id, new.view, isKnown: false)
+          noteChange([from], in: old.node, old.view, isKnown: !given.isEmpty)
+          noteChange([to], in: new.node, new.view, isKnown: false)
         }
       }
     }

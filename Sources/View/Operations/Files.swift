@@ -74,10 +74,7 @@ extension View {
 
   private func openChecked(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
     try refuseTheLastDescriptors()
-    do throws(Errno) { return try openOnce(id, flags: flags, caller: caller) } catch {
-      guard releaseDescriptors(after: error) else { throw error }
-      return try openOnce(id, flags: flags, caller: caller)
-    }
+    return try retryingAfterRelease { () throws(Errno) in try openOnce(id, flags: flags, caller: caller) }
   }
 
   private func openOnce(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
@@ -125,25 +122,6 @@ extension View {
     let again = try open.descriptor.opened(backing)
     let status = try fileStatus(again.rawValue)
     return opened(again, id, flags, status, isHeardOfWhenClosed: true, caller)
-  }
-
-  /// Creates a file without a name. (open with O_TMPFILE)
-  public func makeTemporaryFile(
-    _ parent: NodeID, mode: mode_t, flags: CInt, caller: Caller
-  ) throws(Errno) -> CreatedFile {
-    let handle = try directory(parent)
-    try refuseAdding(to: parent)
-    try refuseTheLastDescriptors()
-    let descriptor = try caller.actForMode(mode) { () throws(Errno) in
-      try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
-    }
-    let status = try fileStatus(descriptor.rawValue)
-    let node = nodes.remember(
-      FileIdentity(status), .regular, facet: .plain, parent: parent, name: "", sameness: .another)!
-    let file = opened(descriptor, node.id, flags, status, isHeardOfWhenClosed: true, caller)
-    openNodes.opened(file)
-    return CreatedFile(
-      entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
   }
 
   /// Whether a file of that name must be examined, or written out, when a client that may have written it closes it. If not,

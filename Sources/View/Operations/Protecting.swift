@@ -78,8 +78,3 @@ extension View {
     return path
   }
 }
-
-extension Projection.Child {
-  /// Whether the entry is a directory in the backing tree.
-  var isDirectory: Bool { kind == .directory || kind == .package }
-}

@@ -24,6 +24,14 @@ extension View {
     return true
   }
 
+  /// Runs `body`, and once more if it failed for want of something that could be released.
+  func retryingAfterRelease<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+    do throws(Errno) { return try body() } catch {
+      guard releaseDescriptors(after: error) else { throw error }
+      return try body()
+    }
+  }
+
   /// Closes the directories that are open only to save time.
   func releaseDescriptors() {
     handles.removeAll()

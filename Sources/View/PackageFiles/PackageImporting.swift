@@ -265,7 +265,9 @@ extension EntryInspector {
   /// The real name under which a package of type `type` is stored when the client has named it `name`. Nil if it would be no
   /// package under that name, or would be hidden.
   func packageName(for name: Name, type: String, at site: Site) -> Name? {
-    guard !site.place.contains(.insidePackage), !isHiddenByName(name, at: site) else { return nil }
+    guard !site.place.contains(.insidePackage), !isHiddenByName(name, .directory, at: site) else {
+      return nil
+    }
     if let kind = site.rules.verdict(on: name.bytes.span, isDirectory: true).kind {
       return kind.value == .package ? name : nil
     }

@@ -40,13 +40,12 @@ extension View {
   ///
   /// - Throws: the errno of the first check that fails. Nothing has been changed then.
   func beginRemoval(
-    _ realName: CName, _ status: stat, in directory: DirectoryHandle, _ parent: NodeID,
-    _ view: DirectoryView?, _ caller: Caller
+    _ realName: CName, _ status: stat, in locked: LockedDirectory, _ caller: Caller
   ) throws(Errno) -> PackageRemoval {
+    let (directory, parent) = (locked.handle, locked.node)
     let credentials = caller.credentials
     let identity = FileIdentity(status)
-    let companion = companion(
-      of: realName.name, in: CompanionPlace(directory: directory, id: parent, view: view))
+    let companion = companion(of: realName.name, in: locked)
     return try realName.withPointer { (name) throws(Errno) in
       let package = Descriptor(
         adopting: try credentials.act { () throws(Errno) in
@@ -75,26 +74,24 @@ extension View {
         try CName(place.name).withPointer({ (name) throws(Errno) in try place.directory.status(name) })
           .identifies(identity)
       else {
-        restore(removal, view)
+        restore(removal, locked.view)
         throw .staleNFSFileHandle
       }
-      noteRemoved(removal, view)
+      noteRemoved(removal, locked.view)
       return removal
     }
   }
 
   /// Deletes the parts of a package that has been checked. What cannot be deleted is put back where it was.
   ///
-  /// - Parameter locked: `isLocked` and the directory's view if the calling thread is inside a change of the directory. Otherwise
-  ///   the calling thread must hold no lock.
-  func finish(_ removal: PackageRemoval, locked: (view: DirectoryView?, isLocked: Bool) = (nil, false))
-    throws(Errno)
-  {
-    func changing(_ body: (DirectoryView?) -> Void) {
-      if locked.isLocked { return body(locked.view) }
+  /// - Parameter locked: the directory, if the calling thread is inside a change of it. Otherwise the calling thread must hold no
+  ///   lock.
+  func finish(_ removal: PackageRemoval, in locked: LockedDirectory? = nil) throws(Errno) {
+    func changing(_ body: (LockedDirectory) -> Void) {
+      if let locked { return body(locked) }
       do throws(Errno) {
-        try self.changing(removal.parent) { (_, view) throws(Errno) in body(view) }
-      } catch { body(nil) }
+        try self.changing(removal.parent) { (directory) throws(Errno) in body(directory) }
+      } catch { body(LockedDirectory(node: removal.parent, handle: removal.directory, view: nil)) }
     }
     do throws(Errno) {
       try removal.credentials.act { () throws(Errno) in
@@ -109,15 +106,13 @@ extension View {
       // original place, and the directory is empty.
       try removal.place?.removeDirectory()
     } catch {
-      changing { restore(removal, $0) }
+      changing { restore(removal, $0.view) }
       throw error
     }
     guard removal.place == nil || removal.companion != nil else { return }
-    changing { view in
-      if removal.place == nil { noteRemoved(removal, view) }
-      guard let companion = removal.companion else { return }
-      let place = CompanionPlace(directory: removal.directory, id: removal.parent, view: view)
-      removeCompanion(companion, in: place, removal.credentials)
+    changing { directory in
+      if removal.place == nil { noteRemoved(removal, directory.view) }
+      if let companion = removal.companion { removeCompanion(companion, in: directory, removal.credentials) }
     }
   }
 

@@ -103,7 +103,7 @@ extension View {
     _ rules: DirectoryRules
   ) -> Explanation {
     let rung = projection.rung(of: slot)
-    let verdict = rules.verdict(on: child.realName.bytes.span, isDirectory: child.isDirectory)
+    let verdict = rules.verdict(on: child.realName.bytes.span, isDirectory: child.kind.isDirectory)
     let first: Projection.Rung =
       child.localized != nil ? .localized : child.stemLength != nil ? .extensionHidden : .realName
     return Explanation(

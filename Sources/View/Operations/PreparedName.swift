@@ -1,0 +1,145 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// A directory that an operation changes: open, with its view up to date and locked.
+struct LockedDirectory {
+  let node: NodeID
+  let handle: DirectoryHandle
+  /// Nil in a mirror, and where the directory may be changed but not read: then names are real names.
+  let view: DirectoryView?
+}
+
+/// A name that a client gave for a change, resolved in a directory that stays locked until the change is made.
+struct PreparedName {
+  let directory: LockedDirectory
+  let bytes: UnsafePointer<CChar>
+  /// The entry that the name stands for. Nil where it stands for none, and where the directory has no view to resolve it.
+  let entry: Resolved?
+
+  var typed: Name { Name(copying: bytes) }
+
+  /// The entry that the name stands for. Without a view the name is taken for a real name.
+  func existing() throws(Errno) -> Resolved {
+    if let entry { return entry }
+    guard directory.view == nil else { throw .noSuchFileOrDirectory }
+    return .real(bytes)
+  }
+}
+
+/// The one way in for operations that change what a name stands for. Each of them
+/// 1. refuses a directory that is no longer where the client's path led (`refuseIfMoved`, once for each request),
+/// 2. prepares the name: opens and locks the directory, brings its view up to date, resolves the name,
+/// 3. checks policy and protection (`refuseMaking`, `refuseRemoving`, `refuseMoving`), and plans the real name,
+/// 4. takes the version of the directory, where its reply has an entry that the kernel may cache,
+/// 5. makes its system call with the credentials of the client,
+/// 6. records the change: node table, stale names of the kernel, directory view, sidecars,
+/// 7. and, when nothing is locked any more, updates listings further up (`noteMarker`).
+///
+/// The callback then replies, and compares the version of the directory (`settle`).
+extension View {
+  /// Runs `body` with a prepared name.
+  func preparing<R: ~Copyable>(
+    _ name: UnsafePointer<CChar>, in parent: NodeID, _ body: (PreparedName) throws(Errno) -> R
+  ) throws(Errno) -> R {
+    try changing(parent) { (directory) throws(Errno) in try body(prepared(name, in: directory)) }
+  }
+
+  /// The same for two names, whose directories may be one.
+  func preparing<R: ~Copyable>(
+    _ oldName: UnsafePointer<CChar>, in oldParent: NodeID, _ newName: UnsafePointer<CChar>,
+    in newParent: NodeID, _ body: (PreparedName, PreparedName) throws(Errno) -> R
+  ) throws(Errno) -> R {
+    let (oldHandle, newHandle) = (try directory(oldParent), try directory(newParent))
+    func run(_ oldView: DirectoryView?, _ newView: DirectoryView?) throws(Errno) -> R {
+      try body(
+        prepared(oldName, in: LockedDirectory(node: oldParent, handle: oldHandle, view: oldView)),
+        prepared(newName, in: LockedDirectory(node: newParent, handle: newHandle, view: newView)))
+    }
+    if isPlainMirror { return try run(nil, nil) }
+    let (oldView, newView) = (try directoryView(oldParent), try directoryView(newParent))
+    return try DirectoryView.changing(oldView, newView) { (areReadable) throws(Errno) in
+      if areReadable { return try run(oldView, newView) }
+      try refuseUnreadable()
+      return try run(nil, nil)
+    }
+  }
+
+  /// Runs a change of one directory with its view up to date and locked.
+  func changing<R: ~Copyable>(
+    _ parent: NodeID, _ body: (LockedDirectory) throws(Errno) -> R
+  ) throws(Errno) -> R {
+    let handle = try directory(parent)
+    guard !isPlainMirror else { return try body(LockedDirectory(node: parent, handle: handle, view: nil)) }
+    let view = try directoryView(parent)
+    return try view.changing { (isReadable) throws(Errno) in
+      if !isReadable { try refuseUnreadable() }
+      return try body(LockedDirectory(node: parent, handle: handle, view: isReadable ? view : nil))
+    }
+  }
+
+  private func prepared(_ name: UnsafePointer<CChar>, in directory: LockedDirectory) -> PreparedName {
+    PreparedName(
+      directory: directory, bytes: name, entry: directory.view.flatMap { resolve(name, in: $0.projection) })
+  }
+
+  /// In a directory that may be changed but not read, no name can be told from one that `hidden=deny` hides.
+  private func refuseUnreadable() throws(Errno) {
+    if options.hidden == .deny { throw .permissionDenied }
+  }
+
+  // MARK: Policy
+
+  /// Called before an entry is made under a name.
+  ///
+  /// - Throws: EEXIST when the name stands for an entry, EACCES when the new entry would be denied, EPERM in a protected place.
+  func refuseMaking(_ kind: EntryKind, _ name: PreparedName) throws(Errno) {
+    if name.entry != nil { throw .fileExists }
+    try refuseIfDenied(kind, name)
+    try refuseAdding(to: name.directory.node)
+  }
+
+  /// Refuses a name that `hidden=deny` hides from an entry of that kind, which could not be reached again.
+  ///
+  /// - Throws: EACCES.
+  func refuseIfDenied(_ kind: EntryKind, _ name: PreparedName) throws(Errno) {
+    guard options.hidden == .deny, let view = name.directory.view else { return }
+    let typed = name.typed
+    // An entry that exists but does not resolve is denied too, whatever rule hides it.
+    if view.projection.slot(realName: typed.bytes.span) != nil
+      || inspector.isHiddenByName(typed, kind, at: view.site)
+    {
+      throw .permissionDenied
+    }
+  }
+
+  /// What the plans of real names depend on in a directory.
+  func destination(_ directory: LockedDirectory) -> DestinationFacts {
+    let view = directory.view
+    return DestinationFacts(
+      hasKnownExtension: { [inspector] name in inspector.hasKnownExtension(name) },
+      holds: { name in view?.projection.slot(realName: name.bytes.span) != nil },
+      gives: { name in
+        guard let view else { return false }
+        return !view.projection.isClaimed(name.bytes.span) && !view.site.place.contains(.insidePackage)
+      })
+  }
+
+  // MARK: Afterwards
+
+  /// Updates the listings that a new or changed entry affects further up: a `.localized` marker changes how its directory is
+  /// listed one level up, and `Contents/Info.plist` how the directory around both is. Called with no directory view locked.
+  func noteMarker(_ name: Name, in parent: NodeID) {
+    guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name),
+      let location = nodes.location(of: parent)
+    else { return }
+    currentView(of: location.parent)?.noteInside(location.name.name)
+    invalidateNames(of: location)
+    guard name == "Info.plist", location.name.name == "Contents",
+      let above = nodes.location(of: location.parent)
+    else { return }
+    currentView(of: above.parent)?.noteInside(above.name.name)
+    invalidateNames(of: above)
+  }
+}

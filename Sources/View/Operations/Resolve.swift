@@ -1,0 +1,118 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// An entry that a name stands for.
+struct Resolved {
+  let realName: CName
+  let kind: EntryKind
+  let isHidden: Bool
+  /// Nil where names are not projected.
+  let slot: Projection.Slot?
+  let byDisplayName: Bool
+  let facet: Facet
+
+  /// The type of the entry as seen by the client that gave the name.
+  var apparentType: ApparentType {
+    switch kind {
+    case .file: .file
+    case .directory: .directory
+    case .package: facet == .packageFile ? .package : .directory
+    case .symlink, .other: .special
+    }
+  }
+
+  /// What a real name stands for, where names are not projected.
+  static func real(_ name: UnsafePointer<CChar>) -> Resolved {
+    Resolved(
+      realName: CName(copying: name), kind: .other, isHidden: false, slot: nil, byDisplayName: false,
+      facet: .plain)
+  }
+}
+
+extension EntryKind {
+  /// Whether the entry is a directory in the backing tree.
+  var isDirectory: Bool { self == .directory || self == .package }
+}
+
+/// The backing file that a name in a directory of the view stands for.
+struct Found {
+  let directory: DirectoryHandle
+  let realName: CName
+  let status: stat
+  let facet: Facet
+  /// Whether the name stands for the same file until the watch on the directory reports a change.
+  var isNameKept = true
+}
+
+/// From names in the view to entries of the backing tree.
+extension View {
+  /// The entry that a name stands for in a projection; nil for hidden entries where they are denied.
+  func resolve(_ name: UnsafePointer<CChar>, in projection: borrowing Projection) -> Resolved? {
+    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
+    guard let resolution = projection.resolve(Span(_unsafeElements: bytes)),
+      let summary = projection.summary(at: resolution.slot)
+    else { return nil }
+    if summary.isHidden, options.hidden == .deny { return nil }
+    let showsAsFile = summary.kind == .package && resolution.byDisplayName && options.packages == .file
+    return Resolved(
+      realName: projection.withRealName(at: resolution.slot) { CName(bytes: $0) }, kind: summary.kind,
+      isHidden: summary.isHidden, slot: resolution.slot, byDisplayName: resolution.byDisplayName,
+      facet: showsAsFile ? .packageFile : .plain)
+  }
+
+  /// Resolves a name that is only looked at. (An operation that changes something prepares its names: ``PreparedName``.)
+  ///
+  /// A name that exists on disk and cannot be a package is resolved without reading the rest of the directory.
+  func find(
+    _ parent: NodeID, _ handle: DirectoryHandle, _ name: UnsafePointer<CChar>
+  ) throws(Errno) -> Found {
+    let view: DirectoryView
+    if isPlainMirror {
+      return try findReal(name, in: handle)
+    } else if let known = currentView(of: parent) {
+      view = known
+    } else {
+      if options.hidden != .deny {
+        do throws(Errno) {
+          let found = try findReal(name, in: handle)
+          let mayBePackage =
+            FileType(mode: found.status.st_mode) == .directory && inspector.mayBePackage(name)
+          if !mayBePackage { return found }
+        } catch {
+          // The directory is read only for a name that could be a display name: a display name begins with a period only where
+          // hidden entries are shown.
+          guard error == .noSuchFileOrDirectory, name[0] != 0x2e || inspector.showsDotNames else {
+            throw error
+          }
+        }
+      }
+      view = try directoryView(parent)
+    }
+    do throws(Errno) {
+      return try find(name, in: view)
+    } catch {
+      // The client may search the directory but not read it: its names are real names.
+      guard error == .permissionDenied, options.hidden != .deny else { throw error }
+      return try findReal(name, in: handle)
+    }
+  }
+
+  private func findReal(_ name: UnsafePointer<CChar>, in handle: DirectoryHandle) throws(Errno) -> Found {
+    Found(
+      directory: handle, realName: CName(copying: name), status: try handle.status(name), facet: .plain)
+  }
+
+  private func find(_ name: UnsafePointer<CChar>, in view: DirectoryView) throws(Errno) -> Found {
+    let found = try view.withCurrent { (projection) throws(Errno) in resolve(name, in: projection) }
+    guard let found else {
+      if strlen(name) > 255 { throw .fileNameTooLong }
+      throw .noSuchFileOrDirectory
+    }
+    let status = try found.realName.withPointer { (name) throws(Errno) in try view.handle.status(name) }
+    return Found(
+      directory: view.handle, realName: found.realName, status: status, facet: found.facet,
+      isNameKept: view.isWatched)
+  }
+}

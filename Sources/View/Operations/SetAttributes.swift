@@ -1,0 +1,116 @@
+import BackingTree
+import Glibc
+import SystemPackage
+
+/// The attributes that a client requests to change; nil leaves an attribute unchanged.
+public struct AttributeChange: Sendable {
+  public enum Time: Sendable {
+    case now
+    case at(timespec)
+  }
+  public var mode: mode_t?
+  public var user: uid_t?
+  public var group: gid_t?
+  public var size: Int64?
+  public var accessed: Time?
+  public var modified: Time?
+  public init() {}
+}
+
+extension View {
+  /// Changes a node's attributes.
+  ///
+  /// - Parameter isInterrupted: as of `open(node:flags:caller:isInterrupted:)`.
+  public func setAttributes(
+    _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, caller: Caller,
+    isInterrupted: () -> Bool = { false }
+  ) throws(Errno) {
+    try refuseAltering(id)
+    let isPackage = nodes.location(of: id)?.facet == .packageFile
+    // A package has no content of its own to truncate: it is replaced as a whole, or changed inside its directory.
+    if isPackage, change.size != nil { throw .permissionDenied }
+    let change = isPackage ? try news(of: change, to: id) : change
+    // For ftruncate(2) the kernel sends the file handle. Any other change may have come by a name.
+    let located = try locate(id, byNameOf: file == nil ? caller : nil, isDataChanged: change.size != nil)
+    let path = "/proc/self/fd/\(located.rawValue)"
+    // Use the client's credentials although the kernel has checked permissions: for an open file it checks the attributes that it
+    // last received, and the file may have another owner since.
+    try ownChanges.make(on: located.rawValue) { () throws(Errno) in
+      if change.user != nil || change.group != nil {
+        _ = try caller.act { () throws(Errno) in
+          try systemCall {
+            fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
+          }
+        }
+      }
+      if let mode = change.mode {
+        // Search permission follows read permission: without it the package could not be read.
+        let effective = isPackage ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
+        let lost = try fileStatus(located.rawValue).st_mode & 0o7777 ^ effective & 0o7777
+        if lost & ~effective & (S_ISUID | S_ISGID) == lost {
+          // Only set-ID bits are cleared. Any write to a file clears them, whether or not the writer owns the file: use the
+          // daemon's credentials.
+          _ = try Caller.daemon.act { () throws(Errno) in try systemCall { chmod(path, effective & 0o7777) } }
+        } else {
+          _ = try caller.actForMode(mode) { () throws(Errno) in
+            try systemCall { chmod(path, effective & 0o7777) }
+          }
+        }
+      }
+      if let size = change.size {
+        // Whether truncation clears set-user-ID bits depends on the credentials of the thread that truncates.
+        if let file {
+          try caller.act { () throws(Errno) in try setSize(file.descriptor.rawValue, size) }
+        } else {
+          // truncate(2) would block the worker until the holder of a lease gives it up.
+          try LeaseBreak.retry(0, isInterrupted) { () throws(Errno) in
+            try caller.act { () throws(Errno) in
+              let opened = try located.opened(O_WRONLY | O_NONBLOCK)
+              try setSize(opened.rawValue, size)
+            }
+          }
+        }
+      }
+      if change.accessed != nil || change.modified != nil {
+        let times = [Self.timespec(change.accessed), Self.timespec(change.modified)]
+        _ = try caller.act { () throws(Errno) in try systemCall { utimensat(AT_FDCWD, path, times, 0) } }
+      }
+    }
+  }
+
+  /// The part of a change that differs from what the view shows of a package.
+  ///
+  /// A program that copies a package gives the copy the mode and time of the original. The view derives both from the package's
+  /// parts, and the package stream has already transferred those more exactly.
+  private func news(of change: AttributeChange, to id: NodeID) throws(Errno) -> AttributeChange {
+    guard change.mode != nil || change.modified != nil else { return change }
+    var news = change
+    let shown = try attributes(id)
+    if let mode = change.mode, mode & 0o7777 == shown.st_mode & 0o7777 {
+      // A directory that may be read but not searched is shown as if it could be searched.
+      let directory = try status(of: id, at: nodes.location(of: id)).status
+      if directory.st_mode & (mode & 0o444) >> 2 == (mode & 0o444) >> 2 { news.mode = nil }
+    }
+    if case .at(let time) = change.modified, time.isCopy(of: shown.st_mtim) { news.modified = nil }
+    return news
+  }
+
+  private static func timespec(_ time: AttributeChange.Time?) -> timespec {
+    switch time {
+    case nil: Glibc.timespec(tv_sec: 0, tv_nsec: (1 << 30) - 2)  // UTIME_OMIT
+    case .now: Glibc.timespec(tv_sec: 0, tv_nsec: (1 << 30) - 1)  // UTIME_NOW
+    case .at(let value): value
+    }
+  }
+}
+
+extension timespec {
+  /// Whether this time is a copy of `original`: exact to the nanosecond, rounded as a floating-point number (Python), or
+  /// truncated to the one or two seconds that an archive or a FAT file system stores.
+  func isCopy(of original: timespec) -> Bool {
+    let (seconds, overflow) = original.tv_sec.subtractingReportingOverflow(tv_sec)
+    guard !overflow, (-1...2).contains(seconds) else { return false }
+    let difference = seconds * 1_000_000_000 + original.tv_nsec - tv_nsec
+    return abs(difference) < 1000 || tv_nsec == 0 && (0..<2_000_000_000).contains(difference)
+  }
+}

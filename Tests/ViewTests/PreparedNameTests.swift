@@ -1,0 +1,89 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+import Testing
+import ViewedTree
+
+@testable import View
+
+/// Operations that change what a name stands for.
+@Suite struct PreparedNameTests {
+  private func deny() -> ViewOptions {
+    var options = ViewOptions()
+    options.hidden = .deny
+    return options
+  }
+
+  private func create(_ name: String, in view: View, flags: CInt = O_WRONLY | O_CREAT) throws {
+    let created = try name.withCString { name in
+      try view.create(NodeTable.root, name, mode: 0o644, flags: flags, caller: .daemon)
+    }
+    view.close(created.file)
+  }
+
+  private func lookup(_ name: String, in parent: NodeID = NodeTable.root, of view: View) throws -> NodeID {
+    try name.withCString { try view.lookup(parent, $0).id }
+  }
+
+  private func type(_ path: String) -> mode_t? {
+    var status = stat()
+    return lstat(path, &status) == 0 ? status.st_mode & S_IFMT : nil
+  }
+
+  /// `__MACOSX` is hidden only as a directory.
+  @Test func nameThatIsHiddenFromDirectories_whenHiddenIsDenied_isFreeForFiles() throws {
+    let tree = try ViewedTree("other.txt", options: deny())
+    let view = tree.view
+    let path = tree.path("__MACOSX")
+    try create("__MACOSX", in: view)
+    #expect(type(path) == S_IFREG && unlink(path) == 0)
+    try "__MACOSX".withCString { name in
+      let file = try lookup("other.txt", of: view)
+      _ = try view.link(file, to: NodeTable.root, name, caller: .daemon)
+      try view.unlink(NodeTable.root, name, caller: .daemon)
+      try "other.txt".withCString { old in
+        try view.rename(NodeTable.root, old, to: NodeTable.root, name, flags: [], caller: .daemon)
+      }
+      #expect(type(path) == S_IFREG)
+      try view.unlink(NodeTable.root, name, caller: .daemon)
+      _ = try view.makeSymlink(NodeTable.root, name, to: "target", caller: .daemon)
+    }
+    #expect(type(path) == S_IFLNK && unlink(path) == 0)
+  }
+
+  @Test func nameThatIsHiddenFromDirectories_whenHiddenIsDenied_isRefusedToDirectories() throws {
+    let tree = try ViewedTree(options: deny())
+    let view = tree.view
+    #expect(mkdir(tree.path("other"), 0o755) == 0)
+    defer { rmdir(tree.path("other")) }
+    #expect(throws: Errno.permissionDenied) {
+      try "__MACOSX".withCString { try view.makeDirectory(NodeTable.root, $0, mode: 0o755, caller: .daemon) }
+    }
+    #expect(throws: Errno.permissionDenied) {
+      try "other".withCString { other in
+        try "__MACOSX".withCString {
+          try view.rename(NodeTable.root, other, to: NodeTable.root, $0, flags: [], caller: .daemon)
+        }
+      }
+    }
+    #expect(type(tree.path("__MACOSX")) == nil)
+  }
+
+  @Test func create_underAHiddenNameWhileHiddenIsDenied_failsWithEACCES() throws {
+    let tree = try ViewedTree(options: deny())
+    #expect(throws: Errno.permissionDenied) { try create(".x", in: tree.view) }
+    #expect(type(tree.path(".x")) == nil)
+  }
+
+  /// The kernel looks the name up first, so only a race between two clients leads here.
+  @Test func create_overAPackage_failsWithEACCES() throws {
+    let tree = try ViewedTree()
+    #expect(mkdir(tree.path("Letter.rtfd"), 0o755) == 0)
+    defer { rmdir(tree.path("Letter.rtfd")) }
+    #expect(throws: Errno.permissionDenied) { try create("Letter", in: tree.view) }
+    #expect(throws: Errno.fileExists) {
+      try create("Letter", in: tree.view, flags: O_WRONLY | O_CREAT | O_EXCL)
+    }
+  }
+}
