@@ -86,4 +86,32 @@ import ViewedTree
       try create("Letter", in: tree.view, flags: O_WRONLY | O_CREAT | O_EXCL)
     }
   }
+
+  /// The kernel repeats a request that failed with ESTALE only once, and the client gets the second error.
+  @Test func rename_whoseSecondDirectoryMovesAfterTheRefusal_isRefusedOnce() throws {
+    let tree = try ViewedTree()
+    let view = tree.view
+    defer { for name in ["b2/y", "a2/x", "a2", "b2", "a", "b"] { _ = Glibc.remove(tree.path(name)) } }
+    for name in ["a", "b"] { #expect(mkdir(tree.path(name), 0o755) == 0) }
+    tree.make("a/x")
+    let (a, b) = (try lookup("a", of: view), try lookup("b", of: view))
+    _ = try lookup("x", in: a, of: view)
+    _ = try? lookup("y", in: b, of: view)
+    let client = Caller(user: geteuid(), group: getegid(), process: 7, umask: 0)
+    func move() throws {
+      try "x".withCString { x in
+        try "y".withCString { y in try view.rename(a, x, to: b, y, flags: [], caller: client)
+        }
+      }
+    }
+    #expect(Glibc.rename(tree.path("a"), tree.path("a2")) == 0)
+    #expect(throws: Errno(rawValue: ESTALE)) { try move() }
+    #expect(type(tree.path("a2/x")) != nil)
+    #expect(Glibc.rename(tree.path("b"), tree.path("b2")) == 0)
+    try move()
+    #expect(type(tree.path("b2/y")) != nil)
+    // The next request of the thread is a new one.
+    tree.make("a2/x")
+    #expect(throws: Errno(rawValue: ESTALE)) { try move() }
+  }
 }

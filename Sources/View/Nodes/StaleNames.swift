@@ -65,12 +65,12 @@ extension View {
   }
 
   /// The same for an operation with two paths. The kernel walks both paths again but retries only once, so one refusal covers
-  /// both directories.
+  /// both directories, also the one that moves between the refusal and the retry.
   func refuseIfMoved(_ id: NodeID, _ other: NodeID, _ caller: Caller) throws(Errno) {
     let refused = refusedRenames.take(by: caller.process) ?? []
     let moved = Set([id, other].filter { mayHaveMoved($0, caller) })
     if moved.isSubset(of: refused) { return }
-    refusedRenames.noteRefusal(of: moved, by: caller.process)
+    refusedRenames.noteRefusal(of: [id, other], by: caller.process)
     throw .staleNFSFileHandle
   }
 
