@@ -7,7 +7,8 @@ import Testing
 /// The names that those are told of who hear no echoes, and those who hear all.
 private struct Heard {
   let watch: ChangeWatch
-  let key: ChangeWatch.Key
+  let registration: ChangeWatch.Registration
+  private let heardByAll: ChangeWatch.Registration
   private let others = Guarded<[String]>([])
   private let all = Guarded<[String]>([])
 
@@ -17,8 +18,8 @@ private struct Heard {
       { change in if case .entry(let name, _) = change { names.withLock { $0.append(String(cString: name)) } }
       }
     }
-    key = try watch.watch(directory, hearsEchoes: false, note(in: others))
-    _ = try watch.watch(directory, note(in: all))
+    registration = try watch.watch(directory, hearsEchoes: false, note(in: others))
+    heardByAll = try watch.watch(directory, note(in: all))
   }
 
   /// What they have been told until now.
@@ -43,7 +44,7 @@ private struct Heard {
     let watch = try ChangeWatch(root: directory, tellsWho: tellsWho)
     let delivered = Guarded(0)
     let most = 20_000
-    let key = try watch.watch(directory) { _ in
+    let registration = try watch.watch(directory) { _ in
       guard
         delivered.withLock({
           $0 += 1
@@ -61,7 +62,7 @@ private struct Heard {
       try directory.makeDirectory("\(number)" + String(repeating: "x", count: 150), mode: 0o700)
     }
     watch.drain()
-    watch.stop(key)
+    _ = consume registration
     #expect((200..<most).contains(delivered.withLock { $0 }))
   }
 
@@ -69,7 +70,7 @@ private struct Heard {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
     let heard = try Heard(directory)
-    try heard.watch.unheard([.init(.made, "own", in: heard.key)]) { () throws(Errno) in
+    try heard.watch.unheard([.init(.made, "own", in: heard.registration)]) { () throws(Errno) in
       try directory.makeDirectory("own", mode: 0o700)
     }
     try directory.makeDirectory("other", mode: 0o700)
@@ -84,7 +85,7 @@ private struct Heard {
   @Test(.enabled(if: tellsWho)) func whatSomebodyElseDoesToTheSameNameIsHeard() throws {
     let temporary = try TemporaryDirectory()
     let heard = try Heard(temporary.directory)
-    let echo = ChangeWatch.Echo(.made, "name", in: heard.key)
+    let echo = ChangeWatch.Echo(.made, "name", in: heard.registration)
     try heard.watch.unheard([echo]) { () throws(Errno) in run("mkdir '\(temporary.path)/name'") }
     #expect(heard.names() == (["name"], ["name"]))
     // Whatever became of the change.
@@ -103,7 +104,7 @@ private struct Heard {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
     let heard = try Heard(directory)
-    let echo = ChangeWatch.Echo(.made, "name", in: heard.key)
+    let echo = ChangeWatch.Echo(.made, "name", in: heard.registration)
     #expect(throws: Errno.ioError) {
       try heard.watch.unheard([echo]) { () throws(Errno) in throw .ioError }
     }
@@ -116,7 +117,7 @@ private struct Heard {
   @Test func whereNobodyKnowsWhoChangedSomethingEverybodyHearsOfIt() throws {
     let temporary = try TemporaryDirectory()
     let heard = try Heard(temporary.directory, tellsWho: false)
-    try heard.watch.unheard([.init(.made, "own", in: heard.key)]) { () throws(Errno) in
+    try heard.watch.unheard([.init(.made, "own", in: heard.registration)]) { () throws(Errno) in
       try temporary.directory.makeDirectory("own", mode: 0o700)
     }
     #expect(heard.names() == (["own"], ["own"]))
@@ -132,7 +133,7 @@ private struct Heard {
     let watch = try ChangeWatch(root: root, tellsWho: tellsWho)
     #expect(watch.tellsWho == tellsWho)
     let told = Guarded<[String]>([])
-    let key = try watch.watch(directory) { change in
+    let registration = try watch.watch(directory) { change in
       let word =
         switch change {
         case .entry(let name, let wasMoved): "\(wasMoved ? "moved" : "entry") \(String(cString: name))"
@@ -160,20 +161,21 @@ private struct Heard {
     #expect(whatIsTold(of: "chmod 700 watched") == ["itself"])
     #expect(whatIsTold(of: "rm watched/g; rmdir watched/d") == ["entry g", "entry d"])
     // Whoever looks has a view of its own of the directory; the watch alone does not keep it.
-    watch.stop(key)
+    _ = consume registration
     #expect(whatIsTold(of: ": >watched/unheard; rm watched/unheard") == [])
-    _ = try watch.watch(directory) { change in
+    let second = try watch.watch(directory) { change in
       if case .everything = change { told.withLock { $0.append("gone") } }
     }
     _ = consume opened
     #expect(whatIsTold(of: "rmdir watched") == ["gone"])
+    withExtendedLifetime(second) {}
   }
 
   @Test func whoWritesIsNotHeardWhileThatIsIgnored() throws {
     let temporary = try TemporaryDirectory()
     let watch = try ChangeWatch(root: temporary.directory)
     let told = Guarded((writing: 0, closing: 0))
-    _ = try watch.watch(temporary.directory) { change in
+    let registration = try watch.watch(temporary.directory) { change in
       switch change {
       case .modification: told.withLock { $0.writing += 1 }
       case .content: told.withLock { $0.closing += 1 }
@@ -198,5 +200,6 @@ private struct Heard {
     #expect(try isHeard { run("echo x >>'\(temporary.path)/f'") }.closing)
     watch.hearModifications(of: file)
     #expect(try isHeard(append) == (true, false))
+    withExtendedLifetime(registration) {}
   }
 }

@@ -7,10 +7,20 @@ import SystemPackage
 /// The kernel queues an event before the call that caused it returns. A thread that drains the queue before it reads its cached
 /// state of a directory therefore never sees a state from before that call.
 public final class ChangeWatch: Sendable {
-  /// One watch. The kernel reuses the number of a directory that is watched again; the serial distinguishes the watches.
-  public struct Key: Sendable {
-    fileprivate let watched: Watched
+  /// One watch of a directory. It ends with the last reference to this object.
+  public final class Registration: Sendable {
+    fileprivate let watch: ChangeWatch
+    let watched: Watched
+    /// The kernel reuses the number of a directory that is watched again; the serial distinguishes the watches.
     fileprivate let serial: UInt64
+
+    fileprivate init(_ watch: ChangeWatch, _ watched: Watched, serial: UInt64) {
+      self.watch = watch
+      self.watched = watched
+      self.serial = serial
+    }
+
+    deinit { watch.end(watched, serial) }
   }
 
   /// A change that is reported to the handler of a watch.
@@ -41,7 +51,7 @@ public final class ChangeWatch: Sendable {
   private typealias Handler = @Sendable (Change) -> Void
 
   /// The number of a watched directory in one of the two sources.
-  fileprivate struct Watched: Hashable {
+  struct Watched: Hashable {
     let isFallback: Bool
     let number: ChangeEvent.Number
   }
@@ -57,41 +67,7 @@ public final class ChangeWatch: Sendable {
     /// Several owners may watch one directory, for which the kernel has a single watch.
     var listeners: [Watched: [Listener]] = [:]
     var serial: UInt64 = 0
-    var echoes: [(serial: UInt64, echo: Echo, state: EchoState)] = []
-  }
-
-  /// The event that a change made by this process is about to cause.
-  public struct Echo: Sendable {
-    public enum Kind: Sendable { case movedAway, movedHere, made, removed }
-
-    fileprivate let watched: Watched
-    fileprivate let kind: ChangeEvent.Mask
-    fileprivate let name: ContiguousArray<CChar>
-
-    public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Key) {
-      watched = directory.watched
-      self.kind =
-        switch kind {
-        case .movedAway: .movedAway
-        case .movedHere: .movedHere
-        case .made: .made
-        case .removed: .removed
-        }
-      self.name = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
-    }
-
-    fileprivate func isNamed(_ name: UnsafePointer<CChar>, in watched: Watched) -> Bool {
-      self.watched == watched && self.name.withUnsafeBufferPointer { strcmp($0.baseAddress!, name) == 0 }
-    }
-  }
-
-  private enum EchoState {
-    /// The call that makes the change has not returned.
-    case underWay
-    /// The call has returned. The kernel has queued the event, if there is one.
-    case queued
-    /// The queue is being read after the call returned. An echo not matched by the end of that read never arrives.
-    case due
+    var echoes = Echoes()
   }
 
   private let source: any ChangeSource
@@ -144,13 +120,14 @@ public final class ChangeWatch: Sendable {
     _ = write(waker.rawValue, &one, 8)
   }
 
-  /// Watches a directory until `stop`. The handler receives all changes from the return of this function on.
+  /// Watches a directory until the registration is released. The handler receives all changes from the return of this function
+  /// on, and must not keep the registration.
   ///
   /// - Parameter hearsEchoes: whether the handler also receives the changes made in `unheard`.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
     _ directory: Directory, hearsEchoes: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
-  ) throws(Errno) -> Key {
+  ) throws(Errno) -> Registration {
     marking.lock()
     defer { marking.unlock() }
     let watched = try add(directory)
@@ -158,7 +135,7 @@ public final class ChangeWatch: Sendable {
       watches.serial += 1
       let listener = Listener(serial: watches.serial, call: handler, hearsEchoes: hearsEchoes)
       watches.listeners[watched, default: []].append(listener)
-      return Key(watched: watched, serial: watches.serial)
+      return Registration(self, watched, serial: watches.serial)
     }
   }
 
@@ -180,23 +157,23 @@ public final class ChangeWatch: Sendable {
     }
   }
 
-  public func stop(_ key: Key) {
+  private func end(_ watched: Watched, _ serial: UInt64) {
     // Destroy the handlers' captured objects after the lock is released.
-    _ = remove(key)
+    _ = remove(watched, serial)
   }
 
-  private func remove(_ key: Key) -> [Listener] {
+  private func remove(_ watched: Watched, _ serial: UInt64) -> [Listener] {
     marking.lock()
     defer { marking.unlock() }
     let (stopped, isLast) = watches.withLock { watches -> ([Listener], Bool) in
-      guard let listeners = watches.listeners[key.watched] else { return ([], false) }
-      let rest = listeners.filter { $0.serial != key.serial }
-      watches.listeners[key.watched] = rest.isEmpty ? nil : rest
+      guard let listeners = watches.listeners[watched] else { return ([], false) }
+      let rest = listeners.filter { $0.serial != serial }
+      watches.listeners[watched] = rest.isEmpty ? nil : rest
       return (listeners, rest.isEmpty)
     }
     if isLast {
-      let source: (any ChangeSource)? = key.watched.isFallback ? fallback.withLock { $0 } : source
-      source?.remove(key.watched.number)
+      let source: (any ChangeSource)? = watched.isFallback ? fallback.withLock { $0 } : source
+      source?.remove(watched.number)
     }
     return stopped
   }
@@ -206,21 +183,9 @@ public final class ChangeWatch: Sendable {
   /// receive them.
   public func unheard<R: ~Copyable>(_ echoes: [Echo], _ body: () throws(Errno) -> R) throws(Errno) -> R {
     guard tellsWho else { return try body() }
-    let serials = watches.withLock { watches in
-      for echo in echoes {
-        watches.serial += 1
-        watches.echoes.append((watches.serial, echo, .underWay))
-      }
-      return watches.serial - UInt64(echoes.count) + 1...watches.serial
-    }
+    let expected = watches.withLock { $0.echoes.expect(echoes) }
     // A call that failed may have made a part of the change.
-    defer {
-      watches.withLock { watches in
-        for index in watches.echoes.indices where serials.contains(watches.echoes[index].serial) {
-          watches.echoes[index].state = .queued
-        }
-      }
-    }
+    defer { watches.withLock { $0.echoes.noteQueued(expected) } }
     return try body()
   }
 
@@ -243,16 +208,10 @@ public final class ChangeWatch: Sendable {
   public func drain() { delivery.run(deliverAll) }
 
   private func deliverAll() {
-    let awaitsEchoes = watches.withLock { watches in
-      for index in watches.echoes.indices where watches.echoes[index].state == .queued {
-        watches.echoes[index].state = .due
-      }
-      return !watches.echoes.isEmpty
-    }
+    let awaitsEchoes = watches.withLock { $0.echoes.beginReading() }
     source.read { deliver($0, isFallback: false) }
     if let inotify = fallback.withLock({ $0 }) { inotify.read { deliver($0, isFallback: true) } }
-    // A due echo that was not matched never arrives: nothing changed, or the watch began after the change.
-    if awaitsEchoes { watches.withLock { $0.echoes.removeAll { $0.state == .due } } }
+    if awaitsEchoes { watches.withLock { $0.echoes.endReading() } }
   }
 
   private func deliver(_ event: ChangeEvent, isFallback: Bool) {
@@ -270,7 +229,8 @@ public final class ChangeWatch: Sendable {
       }
       if !event.mask.isDisjoint(with: .names) {
         let change = Change.entry(name, wasMoved: !event.mask.isDisjoint(with: .moved))
-        let isEcho = event.isOwn && takeEchoes(of: event.mask.intersection(.names), name, in: watched)
+        let kinds = event.mask.intersection(.names)
+        let isEcho = event.isOwn && watches.withLock { $0.echoes.take(kinds, name, in: watched) }
         for listener in listeners(of: watched) where !isEcho || listener.hearsEchoes { listener.call(change) }
       }
       if event.mask.contains(.written) {
@@ -281,21 +241,6 @@ public final class ChangeWatch: Sendable {
       if event.mask.contains(.attributes) {
         for listener in listeners(of: watched) { listener.call(.attributes(name)) }
       }
-    }
-  }
-
-  /// Whether all events in `kinds` were expected for this name. The kernel may merge several events of one name.
-  private func takeEchoes(
-    of kinds: ChangeEvent.Mask, _ name: UnsafePointer<CChar>, in watched: Watched
-  ) -> Bool {
-    watches.withLock { watches in
-      var unknown = kinds
-      watches.echoes.removeAll { _, echo, _ in
-        guard unknown.contains(echo.kind), echo.isNamed(name, in: watched) else { return false }
-        unknown.subtract(echo.kind)
-        return true
-      }
-      return unknown.isEmpty
     }
   }
 

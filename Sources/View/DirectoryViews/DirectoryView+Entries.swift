@@ -110,20 +110,19 @@ extension DirectoryView {
   private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
     guard let watch, !sources.isEmpty || !state.inside.isEmpty && state.inside[slot] != nil else { return }
     let old = state.inside.removeValue(forKey: slot) ?? []
-    var new: [(path: [UInt8], key: ChangeWatch.Key)] = []
+    var new: [(path: [UInt8], registration: ChangeWatch.Registration)] = []
     for path in sources {
       let source =
         path.first == 0x2f
         ? inspector.metadata.open(beneathSource: path.dropFirst())
         : path.withCName { try? handle.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
       guard let source,
-        let key = try? watch.watch(
+        let registration = try? watch.watch(
           Directory(descriptor: source.rawValue),
           { [weak self] change in if change.isComplete { self?.noteInside(name) } })
       else { continue }
-      new.append((path, key))
+      new.append((path, registration))
     }
-    for source in old { watch.stop(source.key) }
     if !new.isEmpty { state.inside[slot] = new }
     // The watch does not report changes that were made before it began.
     if new.map(\.path) != old.map(\.path) { noteInside(name) }

@@ -47,7 +47,7 @@ extension DirectoryView {
     defer { unlock() }
     try refresh()
     let now = monotonicNanoseconds()
-    if watchKey != nil, let recheck, now - state.comparedInside < recheck { return }
+    if registration != nil, let recheck, now - state.comparedInside < recheck { return }
     state.comparedInside = now
     for (slot, times) in state.insideChanged {
       guard state.projection.summary(at: slot) != nil else {
@@ -181,7 +181,7 @@ extension DirectoryView {
     guard comparesTimes else { return false }
     let now = monotonicNanoseconds()
     let isDue = now - state.compared >= recheck ?? Self.tick
-    if watchKey != nil, !isDue { return false }
+    if registration != nil, !isDue { return false }
     if isDue { state.compared = now }
     return try FileTimes(handle.directory.status()) != state.times || isDue && state.mayHaveMissed
   }

@@ -30,8 +30,6 @@ extension DirectoryView {
       let configuration = try? home.handle.directory.openBeneath(".config", O_RDONLY | O_DIRECTORY)
     else { return }
     // Start a new watch each time: the directory may have been replaced.
-    let old = state.userDirectories
-    defer { old.map { watch.stop($0) } }
     state.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
       [weak self] change in
       switch change {
@@ -48,8 +46,6 @@ extension DirectoryView {
     guard state.facts.hasNetatalkDirectory, let watch,
       let files = try? handle.directory.openBeneath(".AppleDouble", O_RDONLY | O_DIRECTORY)
     else { return }
-    let old = state.netatalk
-    defer { old.map { watch.stop($0) } }
     state.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) { [weak self] change in
       switch change {
       case .entry(let name, _), .content(let name, _): self?.noteInside(Name(copying: name))

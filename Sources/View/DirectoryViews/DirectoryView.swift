@@ -47,11 +47,11 @@ public final class DirectoryView: Sendable {
     /// how that directory is listed.
     var insideChanged: [Projection.Slot: FileTimes] = [:]
     /// The watches on directories that decide how an entry is listed, by entry.
-    var inside: [Projection.Slot: [(path: [UInt8], key: ChangeWatch.Key)]] = [:]
+    var inside: [Projection.Slot: [(path: [UInt8], registration: ChangeWatch.Registration)]] = [:]
     /// The watch on the configuration that names the user directories of a home.
-    var userDirectories: ChangeWatch.Key?
+    var userDirectories: ChangeWatch.Registration?
     /// The watch on the metadata that netatalk 2 keeps here.
-    var netatalk: ChangeWatch.Key?
+    var netatalk: ChangeWatch.Registration?
     /// The directory's times at the last look, where they are compared, and when they were compared.
     var times: FileTimes?
     var compared: Int64 = 0
@@ -91,7 +91,7 @@ public final class DirectoryView: Sendable {
   let listings: Tally
   let cached: CachedDirectories
   let nodes: NodeTable
-  nonisolated(unsafe) private(set) var watchKey: ChangeWatch.Key?
+  nonisolated(unsafe) private(set) var registration: ChangeWatch.Registration?
 
   init(
     node: NodeID, handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?,
@@ -116,7 +116,7 @@ public final class DirectoryView: Sendable {
     lock.lock()
     defer { lock.unlock() }
     do throws(Errno) {
-      watchKey = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
+      registration = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
         self?.note(change)
       }
     } catch { lacksWatch = error == .noSpace }
@@ -124,12 +124,6 @@ public final class DirectoryView: Sendable {
 
   /// Whether the user had no watch left when the view was made.
   nonisolated(unsafe) private(set) var lacksWatch = false
-
-  deinit {
-    if let watchKey { watch?.stop(watchKey) }
-    for source in protectedState.inside.values.joined() { watch?.stop(source.key) }
-    for key in [protectedState.userDirectories, protectedState.netatalk] { key.map { watch?.stop($0) } }
-  }
 
   /// The site of the directory as of the last look, for code that does not have it locked.
   var lastSite: Site {
@@ -180,10 +174,10 @@ public final class DirectoryView: Sendable {
 
   private var order: UInt { UInt(bitPattern: ObjectIdentifier(self)) }
 
-  var isWatched: Bool { watchKey != nil }
+  var isWatched: Bool { registration != nil }
 
   /// Whether times have to be compared, because there is no watch or it does not report every change.
-  var comparesTimes: Bool { watchKey == nil || recheck != nil }
+  var comparesTimes: Bool { registration == nil || recheck != nil }
 
   func unlock() {
     forgetDisplaced()
@@ -204,7 +198,7 @@ public final class DirectoryView: Sendable {
   }
 
   func refresh() throws(Errno) {
-    if watchKey != nil { watch?.drain() }
+    if registration != nil { watch?.drain() }
     defer { reportChanges() }
     try takeNews()
     if site.place.contains(.cloudContainer) { lookForContainerData() }

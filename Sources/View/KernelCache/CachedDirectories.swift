@@ -146,7 +146,7 @@ public struct CacheLease: Sendable {
 
 /// The directories of which the kernel may cache entries and attributes. Each is watched.
 final class CachedDirectories: Sendable {
-  private typealias Watched = (directory: CachedDirectory, key: ChangeWatch.Key)
+  private typealias Watched = (directory: CachedDirectory, registration: ChangeWatch.Registration)
 
   private struct State {
     var directories = RecentlyUsed<Watched>()
@@ -190,9 +190,9 @@ final class CachedDirectories: Sendable {
     if let known { return CacheLease(known) }
     guard mayAdd, !remoteMounts.contain(handle.identity.device) else { return nil }
     let new = CachedDirectory(node: id)
-    let key: ChangeWatch.Key
+    let registration: ChangeWatch.Registration
     do throws(Errno) {
-      key = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
+      registration = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
         if new.note(change) { self?.announce(new) }
       }
     } catch {
@@ -209,10 +209,9 @@ final class CachedDirectories: Sendable {
     }
     let other = state.withLock { state -> CachedDirectory? in
       if let other = state.directories[id]?.directory { return other }
-      _ = state.directories.insert((new, key), for: id)
+      _ = state.directories.insert((new, registration), for: id)
       return nil
     }
-    if other != nil { watch.stop(key) }
     return CacheLease(other ?? new)
   }
 
@@ -231,10 +230,12 @@ final class CachedDirectories: Sendable {
     guard let watch else { return try body() }
     let awaited = echoes.compactMap { echo -> ChangeWatch.Echo? in
       // A file whose name begins with a period may decide how other entries are shown: its event is needed.
-      guard echo.name[0] != 0x2e, let key = state.withLock({ $0.directories[echo.directory]?.key }) else {
+      guard echo.name[0] != 0x2e,
+        let registration = state.withLock({ $0.directories[echo.directory]?.registration })
+      else {
         return nil
       }
-      return ChangeWatch.Echo(echo.kind, echo.name, in: key)
+      return ChangeWatch.Echo(echo.kind, echo.name, in: registration)
     }
     return awaited.isEmpty ? try body() : try watch.unheard(awaited, body)
   }
@@ -258,7 +259,6 @@ final class CachedDirectories: Sendable {
       directory == nil || state.directories[id]?.directory === directory
         ? state.directories.remove(id) : nil
     }
-    if let removed { watch?.stop(removed.key) }
     return removed != nil
   }
 
@@ -271,7 +271,6 @@ final class CachedDirectories: Sendable {
       state.isFull = false
       return state.directories.removeOldest((state.directories.count + 3) / 4)
     }
-    for removed in surplus { watch?.stop(removed.value.key) }
     return surplus.map(\.value.directory)
   }
 

@@ -1,0 +1,85 @@
+import Glibc
+
+extension ChangeWatch {
+  /// The event that a change made by this process is about to cause.
+  public struct Echo: Sendable {
+    public enum Kind: Sendable { case movedAway, movedHere, made, removed }
+
+    fileprivate let watched: Watched
+    fileprivate let kind: ChangeEvent.Mask
+    fileprivate let name: ContiguousArray<CChar>
+
+    public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Registration) {
+      watched = directory.watched
+      self.kind =
+        switch kind {
+        case .movedAway: .movedAway
+        case .movedHere: .movedHere
+        case .made: .made
+        case .removed: .removed
+        }
+      self.name = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
+    }
+
+    fileprivate func isNamed(_ name: UnsafePointer<CChar>, in watched: Watched) -> Bool {
+      self.watched == watched && self.name.withUnsafeBufferPointer { strcmp($0.baseAddress!, name) == 0 }
+    }
+  }
+}
+
+/// The events that changes made by this process are about to cause, until the kernel has reported them.
+struct Echoes {
+  typealias Serials = ClosedRange<UInt64>
+
+  private enum State {
+    /// The call that makes the change has not returned.
+    case underWay
+    /// The call has returned. The kernel has queued the event, if there is one.
+    case queued
+    /// The queue is being read after the call returned. An echo not matched by the end of that read never arrives.
+    case due
+  }
+
+  private var expected: [(serial: UInt64, echo: ChangeWatch.Echo, state: State)] = []
+  private var serial: UInt64 = 0
+
+  /// - Parameter echoes: at least one.
+  mutating func expect(_ echoes: [ChangeWatch.Echo]) -> Serials {
+    let first = serial + 1
+    for echo in echoes {
+      serial += 1
+      expected.append((serial, echo, .underWay))
+    }
+    return first...serial
+  }
+
+  /// Called when the call that makes the change has returned.
+  mutating func noteQueued(_ serials: Serials) {
+    for index in expected.indices where serials.contains(expected[index].serial) {
+      expected[index].state = .queued
+    }
+  }
+
+  /// Called before the queue is read. - Returns: whether any echo is expected.
+  mutating func beginReading() -> Bool {
+    for index in expected.indices where expected[index].state == .queued { expected[index].state = .due }
+    return !expected.isEmpty
+  }
+
+  /// Called when the queue was read. A due echo that was not matched never arrives: nothing changed, or the watch began after the
+  /// change.
+  mutating func endReading() { expected.removeAll { $0.state == .due } }
+
+  /// Whether all events in `kinds` were expected for this name. The kernel may merge several events of one name.
+  mutating func take(
+    _ kinds: ChangeEvent.Mask, _ name: UnsafePointer<CChar>, in watched: ChangeWatch.Watched
+  ) -> Bool {
+    var unknown = kinds
+    expected.removeAll { _, echo, _ in
+      guard unknown.contains(echo.kind), echo.isNamed(name, in: watched) else { return false }
+      unknown.subtract(echo.kind)
+      return true
+    }
+    return unknown.isEmpty
+  }
+}
