@@ -25,12 +25,14 @@ extension DirectoryView {
     for rival in state.projection.rivals(of: name, becoming: child) {
       keep(rival)
       guard isOwn else { continue }
-      state.altered.append(rival)
+      state.ownEffects.altered.append(rival)
       let name = state.projection.displayName(at: rival)
-      if mayBeKnown(rival, by: name) { state.displaced.append((rival, staleName(name, of: rival))) }
+      if mayBeKnown(rival, by: name) {
+        state.ownEffects.displaced.append((rival, staleName(name, of: rival)))
+      }
     }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
-    if isOwn { state.before[slot] = nil } else { keep(slot) }
+    if isOwn { state.unreported.before[slot] = nil } else { keep(slot) }
   }
 
   /// Whether the kernel may know an entry by a display name that, once it is gone, leads nowhere or to another entry.
@@ -50,7 +52,9 @@ extension DirectoryView {
 
   /// Records how an entry is listed, unless it was recorded since changes were reported last.
   func keep(_ slot: Projection.Slot) {
-    if state.before.index(forKey: slot) == nil { state.before.updateValue(listed(slot), forKey: slot) }
+    if state.unreported.before.index(forKey: slot) == nil {
+      state.unreported.before.updateValue(listed(slot), forKey: slot)
+    }
   }
 
   /// How an entry is listed now; nil when it is not listed.
@@ -62,37 +66,38 @@ extension DirectoryView {
       directory: node, name: state.projection.displayName(at: slot), realName: real,
       identity: FileIdentity(device: handle.identity.device, inode: summary.inode),
       facet: isFile ? .packageFile : .plain,
-      type: isFile ? .regular : FileType(direntType: summary.entryType), wasMoved: state.moved.contains(real))
+      type: isFile ? .regular : FileType(direntType: summary.entryType),
+      wasMoved: state.unreported.moved.contains(real))
   }
 
   /// Reports the differences from the recorded listing.
   func reportChanges() {
-    if !state.before.isEmpty {
+    if !state.unreported.before.isEmpty {
       var vanished: [ViewChange] = []
       var others: [ViewChange] = []
-      for (slot, before) in state.before {
+      for (slot, before) in state.unreported.before {
         for change in ViewChange.between(before, listed(slot)) {
           if case .vanished = change { vanished.append(change) } else { others.append(change) }
         }
       }
-      state.before = [:]
+      state.unreported.before = [:]
       // A name has to be free before another entry gets it.
       changes.report(vanished + others)
     }
-    state.moved = []
+    state.unreported.moved = []
   }
 
   /// Invalidates the names that stand for something else after a change through the mount, before the reply to that change.
   func forgetDisplaced() {
-    guard !state.displaced.isEmpty || !state.altered.isEmpty else { return }
-    var names = state.displaced.compactMap { slot, stale -> StaleName? in
+    guard !state.ownEffects.displaced.isEmpty || !state.ownEffects.altered.isEmpty else { return }
+    var names = state.ownEffects.displaced.compactMap { slot, stale -> StaleName? in
       let isShownStill =
         state.projection.summary(at: slot) != nil && state.projection.displayName(at: slot) == stale.name
       return isShownStill ? nil : stale
     }
-    names += takeAbsent(of: state.altered)
-    state.displaced = []
-    state.altered = []
+    names += takeAbsent(of: state.ownEffects.altered)
+    state.ownEffects.displaced = []
+    state.ownEffects.altered = []
     if !names.isEmpty { cached.kernel?.invalidateBeforeNextWalk(names) }
   }
 

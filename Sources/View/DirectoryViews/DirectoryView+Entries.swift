@@ -29,8 +29,8 @@ extension DirectoryView {
     lookBeside(name)
     // The new times would also cover a change that another process made just before this one, or at the same time.
     if comparesTimes {
-      state.times = try? FileTimes(handle.directory.status())
-      state.mayHaveMissed = true
+      state.times.own = try? FileTimes(handle.directory.status())
+      state.times.mayHaveMissed = true
     }
   }
 
@@ -78,12 +78,12 @@ extension DirectoryView {
         sideFiles: sideFiles(of: name), sources: &sources)
     remember(name, becoming: child, isOwn)
     let slot = state.projection.upsert(child)
-    if isOwn { state.altered.append(slot) }
-    if !isOwn, state.isRead, changes.isFollowed, state.before.index(forKey: slot) == nil {
+    if isOwn { state.ownEffects.altered.append(slot) }
+    if !isOwn, state.isRead, changes.isFollowed, state.unreported.before.index(forKey: slot) == nil {
       // The entry is new, so it was not listed before.
-      state.before.updateValue(nil, forKey: slot)
+      state.unreported.before.updateValue(nil, forKey: slot)
     }
-    if comparesTimes { state.insideChanged[slot] = times }
+    if comparesTimes { state.times.inside[slot] = times }
     watchInside(name, slot, sources)
   }
 
@@ -108,8 +108,10 @@ extension DirectoryView {
 
   /// Watches the directories of the tables that an entry's localized name comes from. Few entries have any.
   private func watchInside(_ name: Name, _ slot: Projection.Slot, _ sources: [[UInt8]]) {
-    guard let watch, !sources.isEmpty || !state.inside.isEmpty && state.inside[slot] != nil else { return }
-    let old = state.inside.removeValue(forKey: slot) ?? []
+    guard let watch,
+      !sources.isEmpty || !state.sideWatches.entries.isEmpty && state.sideWatches.entries[slot] != nil
+    else { return }
+    let old = state.sideWatches.entries.removeValue(forKey: slot) ?? []
     var new: [(path: [UInt8], registration: ChangeWatch.Registration)] = []
     for path in sources {
       let source =
@@ -123,7 +125,7 @@ extension DirectoryView {
       else { continue }
       new.append((path, registration))
     }
-    if !new.isEmpty { state.inside[slot] = new }
+    if !new.isEmpty { state.sideWatches.entries[slot] = new }
     // The watch does not report changes that were made before it began.
     if new.map(\.path) != old.map(\.path) { noteInside(name) }
   }

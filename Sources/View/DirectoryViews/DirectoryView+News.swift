@@ -47,11 +47,11 @@ extension DirectoryView {
     defer { unlock() }
     try refresh()
     let now = monotonicNanoseconds()
-    if registration != nil, let recheck, now - state.comparedInside < recheck { return }
-    state.comparedInside = now
-    for (slot, times) in state.insideChanged {
+    if registration != nil, let recheck, now - state.times.insideCompared < recheck { return }
+    state.times.insideCompared = now
+    for (slot, times) in state.times.inside {
       guard state.projection.summary(at: slot) != nil else {
-        state.insideChanged[slot] = nil
+        state.times.inside[slot] = nil
         continue
       }
       let name = state.projection.realName(at: slot)
@@ -150,7 +150,7 @@ extension DirectoryView {
       if isOutdated { try readAll() }
       return
     }
-    state.moved.formUnion(news.moved)
+    state.unreported.moved.formUnion(news.moved)
     if let rules = news.rules {
       if state.isRead, changes.isFollowed {
         for slot in 0..<state.projection.slotLimit { keep(slot) }
@@ -180,10 +180,10 @@ extension DirectoryView {
   private func haveTimesChanged() throws(Errno) -> Bool {
     guard comparesTimes else { return false }
     let now = monotonicNanoseconds()
-    let isDue = now - state.compared >= recheck ?? Self.tick
+    let isDue = now - state.times.compared >= recheck ?? Self.tick
     if registration != nil, !isDue { return false }
-    if isDue { state.compared = now }
-    return try FileTimes(handle.directory.status()) != state.times || isDue && state.mayHaveMissed
+    if isDue { state.times.compared = now }
+    return try FileTimes(handle.directory.status()) != state.times.own || isDue && state.times.mayHaveMissed
   }
 
   /// In nanoseconds. Two changes that are further apart have different times on every file system but FAT.

@@ -30,7 +30,7 @@ extension DirectoryView {
       let configuration = try? home.handle.directory.openBeneath(".config", O_RDONLY | O_DIRECTORY)
     else { return }
     // Start a new watch each time: the directory may have been replaced.
-    state.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
+    state.sideWatches.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
       [weak self] change in
       switch change {
       case .entry(let name, _), .content(let name, _):
@@ -46,7 +46,8 @@ extension DirectoryView {
     guard state.facts.hasNetatalkDirectory, let watch,
       let files = try? handle.directory.openBeneath(".AppleDouble", O_RDONLY | O_DIRECTORY)
     else { return }
-    state.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) { [weak self] change in
+    state.sideWatches.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) {
+      [weak self] change in
       switch change {
       case .entry(let name, _), .content(let name, _): self?.noteInside(Name(copying: name))
       case .everything: self?.noteEverything()
@@ -61,8 +62,8 @@ extension DirectoryView {
     let readable = try handle.directory.openForReading()
     watchUserDirectories()
     let status = try handle.directory.status()
-    state.times = FileTimes(status)
-    state.mayHaveMissed = comparesTimes && FileTimes.isRecent(status.st_mtim)
+    state.times.own = FileTimes(status)
+    state.times.mayHaveMissed = comparesTimes && FileTimes.isRecent(status.st_mtim)
     state.facts = inspector.facts(of: handle.directory, at: site)
     watchNetatalk()
     var gone = Set<Name>()

@@ -34,44 +34,6 @@ public final class DirectoryView: Sendable {
   /// Whether a staging directory was among the entries when they were read: one in use, or a leftover.
   let holdsStaging = Atomic(false)
 
-  /// The mutable state. Only the files of this class use it, with the lock held.
-  struct State: ~Copyable {
-    var projection = Projection()
-    /// The entries of the directory, which another thread began to read before the directory was watched.
-    var ahead: EntriesAhead?
-    var facts = EntryInspector.DirectoryFacts()
-    /// The names of the entries that `._name` files accompany, whether or not those entries exist.
-    var accompanied: Set<Name> = []
-    var isRead = false
-    /// The times of each directory in this one, where times are compared: a marker that appears inside a directory changes
-    /// how that directory is listed.
-    var insideChanged: [Projection.Slot: FileTimes] = [:]
-    /// The watches on directories that decide how an entry is listed, by entry.
-    var inside: [Projection.Slot: [(path: [UInt8], registration: ChangeWatch.Registration)]] = [:]
-    /// The watch on the configuration that names the user directories of a home.
-    var userDirectories: ChangeWatch.Registration?
-    /// The watch on the metadata that netatalk 2 keeps here.
-    var netatalk: ChangeWatch.Registration?
-    /// The directory's times at the last look, where they are compared, and when they were compared.
-    var times: FileTimes?
-    var compared: Int64 = 0
-    /// Whether another process may have changed something without a change of these times: in the same tick of the file system's
-    /// clock, or during a change through the mount.
-    var mayHaveMissed = false
-    /// When the directories in this one were last checked for changes inside.
-    var comparedInside: Int64 = 0
-    /// How the entries that were inspected since the last report were listed before; nil for an entry that was not listed.
-    var before: [Projection.Slot: ListedItem?] = [:]
-    /// The version of the projection that was listed last for the kernel to keep.
-    var listedVersion: UInt64?
-    /// The real names that were renamed according to the pending changes, while those are processed.
-    var moved: Set<Name> = []
-    /// Display names that stand for something else, or for nothing, because a change through the mount affected other entries.
-    var displaced: [(slot: Projection.Slot, name: StaleName)] = []
-    /// The slots of entries that were made or changed through the mount, or that compete with such an entry for a name.
-    var altered: [Projection.Slot] = []
-  }
-
   let lock = RecursionFreeLock()
   @exclusivity(unchecked) nonisolated(unsafe) private var protectedState = State()
   var state: State {

@@ -1,0 +1,61 @@
+import BackingTree
+import DisplayNames
+
+extension DirectoryView {
+  /// The mutable state. Only the files of this class use it, with the lock held.
+  struct State: ~Copyable {
+    var projection = Projection()
+    /// The version of the projection that was listed last for the kernel to keep.
+    var listedVersion: UInt64?
+    /// The entries of the directory, which another thread began to read before the directory was watched.
+    var ahead: EntriesAhead?
+    var isRead = false
+    var facts = EntryInspector.DirectoryFacts()
+    /// The names of the entries that `._name` files accompany, whether or not those entries exist.
+    var accompanied: Set<Name> = []
+    var sideWatches = SideWatches()
+    var times = ComparedTimes()
+    var unreported = UnreportedChanges()
+    var ownEffects = OwnEffects()
+  }
+
+  /// The watches on other directories that decide how entries of this one are listed.
+  struct SideWatches {
+    /// The directories of the tables that localized names come from, by entry.
+    var entries: [Projection.Slot: [(path: [UInt8], registration: ChangeWatch.Registration)]] = [:]
+    /// The configuration that names the user directories of a home.
+    var userDirectories: ChangeWatch.Registration?
+    /// The metadata that netatalk 2 keeps here.
+    var netatalk: ChangeWatch.Registration?
+  }
+
+  /// What shows whether something changed, where the watch does not report every change.
+  struct ComparedTimes {
+    /// The directory's times at the last look, and when they were compared.
+    var own: FileTimes?
+    var compared: Int64 = 0
+    /// Whether another process may have changed something without a change of these times: in the same tick of the file system's
+    /// clock, or during a change through the mount.
+    var mayHaveMissed = false
+    /// The times of each directory in this one, and when they were compared: a marker that appears inside a directory changes how
+    /// that directory is listed.
+    var inside: [Projection.Slot: FileTimes] = [:]
+    var insideCompared: Int64 = 0
+  }
+
+  /// What the differences that will be reported are computed from.
+  struct UnreportedChanges {
+    /// How the entries that were inspected since the last report were listed before; nil for an entry that was not listed.
+    var before: [Projection.Slot: ListedItem?] = [:]
+    /// The real names that were renamed according to the pending changes, while those are processed.
+    var moved: Set<Name> = []
+  }
+
+  /// What a change through the mount made stale in the kernel's caches, until the reply to the change.
+  struct OwnEffects {
+    /// Display names that stand for something else, or for nothing, because the change affected other entries.
+    var displaced: [(slot: Projection.Slot, name: StaleName)] = []
+    /// The slots of entries that were made or changed, or that compete with such an entry for a name.
+    var altered: [Projection.Slot] = []
+  }
+}
