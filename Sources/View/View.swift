@@ -85,7 +85,9 @@ public final class View: Sendable {
     let watch = try? ChangeWatch(root: handle.directory)
     let remoteMounts = RemoteMounts(home: identity.device)
     self.remoteMounts = remoteMounts
-    let cached = CachedDirectories(watch: watch, remoteMounts: remoteMounts)
+    changes = ViewChanges(watch: watch)
+    let cached = CachedDirectories(
+      watch: watch, remoteMounts: remoteMounts, views: directoryViews, queue: changes)
     self.watch = watch
     openNodes = OpenNodes(watch: watch)
     self.cached = cached
@@ -102,7 +104,6 @@ public final class View: Sendable {
     self.tunnel = tunnel
     arePackagesImportedBeneath = Self.importsPackages(handle.directory)
     self.importsPackages = importsPackages && options.profile.appliesRules && !arePackagesImportedBeneath
-    changes = ViewChanges(watch: watch)
     ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes, isAsked: !isPlainMirror)
     whenFound(by: inspector)
   }
@@ -227,12 +228,7 @@ public final class View: Sendable {
   func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
     if let view = currentView(of: id) { return view }
     listings.countAsked()
-    var view = try newView(of: id)
-    if view.lacksWatch {
-      // No watch was left for it: the least recently used views are dropped.
-      forgetDisplayNames(of: directoryViews.removeOldest())
-      view = try newView(of: id)
-    }
+    let view = try newView(of: id)
     let (kept, dropped) = directoryViews.insert(view, for: id) { [nodes] in
       nodes.isNode(id, $0.handle.identity)
     }
@@ -242,11 +238,30 @@ public final class View: Sendable {
 
   private func newView(of id: NodeID) throws(Errno) -> DirectoryView {
     let handle = try directory(id)
-    return DirectoryView(
-      node: id, handle: handle, inspector: inspector, site: try site(of: id),
-      watch: remoteMounts.contain(handle.identity.device) ? nil : watch,
-      recheck: coherence.recheck, changes: changes, ownChanges: ownChanges, listings: listings,
-      cached: cached, nodes: nodes)
+    let site = try site(of: id)
+    let watch = remoteMounts.contain(handle.identity.device) ? nil : watch
+    let ahead = watch == nil || coherence.recheck != nil ? nil : EntriesAhead(of: handle.directory)
+    let watched = watchedDirectory(id, handle) ?? WatchedDirectory(unwatched: handle, id, queue: changes)
+    if let view = watched.changes.view {
+      // It was dropped from the cache while in use, and was not notified of other rules since.
+      view.adopt(inspector, site)
+      return view
+    }
+    return watched.changes.attach(
+      DirectoryView(
+        of: watched, handle, inspector: inspector, site: site, watch: watch, recheck: coherence.recheck,
+        ahead: ahead, changes: changes, ownChanges: ownChanges, listings: listings, cached: cached,
+        nodes: nodes))
+  }
+
+  /// A directory that is watched from then on; nil when it cannot be.
+  private func watchedDirectory(_ id: NodeID, _ handle: DirectoryHandle) -> WatchedDirectory? {
+    do throws(Errno) { return try cached.watched(id, handle) } catch {
+      guard error == .noSpace else { return nil }
+      // No watch was left for it: the least recently used views are dropped.
+      forgetDisplayNames(of: directoryViews.removeOldest())
+      return try? cached.watched(id, handle)
+    }
   }
 
   /// The locations on the path from the root to a node, including the node.

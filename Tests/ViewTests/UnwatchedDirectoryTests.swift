@@ -16,8 +16,9 @@ import ViewedTree
 
   private func unwatched() -> DirectoryView {
     DirectoryView(
-      node: NodeTable.root, handle: view.rootHandle, inspector: view.inspector,
-      site: Site(place: [], rules: DirectoryRules()), watch: nil, recheck: nil, changes: view.changes,
+      of: WatchedDirectory(unwatched: view.rootHandle, NodeTable.root, queue: view.changes), view.rootHandle,
+      inspector: view.inspector, site: Site(place: [], rules: DirectoryRules()), watch: nil, recheck: nil,
+      changes: view.changes,
       ownChanges: view.ownChanges, listings: Tally(), cached: view.cached, nodes: view.nodes)
   }
 

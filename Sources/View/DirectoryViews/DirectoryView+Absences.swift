@@ -9,7 +9,9 @@ extension DirectoryView {
   func noteAbsent(_ name: Name, _ lease: CacheLease) -> Bool {
     lock.lock()
     defer { lock.unlock() }
-    guard state.isRead, isWatched, state.projection.resolve(name.bytes.span) == nil else { return false }
+    guard state.isRead, isWatched, lease.directory === watched,
+      state.projection.resolve(name.bytes.span) == nil
+    else { return false }
     return lease.noteAbsent(name)
   }
 
@@ -17,9 +19,9 @@ extension DirectoryView {
   ///
   /// - Returns: the names of which the kernel may hold a negative entry, which has to be invalidated.
   func takeAbsent(of slots: [Projection.Slot]) -> [StaleName] {
-    guard let kept = cached.directory(node), kept.hasAbsent else { return [] }
+    guard watched.hasAbsent else { return [] }
     return slots.filter { state.projection.summary(at: $0) != nil }.flatMap { slot in
-      [state.projection.displayName(at: slot), state.projection.realName(at: slot)].filter(kept.takeAbsent)
+      [state.projection.displayName(at: slot), state.projection.realName(at: slot)].filter(watched.takeAbsent)
         .map {
           staleName($0, of: slot)
         }

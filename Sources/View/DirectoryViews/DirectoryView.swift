@@ -9,6 +9,8 @@ import SystemPackage
 /// The directory is read from the disk once. Afterwards only the entries that changed are inspected again. Where the directory
 /// cannot be watched, a comparison of its times shows whether it changed.
 public final class DirectoryView: Sendable {
+  /// The directory, and its changes that the view has not inspected yet.
+  let watched: WatchedDirectory
   let node: NodeID
   let handle: DirectoryHandle
   /// The rules by which entries are inspected, and the site of the directory. Read and replaced with the lock held.
@@ -29,6 +31,8 @@ public final class DirectoryView: Sendable {
   }
   var inspector: EntryInspector { rules.inspector }
   var site: Site { rules.site }
+  /// Whether the directory is watched; otherwise its times are compared.
+  let isWatched: Bool
   /// The number of nanoseconds after which the times are compared although there is a watch; nil means never.
   let recheck: Int64?
   /// Whether a staging directory was among the entries when they were read: one in use, or a leftover.
@@ -46,22 +50,23 @@ public final class DirectoryView: Sendable {
       yield &protectedState
     }
   }
-  let pending = Guarded(Pending())
+  /// Reports changes of other directories that decide how entries are shown.
   let watch: ChangeWatch?
   let changes: ViewChanges
   let ownChanges: OwnChanges
   let listings: Tally
   let cached: CachedDirectories
   let nodes: NodeTable
-  nonisolated(unsafe) private(set) var registration: ChangeWatch.Registration?
 
+  /// - Parameter ahead: the entries of the directory, if another thread is reading them.
   init(
-    node: NodeID, handle: DirectoryHandle, inspector: EntryInspector, site: Site, watch: ChangeWatch?,
-    recheck: Int64?, changes: ViewChanges, ownChanges: OwnChanges, listings: Tally,
-    cached: CachedDirectories,
-    nodes: NodeTable
+    of watched: WatchedDirectory, _ handle: DirectoryHandle, inspector: EntryInspector, site: Site,
+    watch: ChangeWatch?, recheck: Int64?, ahead: EntriesAhead? = nil, changes: ViewChanges,
+    ownChanges: OwnChanges, listings: Tally, cached: CachedDirectories, nodes: NodeTable
   ) {
-    self.node = node
+    self.watched = watched
+    node = watched.node
+    isWatched = watched.registration != nil
     self.handle = handle
     protectedRules = Rules(inspector: inspector, site: site)
     self.watch = watch
@@ -71,21 +76,9 @@ public final class DirectoryView: Sendable {
     self.listings = listings
     self.cached = cached
     self.nodes = nodes
+    protectedState.ahead = ahead
     inspector.metadata.look(in: handle.directory)
-    guard let watch else { return }
-    if recheck == nil { protectedState.ahead = EntriesAhead(of: handle.directory) }
-    // The thread that is notified of the first change waits until the initialization is complete.
-    lock.lock()
-    defer { lock.unlock() }
-    do throws(Errno) {
-      registration = try watch.watch(handle.directory, hearsEchoes: false) { [weak self] change in
-        self?.note(change)
-      }
-    } catch { lacksWatch = error == .noSpace }
   }
-
-  /// Whether the user had no watch left when the view was made.
-  nonisolated(unsafe) private(set) var lacksWatch = false
 
   /// The site of the directory as of the last look, for code that does not have it locked.
   var lastSite: Site {
@@ -136,10 +129,8 @@ public final class DirectoryView: Sendable {
 
   private var order: UInt { UInt(bitPattern: ObjectIdentifier(self)) }
 
-  var isWatched: Bool { registration != nil }
-
   /// Whether times have to be compared, because there is no watch or it does not report every change.
-  var comparesTimes: Bool { registration == nil || recheck != nil }
+  var comparesTimes: Bool { !isWatched || recheck != nil }
 
   func unlock() {
     forgetDisplaced()
@@ -160,9 +151,9 @@ public final class DirectoryView: Sendable {
   }
 
   func refresh() throws(Errno) {
-    if registration != nil { watch?.drain() }
+    if isWatched { watch?.drain() }
     defer { reportChanges() }
-    try takeNews()
+    try inspectChanged()
     if site.place.contains(.cloudContainer) { lookForContainerData() }
   }
 }

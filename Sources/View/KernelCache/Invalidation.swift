@@ -65,12 +65,29 @@ extension View {
   /// or of a `.hidden` file, or below a moved directory.
   ///
   /// - Parameter waits: see `staleNames`.
-  func invalidateAllNames(in directories: [CachedDirectory], waits: Bool) {
+  func invalidateAllNames(in directories: [WatchedDirectory], waits: Bool) {
     invalidate(staleNames(in: Set(directories.map(\.node)), waits: waits))
   }
 
   /// The names under which the kernel may know any entry of a directory. Called with no directory view locked.
   public func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id], waits: true) }
+
+  /// The names under which the kernel may know any entry of some directories, as of the last look at each.
+  ///
+  /// - Parameter waits: whether to wait for threads that use one of the directories. A thread that itself has a directory view
+  ///   locked must not wait: display names of a locked view are left out, and invalidated when the view is refreshed.
+  func staleNames(in directories: Set<NodeID>, waits: Bool) -> [StaleName] {
+    guard !directories.isEmpty else { return [] }
+    var result = nodes.located(in: directories).map { _, location in
+      StaleName(location.name.name, in: location.parent, mayBeDirectory: location.type == .directory)
+    }
+    for id in directories {
+      result += directoryViews.view(of: id)?.displayNames(waits: waits) ?? []
+      result +=
+        cached.directory(id)?.takeAbsent().map { StaleName($0, in: id, mayBeDirectory: true) } ?? []
+    }
+    return result
+  }
 
   /// Records whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
   public func noteNamesStable(_ areStable: Bool) {
@@ -94,7 +111,7 @@ extension View {
   }
 
   /// The cached directories that are, or lie below, the directory of one of these identities.
-  func cachedDirectories(below identities: [FileIdentity]) -> [CachedDirectory] {
+  func cachedDirectories(below identities: [FileIdentity]) -> [WatchedDirectory] {
     cached.all.filter { directory in identities.contains { nodes.isBelow(directory.node, $0) } }
   }
 
@@ -113,144 +130,5 @@ extension View {
         changes.isLetGo(view)
       }
     }
-  }
-
-  // MARK: After changes of the backing tree
-
-  /// Invalidates what the watch reported as changed. Called by the change loop alone.
-  func expireOutdated() {
-    guard let kernel = cached.kernel else { return }
-    for directory in cached.takeNews() {
-      let news = directory.takeNews()
-      if news.isEverything {
-        let isThere = isThere(directory.node)
-        // After a FORGET the kernel caches nothing of the directory, and the node's number may belong to another node by now.
-        if cached.remove(directory.node, ifStill: directory) {
-          expireEverything(in: [directory.node], absent: directory.takeAbsent(), kernel, areThere: isThere)
-        }
-        continue
-      }
-      if news.isItselfChanged { expireAttributes(of: directory.node, kernel) }
-      let handle = try? self.directory(directory.node)
-      for name in news.names { expire(name, in: directory, handle, kernel) }
-      for name in news.contents.subtracting(news.names) {
-        expireAttributes(of: name, in: directory.node, handle, kernel)
-      }
-    }
-    for directory in cached.removeSurplus() {
-      expireEverything(in: [directory.node], absent: directory.takeAbsent(), kernel)
-    }
-  }
-
-  /// Whether a directory is still at its place and not removed.
-  private func isThere(_ id: NodeID) -> Bool {
-    guard nodes.location(of: id) != nil, let handle = try? directory(id) else { return false }
-    return (try? fileStatus(handle.directory.descriptor))?.st_nlink != 0
-  }
-
-  /// Called when the entry of that name appeared, disappeared or was replaced.
-  private func expire(
-    _ name: Name, in directory: CachedDirectory, _ handle: DirectoryHandle?, _ kernel: any KernelCache
-  ) {
-    let id = directory.node
-    let known = [Facet.plain, .packageFile].compactMap { facet in
-      CName(name).withPointer { nodes.node(at: id, $0, facet: facet) }
-    }
-    let status = handle.flatMap { handle in CName(name).withPointer { try? handle.status($0) } }
-    let node = status.flatMap { nodes.node(of: FileIdentity($0)) }
-    // The content may have changed in the same moment.
-    for node in Set(known + [node].compactMap { $0 }) { kernel.expireAttributes(of: node, in: id) }
-    let isInPlace =
-      if let status, let node, let location = nodes.location(of: node) {
-        location.parent == id && location.isOf(status) && location.name.name == name
-          && nodes.aliases(of: node).contains(.real)
-      } else { false }
-    // The kernel knows the right place of an entry that was made through the mount by this name.
-    if !directory.takeAbsent(name), isInPlace { return }
-    let mayBeDirectory =
-      status.map { FileType(mode: $0.st_mode) == .directory } ?? false
-      || known.contains { nodes.location(of: $0)?.type == .directory }
-    kernel.invalidate([StaleName(name, in: id, mayBeDirectory: mayBeDirectory)])
-  }
-
-  private func expireAttributes(
-    of name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ kernel: any KernelCache
-  ) {
-    let stale = StaleName(name, in: id, mayBeDirectory: true)
-    guard let handle else { return kernel.invalidate([stale]) }
-    let status: stat
-    do throws(Errno) {
-      status = try CName(name).withPointer { (name) throws(Errno) in try handle.status(name) }
-    } catch {
-      // The watch reports a removal as an event of its own.
-      if error != .noSuchFileOrDirectory { kernel.invalidate([stale]) }
-      return
-    }
-    for facet in [Facet.plain, .packageFile] {
-      guard let node = nodes.node(of: FileIdentity(status), facet: facet) else { continue }
-      // Must come first: from then on no reply permits the kernel to cache the attributes.
-      openNodes.ignoreModifications(of: node)
-      kernel.expireAttributes(of: node, in: id)
-    }
-    // A directory's attributes may make it a package.
-    if FileType(mode: status.st_mode) == .directory { kernel.invalidate([stale]) }
-  }
-
-  private func expireAttributes(of directory: NodeID, _ kernel: any KernelCache) {
-    kernel.expireAttributes(of: directory, in: nodes.location(of: directory)?.parent)
-  }
-
-  /// Invalidates all that the kernel may cache of some directories.
-  ///
-  /// - Parameter areThere: false for a removed directory, which was emptied name by name before.
-  private func expireEverything(
-    in directories: Set<NodeID>, absent: Set<Name>, _ kernel: any KernelCache, areThere: Bool = true
-  ) {
-    for id in directories {
-      expireAttributes(of: id, kernel)
-      kernel.invalidate(absent.map { StaleName($0, in: id, mayBeDirectory: true) })
-    }
-    for (node, location) in nodes.located(in: directories) {
-      kernel.expireAttributes(of: node, in: location.parent)
-    }
-    if areThere { kernel.invalidate(staleNames(in: directories, waits: true)) }
-  }
-
-  /// The names under which the kernel may know any entry of some directories, as of the last look at each.
-  ///
-  /// - Parameter waits: whether to wait for threads that use one of the directories. A thread that itself has a directory view
-  ///   locked must not wait: display names of a locked view are left out, and invalidated when the view is refreshed.
-  private func staleNames(in directories: Set<NodeID>, waits: Bool) -> [StaleName] {
-    guard !directories.isEmpty else { return [] }
-    var result = nodes.located(in: directories).map { _, location in
-      StaleName(location.name.name, in: location.parent, mayBeDirectory: location.type == .directory)
-    }
-    for id in directories {
-      result += directoryViews.view(of: id)?.displayNames(waits: waits) ?? []
-      result +=
-        cached.directory(id)?.takeAbsent().map { StaleName($0, in: id, mayBeDirectory: true) } ?? []
-    }
-    return result
-  }
-
-  /// Invalidates names that, after changes of the backing tree, stand for another entry or for none.
-  func expireNames(_ changes: [ViewChange]) {
-    guard let kernel = cached.kernel else { return }
-    func expire(_ item: ListedItem) { kernel.invalidate([item.staleName]) }
-    for change in changes {
-      switch change {
-      case .appeared(let item), .vanished(let item): expire(item)
-      case .renamed(let old, let new):
-        expire(old)
-        expire(new)
-      case .written, .attributes: break
-      }
-    }
-  }
-}
-
-extension ListedItem {
-  var staleName: StaleName {
-    StaleName(name, in: directory, mayBeDirectory: backingType == .directory)
   }
 }

@@ -1,12 +1,14 @@
 import BackingTree
 
-/// Changes of the view that are not yet reported, and the directory views that have pending changes.
+/// The work of the change loop (`View.follow`): directories that have pending changes, and changes of the view that are not yet
+/// reported.
 ///
-/// The thread that refreshes a directory view adds the differences. The change loop (`View.follow`), one thread, refreshes the
-/// remaining views and reports all changes. No thread waits for the change loop.
+/// The thread that refreshes a directory view adds the differences. The change loop, one thread, refreshes the remaining views
+/// and reports all changes. No thread waits for the change loop.
 final class ViewChanges: Sendable {
   private struct State {
-    var unseen: [DirectoryView] = []
+    /// The view is kept so that it is refreshed even if its cache drops it meanwhile.
+    var unseen: [(directory: DirectoryChanges, view: DirectoryView?)] = []
     var letGo: [DirectoryView] = []
     var changes: [ViewChange] = []
     var isFollowed = false
@@ -27,11 +29,11 @@ final class ViewChanges: Sendable {
 
   var isFollowed: Bool { state.withLock { $0.isFollowed } }
 
-  /// Called when a view has pending changes: there may be no request that refreshes it.
-  func hasNews(_ view: DirectoryView) {
+  /// Called when a directory has pending changes.
+  func hasNews(_ directory: DirectoryChanges, _ view: DirectoryView?) {
     let isFirst = state.withLock { state in
       guard state.isFollowed else { return false }
-      state.unseen.append(view)
+      state.unseen.append((directory, view))
       return state.unseen.count == 1
     }
     if isFirst { watch?.wake() }
@@ -56,11 +58,13 @@ final class ViewChanges: Sendable {
     if isFirst { watch?.wake() }
   }
 
-  func takeUnseen() -> [DirectoryView] {
-    state.withLock { state in
+  /// Removes and returns the pending changes of all directories.
+  func takeUnseen() -> [DirectoryChanges.Taken] {
+    let unseen = state.withLock { state in
       defer { state.unseen = [] }
       return state.unseen
     }
+    return unseen.map { $0.directory.takeForLoop() }
   }
 
   func takeLetGo() -> [DirectoryView] {

@@ -40,9 +40,10 @@ extension View {
 
   private func takeNews() -> [ViewChange] {
     watch?.drain()
-    expireOutdated()
+    let unseen = changes.takeUnseen()
+    expireOutdated(unseen)
     forgetDisplayNames(of: changes.takeLetGo(), isFollowing: true)
-    for view in changes.takeUnseen() { view.follow() }
+    for directory in unseen { directory.view?.follow(directory.unreported) }
     return changes.takeChanges()
   }
 }

@@ -1,0 +1,115 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// Inspects the entries that pending changes affect.
+extension DirectoryView {
+  /// Inspects every directory in this one that has changed inside since its last inspection. Called before a listing. It costs
+  /// one system call for each directory, as often as times are compared.
+  func lookInside() throws(Errno) {
+    guard comparesTimes else { return }
+    lock.lock()
+    defer { unlock() }
+    try refresh()
+    let now = monotonicNanoseconds()
+    if isWatched, let recheck, now - state.times.insideCompared < recheck { return }
+    state.times.insideCompared = now
+    for (slot, times) in state.times.inside {
+      guard state.projection.summary(at: slot) != nil else {
+        state.times.inside[slot] = nil
+        continue
+      }
+      let name = state.projection.realName(at: slot)
+      if (CName(name).withPointer { try? FileTimes(handle.status($0)) }) != times {
+        look(at: name)
+      }
+    }
+  }
+
+  /// Records a change inside the entry of that name that may affect how the entry itself is shown.
+  func noteInside(_ name: Name) { watched.changes.inspectAgain { $0.names.insert(name) } }
+
+  /// Records that all entries must be inspected again, because something that decides how they are shown has changed.
+  func noteEverything() { watched.changes.inspectAgain { $0.isEverything = true } }
+
+  /// Records that all entries must be inspected again by other rules, or at another place.
+  func adopt(_ inspector: EntryInspector, _ site: Site) {
+    watched.changes.inspectAgain { uninspected in
+      uninspected.rules = Rules(inspector: inspector, site: site)
+      uninspected.isEverything = true
+    }
+  }
+
+  /// Processes the pending changes that no other thread has taken, and reports them. Called by the change loop.
+  func follow(_ unreported: PendingChanges.Unreported) {
+    // Filter before the lock is taken: most changes were made through the mount, and its clients need not wait for this.
+    let written = unreported.written.filter(isByOthers)
+    let attributes = unreported.attributes.subtracting(unreported.written).filter(isByOthers)
+    lock.lock()
+    defer { unlock() }
+    try? refresh()
+    // Filter again: a change that is being made through the mount is known as the mount's own once it is complete.
+    for name in written where isByOthers(name) { reportInside(name) { .written($0) } }
+    for name in attributes where isByOthers(name) { reportInside(name) { .attributes($0) } }
+  }
+
+  private func isByOthers(_ name: Name) -> Bool {
+    // A change of a directory on which another file system is mounted is not visible.
+    guard let status = CName(name).withPointer({ try? handle.status($0) }), !handle.isMounted(status) else {
+      return false
+    }
+    return !ownChanges.areOwn(status)
+  }
+
+  private func reportInside(_ name: Name, _ change: (ListedItem) -> ViewChange) {
+    guard let slot = state.projection.slot(realName: name.bytes.span), let item = listed(slot) else { return }
+    changes.report([change(item)])
+  }
+
+  /// Inspects what the pending changes affect, or reads the directory if it is not known what changed.
+  func inspectChanged() throws(Errno) {
+    guard let changed = watched.changes.takeUninspected() else {
+      let isOutdated = try state.isRead ? haveTimesChanged() : true
+      if isOutdated { try readAll() }
+      return
+    }
+    state.unreported.moved.formUnion(changed.moved)
+    if let rules = changed.rules {
+      if state.isRead, changes.isFollowed {
+        for slot in 0..<state.projection.slotLimit { keep(slot) }
+      }
+      self.rules = rules
+    }
+    var isOutdated = changed.isEverything || !state.isRead
+    if changed.names.contains(".AppleDouble") {
+      inspector.metadata.hasNetatalkDirectory()
+      isOutdated = true
+    }
+    if inspector.metadata.mayAppear, !changed.attributes.isEmpty {
+      for name in changed.attributes { inspector.metadata.look(at: name, in: handle.directory) }
+      if inspector.metadata.isThere { isOutdated = true }
+    }
+    if isOutdated { return try readAll() }
+    if try haveTimesChanged() { return try readAll() }
+    var names = changed.names
+    if !changed.contents.isEmpty { names.formUnion(changed.contents.filter(inspector.mayNameItself)) }
+    if inspector.metadata.isThere { names.formUnion(changed.attributes) }
+    for name in names {
+      look(at: name)
+      lookBeside(name)
+    }
+  }
+
+  private func haveTimesChanged() throws(Errno) -> Bool {
+    guard comparesTimes else { return false }
+    let now = monotonicNanoseconds()
+    let isDue = now - state.times.compared >= recheck ?? Self.tick
+    if isWatched, !isDue { return false }
+    if isDue { state.times.compared = now }
+    return try FileTimes(handle.directory.status()) != state.times.own || isDue && state.times.mayHaveMissed
+  }
+
+  /// In nanoseconds. Two changes that are further apart have different times on every file system but FAT.
+  private static let tick: Int64 = 1_000_000_000
+}

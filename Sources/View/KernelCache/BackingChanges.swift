@@ -1,0 +1,136 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+
+/// Invalidation of what a change of the backing tree made stale in the kernel's caches. The change loop does that.
+extension View {
+  /// Invalidates what the watch reported as changed. Called by the change loop alone.
+  func expireOutdated(_ changed: [DirectoryChanges.Taken]) {
+    guard let kernel = cached.kernel else { return }
+    for changed in changed {
+      // After a FORGET the kernel caches nothing of the directory, and the node's number may belong to another node by now.
+      guard let directory = cached.directory(changed.directory.node),
+        directory.changes === changed.directory
+      else { continue }
+      expire(changed.stale, in: directory, kernel)
+    }
+    for directory in cached.removeSurplus() {
+      expireEverything(in: [directory.node], absent: directory.takeAbsent(), kernel)
+    }
+  }
+
+  private func expire(
+    _ stale: PendingChanges.Stale, in directory: WatchedDirectory, _ kernel: any KernelCache
+  ) {
+    let id = directory.node
+    if stale.isEverything {
+      let isThere = isThere(id)
+      if cached.remove(id, ifStill: directory) {
+        expireEverything(in: [id], absent: directory.takeAbsent(), kernel, areThere: isThere)
+      }
+      return
+    }
+    if stale.isItselfChanged { expireAttributes(of: id, kernel) }
+    let handle = try? self.directory(id)
+    for name in stale.names { expire(name, in: directory, handle, kernel) }
+    for name in stale.contents.subtracting(stale.names) {
+      expireAttributes(of: name, in: id, handle, kernel)
+    }
+  }
+
+  /// Whether a directory is still at its place and not removed.
+  private func isThere(_ id: NodeID) -> Bool {
+    guard nodes.location(of: id) != nil, let handle = try? directory(id) else { return false }
+    return (try? fileStatus(handle.directory.descriptor))?.st_nlink != 0
+  }
+
+  /// Called when the entry of that name appeared, disappeared or was replaced.
+  private func expire(
+    _ name: Name, in directory: WatchedDirectory, _ handle: DirectoryHandle?, _ kernel: any KernelCache
+  ) {
+    let id = directory.node
+    let known = [Facet.plain, .packageFile].compactMap { facet in
+      CName(name).withPointer { nodes.node(at: id, $0, facet: facet) }
+    }
+    let status = handle.flatMap { handle in CName(name).withPointer { try? handle.status($0) } }
+    let node = status.flatMap { nodes.node(of: FileIdentity($0)) }
+    // The content may have changed in the same moment.
+    for node in Set(known + [node].compactMap { $0 }) { kernel.expireAttributes(of: node, in: id) }
+    let isInPlace =
+      if let status, let node, let location = nodes.location(of: node) {
+        location.parent == id && location.isOf(status) && location.name.name == name
+          && nodes.aliases(of: node).contains(.real)
+      } else { false }
+    // The kernel knows the right place of an entry that was made through the mount by this name.
+    if !directory.takeAbsent(name), isInPlace { return }
+    let mayBeDirectory =
+      status.map { FileType(mode: $0.st_mode) == .directory } ?? false
+      || known.contains { nodes.location(of: $0)?.type == .directory }
+    kernel.invalidate([StaleName(name, in: id, mayBeDirectory: mayBeDirectory)])
+  }
+
+  private func expireAttributes(
+    of name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ kernel: any KernelCache
+  ) {
+    let stale = StaleName(name, in: id, mayBeDirectory: true)
+    guard let handle else { return kernel.invalidate([stale]) }
+    let status: stat
+    do throws(Errno) {
+      status = try CName(name).withPointer { (name) throws(Errno) in try handle.status(name) }
+    } catch {
+      // The watch reports a removal as an event of its own.
+      if error != .noSuchFileOrDirectory { kernel.invalidate([stale]) }
+      return
+    }
+    for facet in [Facet.plain, .packageFile] {
+      guard let node = nodes.node(of: FileIdentity(status), facet: facet) else { continue }
+      // Must come first: from then on no reply permits the kernel to cache the attributes.
+      openNodes.ignoreModifications(of: node)
+      kernel.expireAttributes(of: node, in: id)
+    }
+    // A directory's attributes may make it a package.
+    if FileType(mode: status.st_mode) == .directory { kernel.invalidate([stale]) }
+  }
+
+  private func expireAttributes(of directory: NodeID, _ kernel: any KernelCache) {
+    kernel.expireAttributes(of: directory, in: nodes.location(of: directory)?.parent)
+  }
+
+  /// Invalidates all that the kernel may cache of some directories.
+  ///
+  /// - Parameter areThere: false for a removed directory, which was emptied name by name before.
+  private func expireEverything(
+    in directories: Set<NodeID>, absent: Set<Name>, _ kernel: any KernelCache, areThere: Bool = true
+  ) {
+    for id in directories {
+      expireAttributes(of: id, kernel)
+      kernel.invalidate(absent.map { StaleName($0, in: id, mayBeDirectory: true) })
+    }
+    for (node, location) in nodes.located(in: directories) {
+      kernel.expireAttributes(of: node, in: location.parent)
+    }
+    if areThere { kernel.invalidate(staleNames(in: directories, waits: true)) }
+  }
+
+  /// Invalidates names that, after changes of the backing tree, stand for another entry or for none.
+  func expireNames(_ changes: [ViewChange]) {
+    guard let kernel = cached.kernel else { return }
+    func expire(_ item: ListedItem) { kernel.invalidate([item.staleName]) }
+    for change in changes {
+      switch change {
+      case .appeared(let item), .vanished(let item): expire(item)
+      case .renamed(let old, let new):
+        expire(old)
+        expire(new)
+      case .written, .attributes: break
+      }
+    }
+  }
+}
+
+extension ListedItem {
+  var staleName: StaleName {
+    StaleName(name, in: directory, mayBeDirectory: backingType == .directory)
+  }
+}

@@ -1,0 +1,90 @@
+import BackingTree
+import DisplayNames
+import Synchronization
+
+/// The changes of one directory: how many there were, and which are not processed yet.
+///
+/// The handler of the directory's watch keeps this object alive. So it refers neither to the watch nor strongly to the view.
+final class DirectoryChanges: Sendable {
+  /// What the change loop has to process of one directory.
+  struct Taken {
+    let directory: DirectoryChanges
+    let stale: PendingChanges.Stale
+    let unreported: PendingChanges.Unreported
+    /// The view, if it is to be brought up to date.
+    let view: DirectoryView?
+  }
+
+  let node: NodeID
+  /// The number of changes that the watch reported or that were made through the mount, pure content changes excepted.
+  private let changes = Atomic<UInt64>(0)
+  /// The number of changes of nothing but the content of files in it. They affect neither names nor the directory itself.
+  private let contentChanges = Atomic<UInt64>(0)
+  private let pending = Guarded(PendingChanges())
+  private let queue: ViewChanges
+
+  init(node: NodeID, queue: ViewChanges) {
+    self.node = node
+    self.queue = queue
+  }
+
+  var count: UInt64 { changes.load(ordering: .acquiring) }
+  var contentCount: UInt64 { contentChanges.load(ordering: .acquiring) }
+
+  /// Records a change that was made through the mount.
+  func noteOwnChange() { changes.add(1, ordering: .releasing) }
+
+  /// Records a change that the watch reported.
+  func note(_ change: ChangeWatch.Change) {
+    // The kernel already knows of content that the daemon wrote on its behalf.
+    if change.isOwnMereContent { return }
+    // Count the change before it is queued: a worker whose reply may be stale then finds its lease broken after the reply.
+    if change.isMereContent {
+      contentChanges.add(1, ordering: .releasing)
+    } else {
+      changes.add(1, ordering: .releasing)
+    }
+    add { $0.add(change, hasView: $1, isFollowed: $2) }
+  }
+
+  /// Records something that the view has to inspect again.
+  func inspectAgain(_ add: (inout PendingChanges.Uninspected) -> Void) {
+    self.add { pending, _, _ in pending.inspectAgain(add) }
+  }
+
+  private func add(_ body: (inout PendingChanges, _ hasView: Bool, _ isFollowed: Bool) -> Void) {
+    let isFollowed = queue.isFollowed
+    // Release the view after the lock: this may be the last reference to it.
+    let (view, isFirst) = pending.withLock { pending -> (DirectoryView?, Bool) in
+      let view = pending.view
+      body(&pending, view != nil, isFollowed)
+      let isFirst = isFollowed && !pending.isAnnounced
+      if isFirst { pending.isAnnounced = true }
+      return (view, isFirst)
+    }
+    if isFirst { queue.hasNews(self, view) }
+  }
+
+  /// The view of the directory, if one is in use.
+  var view: DirectoryView? { pending.withLock { $0.view } }
+
+  /// Makes `new` the view of the directory, to which changes are reported from now on, unless there is one already.
+  ///
+  /// - Returns: the view of the directory.
+  func attach(_ new: DirectoryView) -> DirectoryView {
+    pending.withLock { pending in
+      if let view = pending.view { return view }
+      pending.begin(for: new)
+      return new
+    }
+  }
+
+  /// Removes and returns what the view has to inspect; nil when that is nothing.
+  func takeUninspected() -> PendingChanges.Uninspected? { pending.withLock { $0.takeUninspected() } }
+
+  /// Removes and returns what the change loop has to process.
+  func takeForLoop() -> Taken {
+    let (stale, unreported, view) = pending.withLock { $0.takeForLoop() }
+    return Taken(directory: self, stale: stale, unreported: unreported, view: view)
+  }
+}

@@ -1,0 +1,156 @@
+import BackingTree
+import DisplayNames
+import Glibc
+
+/// The changes of one directory that were reported and are not processed yet, by the step that processes them.
+struct PendingChanges {
+  /// What is stale in the kernel's caches. The change loop invalidates it.
+  struct Stale {
+    /// The names of entries that were added, removed or replaced.
+    var names: Set<Name> = []
+    /// The names of entries whose content or attributes changed.
+    var contents: Set<Name> = []
+    /// The directory's own attributes changed.
+    var isItselfChanged = false
+    /// All that the kernel caches of the directory is stale.
+    var isEverything = false
+
+    /// With more names than this, the whole directory is treated as changed.
+    private static let maximum = 4096
+
+    mutating func limit() {
+      if names.count + contents.count > Self.maximum { isEverything = true }
+      guard isEverything else { return }
+      names = []
+      contents = []
+    }
+  }
+
+  /// What is to be reported to programs that watch the mount, beside changes of names. The change loop does that.
+  struct Unreported {
+    /// The names of entries that another process wrote.
+    var written: Set<Name> = []
+    var attributes: Set<Name> = []
+  }
+
+  /// What the directory view has to inspect again before it is used.
+  struct Uninspected {
+    var names: Set<Name> = []
+    /// The names that a rename took or gave.
+    var moved: Set<Name> = []
+    /// The names whose attributes changed, which may decide how an entry is shown.
+    var attributes: Set<Name> = []
+    /// The names whose content was written, which may decide how an entry is shown.
+    var contents: Set<Name> = []
+    var isEverything = false
+    /// The rules by which all entries must be inspected from now on.
+    var rules: DirectoryView.Rules?
+
+    fileprivate var isEmpty: Bool {
+      !isEverything && names.isEmpty && attributes.isEmpty && contents.isEmpty
+    }
+  }
+
+  /// The view of the directory, if one is in use.
+  weak var view: DirectoryView?
+  private var stale = Stale()
+  private var unreported = Unreported()
+  private var uninspected = Uninspected()
+  /// Whether the change loop is to bring the view up to date: there may be no request that does.
+  private var isViewOutdated = false
+  /// Whether the change loop was notified of these changes.
+  var isAnnounced = false
+
+  /// Adds a change that the watch reported.
+  ///
+  /// - Parameters:
+  ///   - hasView: whether there is a view, which has to inspect what changed.
+  ///   - isFollowed: whether there is a change loop, which processes the rest.
+  mutating func add(_ change: ChangeWatch.Change, hasView: Bool, isFollowed: Bool) {
+    guard hasView || isFollowed else { return }
+    switch change {
+    case .entry(let cName, let wasMoved):
+      let name = Name(copying: cName)
+      stale.names.insert(name)
+      stale.isItselfChanged = true
+      guard hasView else { break }
+      inspectAgain {
+        $0.names.insert(name)
+        if wasMoved { $0.moved.insert(name) }
+        if strcmp(cName, ".hidden") == 0 { $0.isEverything = true }
+      }
+    case .content(let cName, let isOwn):
+      let name = Name(copying: cName)
+      stale.contents.insert(name)
+      guard hasView else { break }
+      if isFollowed, !isOwn { unreported.written.insert(name) }
+      inspectAgain {
+        if change.isMereContent { return }
+        $0.contents.insert(name)
+        if strncmp(cName, "._", 2) == 0 { $0.names.insert(name) }
+        if strcmp(cName, ".hidden") == 0 { $0.isEverything = true }
+      }
+    case .modification(let cName, _): stale.contents.insert(Name(copying: cName))
+    case .attributes(let cName):
+      let name = Name(copying: cName)
+      stale.contents.insert(name)
+      guard hasView else { break }
+      if isFollowed { unreported.attributes.insert(name) }
+      inspectAgain { $0.attributes.insert(name) }
+    case .itself: stale.isItselfChanged = true
+    case .everything:
+      stale.isEverything = true
+      if hasView { inspectAgain { $0.isEverything = true } }
+    }
+    // Without a change loop nothing would ever take it.
+    if isFollowed { stale.limit() } else { stale = Stale() }
+  }
+
+  /// Adds something that the view has to inspect again.
+  mutating func inspectAgain(_ add: (inout Uninspected) -> Void) {
+    add(&uninspected)
+    isViewOutdated = true
+  }
+
+  /// Begins to collect changes for another view, which has not read the directory yet.
+  mutating func begin(for view: DirectoryView) {
+    self.view = view
+    uninspected = Uninspected()
+  }
+
+  /// Removes and returns what the view has to inspect; nil when that is nothing.
+  mutating func takeUninspected() -> Uninspected? {
+    if uninspected.isEmpty { return nil }
+    defer { uninspected = Uninspected() }
+    return uninspected
+  }
+
+  /// Removes and returns what the change loop has to process. The view is nil if it needs no attention.
+  mutating func takeForLoop() -> (stale: Stale, unreported: Unreported, view: DirectoryView?) {
+    defer {
+      stale = Stale()
+      unreported = Unreported()
+      isViewOutdated = false
+      isAnnounced = false
+    }
+    return (stale, unreported, isViewOutdated ? view : nil)
+  }
+}
+
+extension ChangeWatch.Change {
+  /// Whether only the content of a file has changed, and that content affects no listing.
+  var isMereContent: Bool {
+    switch self {
+    case .content(let name, _), .modification(let name, _): !EntryInspector.mayName(name)
+    default: false
+    }
+  }
+
+  /// The same, for a change that the daemon itself made.
+  var isOwnMereContent: Bool {
+    switch self {
+    case .content(_, isOwn: true), .modification(_, isOwn: true): isMereContent
+    default: false
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import BackingTree
+import DisplayNames
+import SystemPackage
+
+/// What the daemon holds of a directory for as long as the kernel may cache anything of it, or the directory has a view. All that
+/// time it is watched.
+public final class WatchedDirectory: Sendable {
+  let identity: FileIdentity
+  let changes: DirectoryChanges
+  /// Nil where the directory cannot be watched: then it has a view only, which compares times.
+  let registration: ChangeWatch.Registration?
+
+  /// The names of which the kernel may hold negative entries.
+  private let absent = Guarded<Set<Name>>([])
+
+  /// The maximum number of negative entries in one directory: each has to be invalidated by name.
+  private static let maximumAbsent = 1024
+
+  var node: NodeID { changes.node }
+
+  /// - Throws: ENOSPC when the user has no watch left.
+  init(_ node: NodeID, _ handle: DirectoryHandle, by watch: ChangeWatch, queue: ViewChanges) throws(Errno) {
+    let changes = DirectoryChanges(node: node, queue: queue)
+    self.changes = changes
+    identity = handle.identity
+    registration = try watch.watch(handle.directory, hearsEchoes: false) { changes.note($0) }
+  }
+
+  /// A directory that is not watched.
+  init(unwatched handle: DirectoryHandle, _ node: NodeID, queue: ViewChanges) {
+    changes = DirectoryChanges(node: node, queue: queue)
+    identity = handle.identity
+    registration = nil
+  }
+
+  // MARK: Negative entries
+
+  /// Records that the kernel is about to cache a negative entry.
+  ///
+  /// - Returns: false when it must not.
+  func noteAbsent(_ name: Name) -> Bool {
+    absent.withLock { absent in
+      if absent.count < Self.maximumAbsent { absent.insert(name) }
+      return absent.contains(name)
+    }
+  }
+
+  /// Removes a name from the record of negative entries.
+  ///
+  /// - Returns: whether the kernel may hold a negative entry of that name.
+  func takeAbsent(_ name: Name) -> Bool { absent.withLock { $0.remove(name) != nil } }
+
+  /// Removes and returns all names of which the kernel may hold negative entries.
+  func takeAbsent() -> Set<Name> {
+    absent.withLock { absent in
+      defer { absent = [] }
+      return absent
+    }
+  }
+
+  var hasAbsent: Bool { absent.withLock { !$0.isEmpty } }
+}

@@ -1,0 +1,91 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import SystemPackage
+import Testing
+import ViewedTree
+
+@testable import View
+
+/// The kernel's caches and the directory view share one watch and one record of pending changes.
+@Suite struct WatchedDirectoryTests {
+  private struct EmptyCache: KernelCache {
+    func invalidate(_ names: [StaleName]) {}
+    func invalidateBeforeNextWalk(_ names: [StaleName]) {}
+    func expireAttributes(of node: NodeID, in directory: NodeID?) {}
+  }
+
+  private let tree: ViewedTree
+  private var view: View { tree.view }
+  private let root = NodeTable.root
+
+  init() throws {
+    tree = try ViewedTree("notes.txt")
+    tree.view.startCaching(EmptyCache())
+  }
+
+  private func lease() throws -> CacheLease { try #require(view.cached.lease(root, view.rootHandle)) }
+
+  private func holds(_ name: Name, _ directory: DirectoryView) throws -> Bool {
+    try directory.withCurrent { (projection) throws(Errno) in
+      projection.slot(realName: name.bytes.span) != nil
+    }
+  }
+
+  @Test func leaseAndView_ofOneDirectory_shareItsWatch() throws {
+    let lease = try lease()
+    #expect(try view.directoryView(root).watched === lease.directory)
+  }
+
+  @Test func droppedView_leavesCachedEntriesWatched() throws {
+    let lease = try lease()
+    #expect(try holds("notes.txt", view.directoryView(root)))
+    view.releaseDescriptors()
+    tree.make("new.txt")
+    view.watch?.drain()
+    #expect(lease.isBroken)
+    #expect(try holds("new.txt", view.directoryView(root)))
+  }
+
+  @Test func directoryWithoutCachedEntries_isWatchedForItsView() throws {
+    let directory = try view.directoryView(root)
+    #expect(try holds("notes.txt", directory))
+    #expect(view.cached.remove(root))
+    tree.make("new.txt")
+    #expect(try holds("new.txt", directory))
+    let lease = try lease()
+    #expect(directory.watched === lease.directory)
+  }
+
+  @Test func directoryView_droppedWhileInUse_staysTheOnlyOne() throws {
+    let directory = try view.directoryView(root)
+    #expect(try holds("notes.txt", directory))
+    view.releaseDescriptors()
+    #expect(try view.directoryView(root) === directory)
+    tree.make("new.txt")
+    #expect(try holds("new.txt", directory))
+  }
+
+  @Test func watch_endsWithTheLastReference() throws {
+    weak var watched: WatchedDirectory?
+    watched = try lease().directory
+    #expect(watched != nil)
+    #expect(view.cached.remove(root))
+    #expect(watched == nil)
+  }
+
+  @Test func pendingChange_isProcessedByBothReaders() throws {
+    view.startFollowing()
+    defer { view.stopFollowing() }
+    let directory = try view.directoryView(root)
+    #expect(try holds("notes.txt", directory))
+    tree.make("new.txt")
+    // The view's turn first: the kernel's caches still hear of the change.
+    #expect(try holds("new.txt", directory))
+    let taken = view.changes.takeUnseen()
+    #expect(taken.count == 1)
+    #expect(taken.first?.stale.names == ["new.txt"])
+    #expect(taken.first?.view === directory)
+    #expect(view.changes.takeUnseen().isEmpty)
+  }
+}
