@@ -1,10 +1,9 @@
 #define _GNU_SOURCE
 #include "client_call.h"
+#include "proc.h"
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 enum { ARGUMENTS = 6 };
 
@@ -43,14 +42,8 @@ static bool only_resolves(long number, const unsigned long *arguments) {
 
 // - Returns: false where the call cannot be read.
 static bool read_call(pid_t thread, long *number, unsigned long arguments[ARGUMENTS]) {
-  char path[48], text[256];
-  snprintf(path, sizeof path, "/proc/%d/syscall", thread);
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  ssize_t size = read(file, text, sizeof text - 1);
-  close(file);
-  if (size <= 0) return false;
-  text[size] = 0;
+  char text[256];
+  if (dfs_read_proc(text, sizeof text, thread, "syscall") <= 0) return false;
   // The file reads "running" while the thread is not in the kernel.
   char *next;
   *number = strtol(text, &next, 10);

@@ -3,5 +3,6 @@
 #pragma once
 #include "client_call.h"
 #include "identity.h"
+#include "proc.h"
 #include "request.h"
 #include "syscalls.h"
