@@ -11,28 +11,27 @@
 // Worth: isolation of the users from each other, not speed. The table in receiving.c has no figure for it.
 #define _GNU_SOURCE
 #include "admission.h"
+#include "loop.h"
+#include "proc.h"
 #include "request.h"
+#include "request_loop.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/fuse.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include <sys/queue.h>
 
 enum {
   BUCKETS = 64,
   // Bytes for each user. Most requests have less than 200, but a WRITE has up to 1 MiB.
   MOST_BUFFERED = 64 << 20,
   // Between two checks whether a client is being killed: each reads a file of /proc, which costs some microseconds.
-  NANOSECONDS_BETWEEN_LOOKS = 20000000,
+  NANOSECONDS_BETWEEN_CHECKS = 20000000,
 };
 
 struct buffered {
-  struct buffered *next;
+  TAILQ_ENTRY(buffered) link;
   size_t size;
   char request[];
 };
@@ -41,20 +40,19 @@ struct account {
   uid_t user;
   // Requests being served, and those of them that took so long that the watchdog stole the loop from their worker.
   int served, slow;
-  struct buffered *first, *last;
+  TAILQ_HEAD(, buffered) buffered;
   size_t bytes;
-  // The next account in the hash bucket, or in `unused`.
-  struct account *next;
-  // The next account that has buffered requests.
-  struct account *next_waiting;
+  LIST_ENTRY(account) bucket;
+  // Among the accounts that have buffered requests.
+  TAILQ_ENTRY(account) waiting;
 };
 
 struct dfs_pool {
   pthread_mutex_t lock;
   int workers, served;
-  struct account *buckets[BUCKETS], *unused;
-  struct account *first_waiting, *last_waiting;
-  struct service *services;
+  LIST_HEAD(, account) buckets[BUCKETS];
+  TAILQ_HEAD(, account) waiting;
+  LIST_HEAD(, service) services;
   atomic_bool has_waiting, is_ending;
 };
 
@@ -63,11 +61,11 @@ struct service {
   struct dfs_pool *pool;
   // NULL while the worker serves none.
   struct account *account;
-  uint64_t unique, turn, last_look;
+  uint64_t unique, owner, last_check;
   pid_t client;
   bool is_slow;
   atomic_bool is_signalled;
-  struct service *next, **link;
+  LIST_ENTRY(service) link;
 };
 static __thread struct service own;
 
@@ -76,6 +74,7 @@ struct dfs_pool *dfs_pool_new(unsigned workers) {
   if (!pool) return NULL;
   pthread_mutex_init(&pool->lock, NULL);
   pool->workers = workers ? (int)workers : 1;
+  TAILQ_INIT(&pool->waiting);
   return pool;
 }
 
@@ -113,26 +112,19 @@ static uid_t user_of(const struct fuse_in_header *header, size_t size) {
 
 // MARK: Accounts, with the pool locked
 
+// An account without requests is used for the next user of its bucket: there are as many as users with requests at a time.
 static struct account *account_of(struct dfs_pool *pool, uid_t user) {
-  struct account **bucket = &pool->buckets[user % BUCKETS];
-  for (struct account *account = *bucket; account; account = account->next) {
+  struct account *account, *unused = NULL;
+  LIST_FOREACH(account, &pool->buckets[user % BUCKETS], bucket) {
     if (account->user == user) return account;
+    if (!account->served && TAILQ_EMPTY(&account->buffered)) unused = account;
   }
-  struct account *account = pool->unused;
-  if (account) pool->unused = account->next;
-  else if (!(account = calloc(1, sizeof *account))) return NULL;
-  account->user = user;
-  account->next = *bucket;
-  return *bucket = account;
-}
-
-static void drop_if_unused(struct dfs_pool *pool, struct account *account) {
-  if (account->served || account->first) return;
-  struct account **place = &pool->buckets[account->user % BUCKETS];
-  while (*place != account) place = &(*place)->next;
-  *place = account->next;
-  account->next = pool->unused;
-  pool->unused = account;
+  if (!unused && (unused = calloc(1, sizeof *unused))) {
+    TAILQ_INIT(&unused->buffered);
+    LIST_INSERT_HEAD(&pool->buckets[user % BUCKETS], unused, bucket);
+  }
+  if (unused) unused->user = user;
+  return unused;
 }
 
 static bool may_serve(const struct dfs_pool *pool, const struct account *account) {
@@ -142,82 +134,44 @@ static bool may_serve(const struct dfs_pool *pool, const struct account *account
 
 static bool is_interrupted(bool is_for_reply_alone);
 
-static void begin(struct dfs_pool *pool, struct account *account, const struct fuse_in_header *header, uint64_t turn) {
+static void begin(struct dfs_pool *pool, struct account *account, const struct fuse_in_header *header, uint64_t owner) {
   account->served++;
   pool->served++;
-  own.pool = pool;
-  own.account = account;
-  own.unique = header->unique;
-  own.turn = turn;
-  own.client = (pid_t)header->pid;
-  own.is_slow = false;
-  own.last_look = 0;
-  own.next = pool->services;
-  if (own.next) own.next->link = &own.next;
-  own.link = &pool->services;
-  pool->services = &own;
+  own = (struct service){
+      .pool = pool, .account = account, .unique = header->unique, .owner = owner, .client = (pid_t)header->pid};
+  LIST_INSERT_HEAD(&pool->services, &own, link);
   dfs_request_begin(account->user, is_interrupted);
 }
 
 static void finish(void) {
   dfs_request_end();
-  struct account *account = own.account;
-  own.account = NULL;
-  atomic_store_explicit(&own.is_signalled, false, memory_order_relaxed);
-  *own.link = own.next;
-  if (own.next) own.next->link = own.link;
-  account->served--;
+  LIST_REMOVE(&own, link);
   own.pool->served--;
-  if (own.is_slow) account->slow--;
-  drop_if_unused(own.pool, account);
+  own.account->served--;
+  if (own.is_slow) own.account->slow--;
+  own.account = NULL;
 }
 
 static bool buffer_request(struct dfs_pool *pool, struct account *account, const void *request, size_t size) {
   if (account->bytes + size > MOST_BUFFERED) return false;
   struct buffered *item = malloc(sizeof *item + size);
   if (!item) return false;
-  item->next = NULL;
   item->size = size;
   memcpy(item->request, request, size);
   account->bytes += size;
-  if (account->first) {
-    account->last->next = item;
-  } else {
-    account->first = item;
-    account->next_waiting = NULL;
-    if (pool->first_waiting) pool->last_waiting->next_waiting = account;
-    else pool->first_waiting = account;
-    pool->last_waiting = account;
-    atomic_store(&pool->has_waiting, true);
-  }
-  account->last = item;
+  if (TAILQ_EMPTY(&account->buffered)) TAILQ_INSERT_TAIL(&pool->waiting, account, waiting);
+  TAILQ_INSERT_TAIL(&account->buffered, item, link);
+  atomic_store(&pool->has_waiting, true);
   return true;
 }
 
-// Removes an account from the queue of those that have buffered requests; appends it again if it still has one.
-static void requeue(struct dfs_pool *pool, struct account *account) {
-  struct account *before = NULL;
-  for (struct account *it = pool->first_waiting; it != account; it = it->next_waiting) before = it;
-  if (before) before->next_waiting = account->next_waiting;
-  else pool->first_waiting = account->next_waiting;
-  if (pool->last_waiting == account) pool->last_waiting = before;
-  account->next_waiting = NULL;
-  if (account->first) {
-    if (pool->first_waiting) pool->last_waiting->next_waiting = account;
-    else pool->first_waiting = account;
-    pool->last_waiting = account;
-  }
-  atomic_store(&pool->has_waiting, pool->first_waiting != NULL);
-}
-
-static struct buffered *take_buffered(struct dfs_pool *pool, struct account *account, struct buffered *before) {
-  struct buffered **place = before ? &before->next : &account->first;
-  struct buffered *item = *place;
-  *place = item->next;
-  if (account->last == item) account->last = before;
+// Removes a request from the buffer. Its account is the last of those that wait from now on.
+static void unbuffer(struct dfs_pool *pool, struct account *account, struct buffered *item) {
+  TAILQ_REMOVE(&account->buffered, item, link);
   account->bytes -= item->size;
-  if (!before) requeue(pool, account);
-  return item;
+  TAILQ_REMOVE(&pool->waiting, account, waiting);
+  if (!TAILQ_EMPTY(&account->buffered)) TAILQ_INSERT_TAIL(&pool->waiting, account, waiting);
+  atomic_store(&pool->has_waiting, !TAILQ_EMPTY(&pool->waiting));
 }
 
 // MARK: Requests
@@ -230,23 +184,17 @@ void dfs_admission_leave(void) {
   pthread_mutex_unlock(&pool->lock);
 }
 
-enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t size, uint64_t turn) {
+enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t size, uint64_t owner) {
   const struct fuse_in_header *header = request;
   if (!pool || !is_counted(header->opcode)) return DFS_SERVE;
   enum dfs_admission admission = DFS_SERVE;
   pthread_mutex_lock(&pool->lock);
   struct account *account = account_of(pool, user_of(header, size));
-  if (account) {
-    if (!account->first && may_serve(pool, account)) {
-      if (account->slow) {
-        admission = DFS_SERVE_APART;
-        turn = 0;
-      }
-      begin(pool, account, header, turn);
-    } else {
-      admission = buffer_request(pool, account, request, size) ? DFS_BUFFERED : DFS_REFUSED;
-      drop_if_unused(pool, account);
-    }
+  if (account && TAILQ_EMPTY(&account->buffered) && may_serve(pool, account)) {
+    if (account->slow) admission = DFS_SERVE_APART;
+    begin(pool, account, header, account->slow ? 0 : owner);
+  } else if (account) {
+    admission = buffer_request(pool, account, request, size) ? DFS_BUFFERED : DFS_REFUSED;
   }
   pthread_mutex_unlock(&pool->lock);
   return admission;
@@ -257,10 +205,13 @@ size_t dfs_admission_next(struct dfs_pool *pool, void *buffer) {
   struct buffered *item = NULL;
   pthread_mutex_lock(&pool->lock);
   if (own.account) finish();
-  struct account *account = pool->first_waiting;
-  while (account && !may_serve(pool, account)) account = account->next_waiting;
+  struct account *account;
+  TAILQ_FOREACH(account, &pool->waiting, waiting) {
+    if (may_serve(pool, account)) break;
+  }
   if (account) {
-    item = take_buffered(pool, account, NULL);
+    item = TAILQ_FIRST(&account->buffered);
+    unbuffer(pool, account, item);
     begin(pool, account, (const void *)item->request, 0);
   }
   pthread_mutex_unlock(&pool->lock);
@@ -271,11 +222,12 @@ size_t dfs_admission_next(struct dfs_pool *pool, void *buffer) {
   return size;
 }
 
-void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t turn) {
+void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t owner) {
   if (!pool) return;
   pthread_mutex_lock(&pool->lock);
-  for (struct service *service = pool->services; service; service = service->next) {
-    if (service->turn != turn || service->is_slow) continue;
+  struct service *service;
+  LIST_FOREACH(service, &pool->services, link) {
+    if (service->owner != owner || service->is_slow) continue;
     service->is_slow = true;
     service->account->slow++;
   }
@@ -284,43 +236,26 @@ void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t turn) {
 
 // MARK: Interruption
 
-static uint64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 // Whether a thread is being killed or is gone. The kernel has SIGKILL pending for each thread of a process that it kills
 // (`complete_signal`). (proc_pid_status(5), SigPnd)
 static bool is_being_killed(pid_t thread) {
   if (thread <= 0) return false;
-  char path[32], text[4096];
-  snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return errno == ENOENT;
-  ssize_t count = read(file, text, sizeof text - 1);
-  close(file);
-  if (count <= 0) return true;
-  text[count] = 0;
+  char text[4096];
+  if (dfs_read_proc(text, sizeof text, thread, "status") < 0) return errno == ENOENT || errno == ESRCH;
   const char *pending = strstr(text, "\nSigPnd:");
   return pending && strtoull(pending + 8, NULL, 16) & 0x100;
 }
 
-static struct service *service_of(struct dfs_pool *pool, uint64_t unique) {
-  struct service *service = pool->services;
-  while (service && service->unique != unique) service = service->next;
-  return service;
-}
-
 static bool drop_buffered(struct dfs_pool *pool, uint64_t unique) {
-  for (struct account *account = pool->first_waiting; account; account = account->next_waiting) {
-    struct buffered *before = NULL;
-    for (struct buffered *item = account->first; item; before = item, item = item->next) {
+  struct account *account;
+  TAILQ_FOREACH(account, &pool->waiting, waiting) {
+    struct buffered *item;
+    TAILQ_FOREACH(item, &account->buffered, link) {
       const struct fuse_in_header *header = (const void *)item->request;
       if (header->unique != unique) continue;
       if (!is_being_killed((pid_t)header->pid)) return false;
-      free(take_buffered(pool, account, before));
-      drop_if_unused(pool, account);
+      unbuffer(pool, account, item);
+      free(item);
       return true;
     }
   }
@@ -330,15 +265,14 @@ static bool drop_buffered(struct dfs_pool *pool, uint64_t unique) {
 bool dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique) {
   if (!pool) return false;
   bool is_dropped = false;
-  // Reading /proc is a cancellation point, and a worker that is cancelled there would leave the lock held.
-  int before;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
   pthread_mutex_lock(&pool->lock);
-  struct service *service = service_of(pool, unique);
+  struct service *service;
+  LIST_FOREACH(service, &pool->services, link) {
+    if (service->unique == unique) break;
+  }
   if (service) atomic_store(&service->is_signalled, true);
   else is_dropped = drop_buffered(pool, unique);
   pthread_mutex_unlock(&pool->lock);
-  pthread_setcancelstate(before, NULL);
   return is_dropped;
 }
 
@@ -349,8 +283,8 @@ void dfs_admission_end(struct dfs_pool *pool) {
 static bool is_interrupted(bool is_for_reply_alone) {
   if (is_for_reply_alone && atomic_load_explicit(&own.pool->is_ending, memory_order_relaxed)) return true;
   if (!atomic_load_explicit(&own.is_signalled, memory_order_relaxed)) return false;
-  uint64_t time = now();
-  if (time - own.last_look < NANOSECONDS_BETWEEN_LOOKS) return false;
-  own.last_look = time;
+  uint64_t time = dfs_nanoseconds();
+  if (time - own.last_check < NANOSECONDS_BETWEEN_CHECKS) return false;
+  own.last_check = time;
   return is_being_killed(own.client);
 }

@@ -1,6 +1,5 @@
 // Admission: which requests are served now, and which are buffered. See admission.c.
 #pragma once
-#include "receiving.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,16 +20,16 @@ struct dfs_pool;
 // Lives as long as the process. NULL when memory is short: then every request is served at once.
 struct dfs_pool *dfs_pool_new(unsigned workers);
 
-// The calling thread has received a request. `turn` is the value of the loop's `turn` (receiving.c) while this thread serves the
-// request as the loop owner, 0 if it will serve it otherwise.
-enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t size, uint64_t turn);
+// The calling thread has received a request. `owner` is the loop's `owner` (receiving.c) while this thread serves the request as
+// the loop owner, 0 if it will serve it otherwise.
+enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t size, uint64_t owner);
 // The calling thread has served its request, if it had one. Returns the size of a buffered request that it is to serve now, which
 // is copied to `buffer`; 0 when there is none.
 size_t dfs_admission_next(struct dfs_pool *pool, void *buffer);
 // The calling thread ends.
 void dfs_admission_leave(void);
 // The watchdog has stolen the loop from its owner, which serves a request for too long.
-void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t turn);
+void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t owner);
 // The kernel sent INTERRUPT for a request. True if that request was buffered and is dropped: the reply to it is EINTR.
 bool dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique);
 // The session ends: interrupts all work that is for a reply alone, now and later.

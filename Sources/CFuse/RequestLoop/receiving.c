@@ -5,12 +5,12 @@
 // wakeup costs more than most requests. A slow request must not delay the ones behind it:
 // - Before a request that takes long (`takes_long`: READ, WRITE and the like), the owner releases the loop.
 // - From an owner that serves one request for longer than one to two ticks, the watchdog steals the loop.
-// - Where many requests are slow, but not that slow, overflow workers read without owning the loop (helping.c).
+// - Where many requests are slow, but not that slow, overflow workers read without owning the loop (overflow.c).
 // - Where other requests of the same user are slow already, the owner releases the loop first (admission.c).
 //
 // Busy-poll: a client often sends its next request right after a reply. So the owner polls the device for up to
-// `LOOK_NANOSECONDS` before it blocks, as long as most polls find a request. On the client's own CPU polling would keep the
-// client from running: there the owner blocks at once (beside.c, yielding.c).
+// `POLL_NANOSECONDS` before it blocks, as long as most polls find a request. On the client's own CPU polling would keep the
+// client from running: there the owner blocks at once (affinity.c, idle_priority.c).
 //
 // Applies: the loop owner always; busy-polling where there is more than one CPU and the client runs on another one.
 //
@@ -31,78 +31,86 @@
 // So one loop owner with a bounded busy-poll is 1.2 to 1.3 times as fast as libfuse's loop where processors poll. Where they
 // halt, the busy-poll makes openread 1.6 times as fast; without it, one owner is slower than libfuse's loop.
 #define _GNU_SOURCE
-#include "receiving.h"
 #include "admission.h"
-#include "beside.h"
-#include "cancellation.h"
-#include "helping.h"
-#include "yielding.h"
+#include "loop.h"
+#include "request_loop.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <pthread.h>
+#include <poll.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
-  LOOK_NANOSECONDS = 50000,
+  POLL_NANOSECONDS = 50000,
+  PAUSES = 32,
   // A client that is woken on a CPU that does not sleep deeply mostly sends its next request within this time. Then client and
   // worker gain more from running in parallel than from saving the wakeup.
   AWAKE_NANOSECONDS = 10000,
-  MOST_DEAR = 64,
-  PAUSES = 32,
+  MOST_LATE_POLLS = 64,
   // The poll budget: a poll that finds a request adds to it, one that finds none takes from it. Without budget, only one request
   // in so many is polled for.
-  MOST_CREDIT = 16,
+  MOST_BUDGET = 16,
   REQUESTS_BETWEEN_TRIES = 64,
-  // After one to two ticks a request counts as slow. The watchdog sleeps after so many ticks without a new request, because each
-  // tick takes a CPU from the thread that runs there.
+  // After one to two ticks a request counts as very slow. The watchdog sleeps after so many ticks without a new request, because
+  // each tick takes a CPU from the thread that runs there.
   TICK_NANOSECONDS = 2000000,
   TICKS_BEFORE_SLEEP = 10,
-  // A result of `wait_or_help` that is neither a size nor an error.
-  HAS_TURN = -2,
+  // A result of `wait_for_loop` that is neither a size nor an error.
+  OWNS_LOOP = -2,
 };
 
-// Loop ownership: odd while the loop owner serves a request, else even. Each request that the owner serves without releasing the
-// loop first adds two. The watchdog steals the loop from a busy owner by a compare-and-swap to the next even value.
-static _Atomic uint64_t turn;
+// Loop ownership: 2 x requests that owners kept the loop for, +1 while the owner serves one. The watchdog steals the loop from a
+// busy owner by a compare-and-swap to the next even value.
+static _Atomic uint64_t owner;
+// The value of `owner` while this thread serves its request as the owner; 0 when it is not the owner.
+static __thread uint64_t owned;
 static atomic_bool is_free;
-// Idle workers wait on `calls`: the loop has no owner, or an overflow worker is needed. The watchdog waits on `work`.
+// Idle workers wait for `calls`: the loop has no owner, or an overflow worker is needed. The watchdog waits for `work`.
 static sem_t calls, work;
-static atomic_int is_watched;
-static __thread uint64_t mine;
-// Whether this thread has idle priority (SCHED_IDLE), and whether it is an overflow worker.
-static __thread bool yields, helps;
-static pthread_t watcher;
-static int has_watcher;
+static atomic_bool is_watched;
+static pthread_t watchdog;
+static bool has_watchdog;
 static atomic_bool has_ended;
+// The loop owner while it waits for a request, which alone has to be woken at the end of the session.
+static _Atomic pid_t waiter;
+static atomic_bool is_ending;
 // Of the latest session. Any thread may stop it.
 static struct dfs_pool *_Atomic pool;
 
 // Accessed by the loop owner only.
-static int may_look, credit, since_try, is_nonblocking;
+static bool may_poll;
+static int budget, is_nonblocking;
 static enum dfs_place place;
 // Whether a wakeup on another CPU is expensive, as a score: the number of polls that found the next request late, less those that
 // found it early.
-static int dear;
+static int late_polls;
 // Nanoseconds that the loop owner was blocked before the last request arrived; 0 unless it was on the client's CPU.
 static uint64_t slept;
+// Whether this thread has idle priority (SCHED_IDLE), and whether it is an overflow worker.
+static __thread bool is_idle, is_overflow;
 
-static uint64_t nanoseconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-static void free_turn(void) {
+static void free_loop(void) {
   atomic_store(&is_free, true);
   sem_post(&calls);
 }
+
+static void release_loop(void) {
+  int error = errno;
+  owned = 0;
+  dfs_idle_priority(false);
+  free_loop();
+  errno = error;
+}
+
+// Whether the calling thread, which was the loop owner, still is: the watchdog may have stolen the loop.
+static bool ends_serving(void) {
+  uint64_t expected = owned;
+  return owned && atomic_compare_exchange_strong(&owner, &expected, owned + 1);
+}
+
+// MARK: Watchdog
 
 static void *watch(void *unused) {
   while (!atomic_load(&has_ended)) {
@@ -111,66 +119,35 @@ static void *watch(void *unused) {
     bool must_tick = false;
     for (int idle = 0; (idle < TICKS_BEFORE_SLEEP || must_tick) && !atomic_load(&has_ended); idle++) {
       nanosleep(&(struct timespec){0, TICK_NANOSECONDS}, NULL);
-      must_tick = dfs_yield_tick();
-      uint64_t seen = atomic_load(&turn);
+      must_tick = dfs_idle_priority_tick();
+      uint64_t seen = atomic_load(&owner), served = seen;
       if (seen != last) {
         idle = 0;
-      } else {
-        uint64_t served = seen;
-        if (seen & 1 && atomic_compare_exchange_strong(&turn, &seen, seen + 1)) {
-          free_turn();
-          dfs_admission_lost_loop(pool, served);
-          idle = 0;
-        }
+      } else if (seen & 1 && atomic_compare_exchange_strong(&owner, &seen, seen + 1)) {
+        free_loop();
+        dfs_admission_lost_loop(pool, served);
+        idle = 0;
       }
-      last = seen;
+      last = served;
     }
-    atomic_store(&is_watched, 0);
+    atomic_store(&is_watched, false);
     // The owner that received a request just now may have seen `is_watched` still set, and then has not posted `work`.
-    if (atomic_load(&turn) & 1 && !atomic_exchange(&is_watched, 1)) sem_post(&work);
+    if (atomic_load(&owner) & 1 && !atomic_exchange(&is_watched, true)) sem_post(&work);
   }
   return unused;
 }
 
-void dfs_receive_begin(unsigned threads) {
-  dfs_help_begin();
-  // One worker stays free to receive.
-  pool = dfs_pool_new(threads - 1);
-  atomic_store(&is_free, true);
-  atomic_store(&has_ended, false);
-  atomic_store(&is_watched, 0);
-  sem_init(&calls, 0, 1);
-  sem_init(&work, 0, 0);
-  credit = MOST_CREDIT;
-  may_look = sysconf(_SC_NPROCESSORS_ONLN) > 1;
-  if (may_look) dfs_yield_begin();
-  // The watchdog blocks all signals: the thread that waits for the loop to end handles them.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  // Without a watchdog the owner releases the loop before each request.
-  has_watcher = pthread_create(&watcher, NULL, watch, NULL) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
+// MARK: Reading
 
-void dfs_receive_stop(void) { dfs_admission_end(pool); }
-
-void dfs_receive_end(void) {
-  if (!has_watcher) return;
-  atomic_store(&has_ended, true);
-  sem_post(&work);
-  pthread_join(watcher, NULL);
-}
-
-static int takes_long(uint32_t opcode) {
+static bool takes_long(uint32_t opcode) {
   switch (opcode) {
   case FUSE_READ:
   case FUSE_WRITE:
   case FUSE_FSYNC:
   case FUSE_FSYNCDIR:
   case FUSE_FALLOCATE:
-  case FUSE_COPY_FILE_RANGE: return 1;
-  default: return 0;
+  case FUSE_COPY_FILE_RANGE: return true;
+  default: return false;
   }
 }
 
@@ -178,22 +155,22 @@ static void set_nonblocking(int fd, int on) {
   if (is_nonblocking != on && fcntl(fd, F_SETFL, O_RDWR | (on ? O_NONBLOCK : 0)) == 0) is_nonblocking = on;
 }
 
-// Waits for a request. libfuse cancels the worker while it waits here when the session ends.
-static ssize_t read_waiting(int fd, void *buffer, size_t size) {
-  for (;;) {
-    ssize_t count = read(fd, buffer, size);
-    if (!DFS_WAITS_BY_POLL || count >= 0 || errno != EAGAIN) return count;
-    dfs_cancellable_poll(fd);
+static void note_poll(bool has_found, uint64_t nanoseconds) {
+  if (!has_found) {
+    budget = budget > 1 ? budget - 1 : -REQUESTS_BETWEEN_TRIES;
+    return;
   }
+  if (budget < MOST_BUDGET) budget++;
+  if (nanoseconds > AWAKE_NANOSECONDS) late_polls += late_polls < MOST_LATE_POLLS;
+  else if (nanoseconds) late_polls -= late_polls > -MOST_LATE_POLLS;
 }
 
-// Busy-polls: reads a request that is there or arrives within `LOOK_NANOSECONDS`; -1 with EAGAIN if none does.
-static ssize_t look(int fd, void *buffer, size_t size) {
+// Reads a request that is there or arrives within `POLL_NANOSECONDS`; -1 with EAGAIN if none does.
+static ssize_t busy_poll(int fd, void *buffer, size_t size) {
   set_nonblocking(fd, 1);
   ssize_t count = read(fd, buffer, size);
-  if (count >= 0 || errno != EAGAIN) return count;
-  uint64_t start = nanoseconds(), now = start;
-  for (; count < 0 && errno == EAGAIN && now - start < LOOK_NANOSECONDS; now = nanoseconds()) {
+  uint64_t start = count < 0 ? dfs_nanoseconds() : 0, now = start;
+  while (count < 0 && errno == EAGAIN && now - start < POLL_NANOSECONDS) {
     for (int i = 0; i < PAUSES; i++) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();
@@ -202,47 +179,51 @@ static ssize_t look(int fd, void *buffer, size_t size) {
 #endif
     }
     count = read(fd, buffer, size);
+    now = dfs_nanoseconds();
   }
-  if (count >= 0 && now - start > AWAKE_NANOSECONDS) dear += dear < MOST_DEAR;
-  else if (count >= 0) dear -= dear > -MOST_DEAR;
+  note_poll(count >= 0 || errno != EAGAIN, now - start);
   return count;
 }
 
-static int is_worth_looking(void) {
-  if (!may_look || place != DFS_APART) return 0;
-  if (credit > 0) return 1;
-  if (++since_try < REQUESTS_BETWEEN_TRIES) return 0;
-  since_try = 0;
-  return credit = 1;
+static bool is_worth_polling(void) { return may_poll && place == DFS_REMOTE_CPU && (budget >= 0 || ++budget >= 0); }
+
+// As read(2), waiting for a request. -1 with EINTR from the end of the session on, and with EAGAIN where an overflow worker has
+// received the request. Overflow workers must not block; while there are none a single system call waits, because poll(2) before
+// read(2) costs a microsecond of the 20 that a LOOKUP takes.
+static ssize_t read_waiting(int fd, void *buffer, size_t size) {
+  static __thread pid_t self;
+  if (!self) self = gettid();
+  bool blocks = !dfs_overflow_is_active();
+  set_nonblocking(fd, !blocks);
+  ssize_t count = -1;
+  atomic_store(&waiter, self);
+  if (atomic_load(&is_ending)) errno = EINTR;
+  else if (blocks || poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1) > 0) count = read(fd, buffer, size);
+  atomic_store_explicit(&waiter, 0, memory_order_relaxed);
+  return count;
 }
 
 static ssize_t receive(int fd, void *buffer, size_t size) {
   slept = 0;
-  if (mine && is_worth_looking()) {
-    ssize_t count = look(fd, buffer, size);
-    if (count >= 0 || errno != EAGAIN) {
-      if (credit < MOST_CREDIT) credit++;
-      return count;
-    }
-    credit--;
+  if (owned && is_worth_polling()) {
+    ssize_t count = busy_poll(fd, buffer, size);
+    if (count >= 0 || errno != EAGAIN) return count;
   }
-  if (mine && yields) {
+  if (owned && is_idle) {
     // A client that this thread woke with idle priority has preempted it, and has mostly sent its next request by now.
     set_nonblocking(fd, 1);
     ssize_t count = read(fd, buffer, size);
     if (count >= 0 || errno != EAGAIN) return count;
-    dfs_yield(false);
+    dfs_idle_priority(false);
   }
-  set_nonblocking(fd, DFS_WAITS_BY_POLL);
-  uint64_t before = place != DFS_APART ? nanoseconds() : 0;
-  ssize_t count = read_waiting(fd, buffer, size);
-  if (place != DFS_APART) slept = nanoseconds() - before;
+  uint64_t before = place != DFS_REMOTE_CPU ? dfs_nanoseconds() : 0;
+  ssize_t count;
+  while ((count = read_waiting(fd, buffer, size)) < 0 && errno == EAGAIN) {}
+  if (place != DFS_REMOTE_CPU) slept = dfs_nanoseconds() - before;
   return count;
 }
 
-static void note_received(int fd, const struct fuse_in_header *header) {
-  if (dfs_help_received(fd, (pid_t)header->pid)) sem_post(&calls);
-}
+static bool is_request(ssize_t count) { return count >= (ssize_t)sizeof(struct fuse_in_header); }
 
 static void reply_error(int fd, uint64_t unique, int error) {
   struct fuse_out_header reply = {.len = sizeof reply, .error = -error, .unique = unique};
@@ -251,47 +232,38 @@ static void reply_error(int fd, uint64_t unique, int error) {
   }
 }
 
-static bool is_request(ssize_t count) { return count >= (ssize_t)sizeof(struct fuse_in_header); }
-
 // Whether the calling thread serves the request that it has received, and how. Forwards INTERRUPT to admission, and replies to a
 // request that is refused.
-static enum dfs_admission admit(int fd, const void *buffer, ssize_t count, uint64_t turn) {
+static enum dfs_admission admit(int fd, const void *buffer, ssize_t count, uint64_t served) {
   const struct fuse_in_header *header = buffer;
   if (header->opcode == FUSE_INTERRUPT) {
     uint64_t unique = ((const struct fuse_interrupt_in *)(header + 1))->unique;
     if (dfs_admission_interrupt(pool, unique)) reply_error(fd, unique, EINTR);
   }
-  enum dfs_admission admission = dfs_admit(pool, buffer, (size_t)count, turn);
+  enum dfs_admission admission = dfs_admit(pool, buffer, (size_t)count, served);
   if (admission == DFS_REFUSED) reply_error(fd, header->unique, ENOMEM);
   return admission;
 }
 
-// For a thread that is not the loop owner: waits until it becomes the owner (`HAS_TURN`), or receives a request as an overflow
+// For a thread that is not the loop owner: waits until it becomes the owner (`OWNS_LOOP`), or receives a request as an overflow
 // worker.
-static ssize_t wait_or_help(int fd, void *buffer, size_t size) {
+static ssize_t wait_for_loop(int fd, void *buffer, size_t size) {
   for (;;) {
-    if (helps) {
-      ssize_t count = dfs_help(fd, buffer, size);
+    while (is_overflow) {
+      ssize_t count = read(fd, buffer, size);
       if (is_request(count)) {
         if (admit(fd, buffer, count, 0) > DFS_SERVE_APART) continue;
-        note_received(fd, buffer);
+        if (dfs_overflow_is_needed(fd, (pid_t)((const struct fuse_in_header *)buffer)->pid)) sem_post(&calls);
       }
       if (count >= 0 || errno != EAGAIN) return count;
-      helps = false;
+      is_overflow = false;
+      dfs_overflow_ends();
     }
-    while (dfs_cancellable_wait(&calls)) {}
-    if (atomic_exchange(&is_free, false)) return HAS_TURN;
-    dfs_help_comes();
-    helps = true;
+    while (sem_wait(&calls)) {}
+    if (atomic_exchange(&is_free, false)) return OWNS_LOOP;
+    dfs_overflow_starts();
+    is_overflow = true;
   }
-}
-
-static void release_loop(void) {
-  int error = errno;
-  mine = 0;
-  dfs_yield(false);
-  free_turn();
-  errno = error;
 }
 
 // For the loop owner: receives until there is a request that it is to serve.
@@ -299,32 +271,39 @@ static ssize_t receive_admitted(int fd, void *buffer, size_t size) {
   for (;;) {
     ssize_t count = receive(fd, buffer, size);
     const struct fuse_in_header *header = buffer;
-    if (is_request(count) && may_look) place = dfs_runs_beside((pid_t)header->pid, slept, dear > 0);
     if (!is_request(count)) {
+      // libfuse ends the session then, except after these two errors, and waits for all workers.
+      if (count >= 0 || (errno != EINTR && errno != ENOENT)) atomic_store(&is_ending, true);
       release_loop();
       return count;
     }
-    bool keeps_loop = has_watcher && !takes_long(header->opcode);
-    uint64_t served = atomic_load_explicit(&turn, memory_order_relaxed) + 1;
+    if (may_poll) place = dfs_follow_client_cpu((pid_t)header->pid, slept, late_polls > 0);
+    uint64_t served = atomic_load_explicit(&owner, memory_order_relaxed) + 1;
+    bool keeps_loop = has_watchdog && !takes_long(header->opcode);
     enum dfs_admission admission = admit(fd, buffer, count, keeps_loop ? served : 0);
     if (admission > DFS_SERVE_APART) continue;
     if (!keeps_loop || admission == DFS_SERVE_APART) {
       release_loop();
       return count;
     }
-    note_received(fd, header);
+    if (dfs_overflow_is_needed(fd, (pid_t)header->pid)) {
+      set_nonblocking(fd, 1);
+      sem_post(&calls);
+    }
     // Read `place` before the watchdog can steal the loop: then it belongs to the next owner.
-    bool is_to_yield = place == DFS_TAKING_TURNS;
-    mine = served;
-    atomic_store(&turn, mine);
-    // First `turn`, then `is_watched`: the watchdog clears `is_watched` before it reads `turn`, so one of the two sees the
+    bool is_ping_pong = place == DFS_PING_PONG;
+    owned = served;
+    atomic_store(&owner, owned);
+    // First `owner`, then `is_watched`: the watchdog clears `is_watched` before it reads `owner`, so one of the two sees the
     // other's write.
-    if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, 1)) sem_post(&work);
+    if (!atomic_load(&is_watched) && !atomic_exchange(&is_watched, true)) sem_post(&work);
     // Only now that the watchdog is awake, as it ends an idle priority that makes no progress.
-    yields = dfs_yield(is_to_yield);
+    is_idle = dfs_idle_priority(is_ping_pong);
     return count;
   }
 }
+
+// MARK: Workers
 
 // libfuse ends workers when many are idle, as after a burst of requests.
 static pthread_key_t leaving;
@@ -332,10 +311,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void leave(void *unused) {
   (void)unused;
-  uint64_t expected = mine;
-  if (mine && atomic_compare_exchange_strong(&turn, &expected, mine + 1)) free_turn();
-  if (helps) dfs_help_ends();
-  dfs_yield(false);
+  if (ends_serving()) release_loop();
+  else dfs_idle_priority(false);
+  if (is_overflow) dfs_overflow_ends();
   dfs_admission_leave();
 }
 
@@ -347,28 +325,63 @@ static ssize_t receive_next(int fd, void *buffer, size_t size) {
     pthread_once(&once, make_key);
     is_known = pthread_setspecific(leaving, &is_known) == 0;
   }
-  dfs_help_answered();
-  uint64_t expected = mine;
-  // This thread is the loop owner still, unless it released the loop or the watchdog stole it.
-  bool has_turn = mine && atomic_compare_exchange_strong(&turn, &expected, mine + 1);
+  dfs_overflow_note_served();
+  bool is_owner = ends_serving();
   size_t buffered = dfs_admission_next(pool, buffer);
   if (buffered) {
-    if (has_turn) release_loop();
-    mine = 0;
+    if (is_owner) release_loop();
+    owned = 0;
     return (ssize_t)buffered;
   }
-  if (!has_turn) {
-    mine = 0;
-    dfs_yield(false);
-    ssize_t count = wait_or_help(fd, buffer, size);
-    if (count != HAS_TURN) return count;
+  if (!is_owner) {
+    owned = 0;
+    dfs_idle_priority(false);
+    ssize_t count = wait_for_loop(fd, buffer, size);
+    if (count != OWNS_LOOP) return count;
   }
   return receive_admitted(fd, buffer, size);
 }
 
 ssize_t dfs_receive(int fd, void *buffer, size_t size) {
-  dfs_cancellation_allow(false);
+  // At the end of the session libfuse cancels its workers, some of which may hold a lock here. They end by themselves.
+  int before;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
   ssize_t count = receive_next(fd, buffer, size);
-  dfs_cancellation_allow(true);
+  pthread_setcancelstate(before, NULL);
   return count;
+}
+
+// MARK: Session
+
+void dfs_receive_begin(unsigned threads) {
+  dfs_overflow_begin();
+  // One worker stays free to receive.
+  pool = dfs_pool_new(threads - 1);
+  atomic_store(&is_ending, false);
+  atomic_store(&is_free, true);
+  atomic_store(&has_ended, false);
+  atomic_store(&is_watched, false);
+  sem_init(&calls, 0, 1);
+  sem_init(&work, 0, 0);
+  is_nonblocking = 0;
+  budget = MOST_BUDGET;
+  may_poll = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+  if (may_poll) dfs_idle_priority_begin();
+  // Without a watchdog the owner releases the loop before each request.
+  has_watchdog = dfs_start_thread(&watchdog, watch);
+}
+
+void dfs_receive_stop(void) {
+  dfs_admission_end(pool);
+  atomic_store(&is_ending, true);
+  // The thread may be about to wait, so this is repeated.
+  pid_t thread = atomic_load(&waiter);
+  if (thread) tgkill(getpid(), thread, SIGURG);
+}
+
+void dfs_receive_end(void) {
+  if (!has_watchdog) return;
+  atomic_store(&has_ended, true);
+  sem_post(&work);
+  pthread_join(watchdog, NULL);
 }

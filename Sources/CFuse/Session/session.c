@@ -2,7 +2,7 @@
 #include "session.h"
 #include "init.h"
 #include "passthrough.h"
-#include "receiving.h"
+#include "request_loop.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>

@@ -5,7 +5,7 @@ import Glibc
 import Testing
 
 extension AnsweringTests {
-  @Suite struct BesideTests {
+  @Suite struct AffinityTests {
     @Test func whoAnswersGoesToTheProcessorOfWhoAsksAndStaysFreeToLeave() throws {
       let allowed = processorsAllowed
       let gone = try sleeper(on: allowed[0])
@@ -65,9 +65,9 @@ extension AnsweringTests {
     private enum Place { case apart, beside, takingTurns }
 
     private func place(of caller: pid_t, _ slept: UInt64, isDear: Bool = true) -> Place {
-      switch dfs_runs_beside(caller, slept, isDear) {
-      case DFS_APART: .apart
-      case DFS_BESIDE: .beside
+      switch dfs_follow_client_cpu(caller, slept, isDear) {
+      case DFS_REMOTE_CPU: .apart
+      case DFS_SAME_CPU: .beside
       default: .takingTurns
       }
     }

@@ -7,12 +7,12 @@ import Testing
 
 extension AnsweringTests {
   @Suite(.enabled(if: geteuid() == 0, "Only root may leave the policy SCHED_IDLE."))
-  struct YieldingTests {
-    init() { dfs_yield_begin() }
+  struct IdlePriorityTests {
+    init() { dfs_idle_priority_begin() }
 
     @Test func whoYieldsIsIdleUntilItIsOver() {
       let seen = inThread { () -> [Policy] in
-        dfs_yield_allow(true)
+        dfs_idle_priority_allow(true)
         return [true, false, true, true, false, false].map { yielding($0) }
       }
       #expect(seen == [.idle, .usual, .idle, .idle, .usual, .usual])
@@ -21,7 +21,7 @@ extension AnsweringTests {
     @Test func nobodyYieldsWhereItIsNotAllowed() {
       let seen = inThread { () -> [Policy] in
         [false, true, false].map {
-          dfs_yield_allow($0)
+          dfs_idle_priority_allow($0)
           return yielding(true)
         }
       }
@@ -31,7 +31,7 @@ extension AnsweringTests {
     @Test func howNiceAThreadIsStaysAsItWas() {
       let nice = inThread { () -> CInt in
         _ = Glibc.nice(3)
-        dfs_yield_allow(true)
+        dfs_idle_priority_allow(true)
         _ = yielding(true)
         _ = yielding(false)
         return Glibc.nice(0)
@@ -44,10 +44,11 @@ extension AnsweringTests {
       let yields = Atomic(false)
       let ender = Thread {
         while !yields.load(ordering: .acquiring) { usleep(100) }
-        dfs_yield_end()
+        // It has made no progress since the tick before.
+        for _ in 0..<2 { dfs_idle_priority_tick() }
       }
       let seen = inThread { () -> [Policy] in
-        dfs_yield_allow(true)
+        dfs_idle_priority_allow(true)
         let before = yielding(true)
         yields.store(true, ordering: .releasing)
         ender?.join()
@@ -59,15 +60,15 @@ extension AnsweringTests {
     /// The loop may have been taken from a thread that is about to get the policy: it must not keep it.
     @Test func watchdog_endsItAtEachTickUntilTheThreadIsBack() {
       let seen = inThread { () -> [Policy] in
-        dfs_yield_allow(true)
+        dfs_idle_priority_allow(true)
         var seen = [yielding(true)]
-        func tick() { Thread { dfs_yield_tick() }?.join() }
+        func tick() { Thread { dfs_idle_priority_tick() }?.join() }
         tick()
         _ = yielding(true)
         tick()
         seen.append(policy)
         // Another thread does not go on with it for this one.
-        Thread { dfs_yield(true) }?.join()
+        Thread { dfs_idle_priority(true) }?.join()
         tick()
         seen.append(policy)
         var parameter = sched_param()
@@ -81,8 +82,8 @@ extension AnsweringTests {
 
     @Test func whereNobodyYieldsNothingIsEnded() {
       let seen = inThread { () -> Policy in
-        dfs_yield_allow(true)
-        dfs_yield_end()
+        dfs_idle_priority_allow(true)
+        for _ in 0..<2 { dfs_idle_priority_tick() }
         return yielding(true)
       }
       #expect(seen == .idle)
@@ -90,7 +91,7 @@ extension AnsweringTests {
 
     @Test func whoIsMadeByAThreadThatYieldsDoesNot() {
       let seen = inThread { () -> [Policy] in
-        dfs_yield_allow(true)
+        dfs_idle_priority_allow(true)
         return [yielding(true)] + inThreadOfAnotherLibrary { [policy, yielding(false)] }
       }
       #expect(seen == [.idle, .idle, .usual])
@@ -98,7 +99,7 @@ extension AnsweringTests {
 
     @Test func ourThreadsRunLikeTheFirstOne() {
       let seen = inThread { () -> [Policy] in
-        dfs_yield_allow(true)
+        dfs_idle_priority_allow(true)
         return [yielding(true)] + (inThread { [policy] } ?? [])
       }
       #expect(seen == [.idle, .usual])
@@ -145,7 +146,7 @@ extension AnsweringTests {
     private var policy: Policy { sched_getscheduler(0) == 5 /* SCHED_IDLE */ ? .idle : .usual }
 
     private func yielding(_ on: Bool) -> Policy {
-      dfs_yield(on)
+      dfs_idle_priority(on)
       return policy
     }
 
@@ -154,7 +155,7 @@ extension AnsweringTests {
       let found = Guarded<Found?>(nil)
       Thread {
         let result = body()
-        dfs_yield(false)
+        dfs_idle_priority(false)
         found.withLock { $0 = result }
       }?.join()
       return found.withLock { $0 }

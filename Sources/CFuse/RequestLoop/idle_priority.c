@@ -7,81 +7,75 @@
 // CPU and preempts the thread at once; the thread continues when the client blocks in its next request.
 //
 // Applies: a SCHED_IDLE thread gets next to no CPU time where other threads run. So the loop owner has the policy only
-// - while one client alone sends one request after the other, on the owner's CPU (`DFS_TAKING_TURNS` of beside.c),
+// - while one client alone sends one request after the other, on the owner's CPU (`DFS_PING_PONG` of affinity.c),
 // - while it has a request to serve,
 // - while not all CPUs are busy (a woken client stays on the CPU anyway then), and
 // - no longer than a moment without progress: then the watchdog restores SCHED_OTHER, at each tick until the thread has received
 //   another request. Once is not enough, as the thread may be about to set the policy. (A thread whose loop was stolen meanwhile
 //   was seen to serve one request for 9 s.)
 //
-// Worth: together with following the client's CPU (beside.c) it makes operations 1.4 to 2.4 times as fast where idle processors
-// halt at once, and gains nothing where they poll before they halt. The table is in receiving.c (Linux 6.18, 2 processors, one
-// client).
+// Worth: the table in receiving.c. It pays together with affinity.c, where idle processors halt at once, and nowhere else.
 #define _GNU_SOURCE
-#include "yielding.h"
+#include "request_loop.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <sys/types.h>
 #include <unistd.h>
 
-static bool may_yield;
+static bool may_set;
 static _Atomic bool is_allowed;
 // The thread that has the policy or is about to set it; 0 when there is none. Only that thread resets it to 0.
-static _Atomic pid_t yielding;
+static _Atomic pid_t holder;
 // Counts the requests that a thread received while it had the policy: its progress.
 static _Atomic uint64_t rounds;
 
-static int set_policy(pid_t thread, int policy) { return sched_setscheduler(thread, policy, &(struct sched_param){0}); }
+static bool set_policy(pid_t thread, int policy) {
+  return sched_setscheduler(thread, policy, &(struct sched_param){0}) == 0;
+}
 
 // A thread without the privilege to leave SCHED_IDLE has to stay in it, so a thread that is needed for nothing else tries this.
 static void *try_policies(void *unused) {
-  may_yield = sched_getscheduler(0) == SCHED_OTHER && set_policy(0, SCHED_IDLE) == 0 && set_policy(0, SCHED_OTHER) == 0;
+  may_set = sched_getscheduler(0) == SCHED_OTHER && set_policy(0, SCHED_IDLE) && set_policy(0, SCHED_OTHER);
   return unused;
 }
 
-void dfs_yield_begin(void) {
+void dfs_idle_priority_begin(void) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, try_policies, NULL) == 0) pthread_join(thread, NULL);
 }
 
-bool dfs_yield(bool on) {
+void dfs_idle_priority_allow(bool is) { atomic_store(&is_allowed, is); }
+
+bool dfs_idle_priority(bool on) {
   static __thread pid_t self;
-  static __thread bool yields;
-  if (!may_yield) return false;
+  static __thread bool is_idle;
+  if (!may_set) return false;
   if (!self) {
     self = gettid();
     // A thread inherits the policy of its creator, which may be SCHED_IDLE.
     set_policy(0, SCHED_OTHER);
   }
   on = on && atomic_load_explicit(&is_allowed, memory_order_relaxed);
-  if (on && yields) atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed);
-  if (yields == on) return on;
-  // `yielding` first, so that the watchdog can restore the policy of a thread that has set it.
+  if (on && is_idle) atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed);
+  if (is_idle == on) return on;
+  // `holder` first, so that the watchdog can restore the policy of a thread that has set it.
   pid_t none = 0;
-  if (on && !atomic_compare_exchange_strong(&yielding, &none, self)) return false;
-  yields = set_policy(0, on ? SCHED_IDLE : SCHED_OTHER) == 0 ? on : yields;
-  if (!yields) atomic_store(&yielding, 0);
-  return yields;
+  if (on && !atomic_compare_exchange_strong(&holder, &none, self)) return false;
+  if (set_policy(0, on ? SCHED_IDLE : SCHED_OTHER)) is_idle = on;
+  if (!is_idle) atomic_store(&holder, 0);
+  return is_idle;
 }
 
-void dfs_yield_allow(bool is) { atomic_store(&is_allowed, is); }
-
-void dfs_yield_end(void) {
-  pid_t thread = atomic_load(&yielding);
-  if (!thread) return;
-  dfs_yield_allow(false);
-  set_policy(thread, SCHED_OTHER);
-}
-
-bool dfs_yield_tick(void) {
-  static pid_t last_thread;
+bool dfs_idle_priority_tick(void) {
+  static pid_t last_holder;
   static uint64_t last_rounds;
-  pid_t thread = atomic_load(&yielding);
+  pid_t thread = atomic_load(&holder);
   uint64_t now = atomic_load_explicit(&rounds, memory_order_relaxed);
-  if (thread && thread == last_thread && now == last_rounds) dfs_yield_end();
-  last_thread = thread;
+  if (thread && thread == last_holder && now == last_rounds) {
+    dfs_idle_priority_allow(false);
+    set_policy(thread, SCHED_OTHER);
+  }
+  last_holder = thread;
   last_rounds = now;
   return thread != 0;
 }
