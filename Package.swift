@@ -22,9 +22,10 @@ let package = Package(
     .target(
       name: "BackingTree",
       dependencies: ["CLinux", .product(name: "SystemPackage", package: "swift-system")]),
+    .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
     .target(
       name: "PackageStream",
-      dependencies: ["BackingTree", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: ["BackingTree", "CZlib", .product(name: "SystemPackage", package: "swift-system")]),
     .target(
       name: "View",
       dependencies: [

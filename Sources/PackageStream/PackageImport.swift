@@ -91,7 +91,7 @@ public struct PackageImport: Sendable {
           try readFully(descriptor, into: part, at: found.data + done)
         }
         guard count == part.count else { throw .damaged("The stream ends too early.") }
-        sum.add(UnsafeRawBufferPointer(part))
+        if found.maySum { sum.add(UnsafeRawBufferPointer(part)) }
         done += Int64(count)
       }
     }

@@ -129,17 +129,18 @@ struct PackageUnpacking: ~Copyable {
     if let sparse = member.sparse {
       try doing("Making \(readable(member.path))") { () throws(Errno) in try setSize(raw, member.size) }
       for segment in sparse.segments {
-        try copy(from: found.data + segment.stored, segment.length, to: raw, at: segment.offset, member)
+        try copy(found, from: segment.stored, segment.length, to: raw, at: segment.offset)
       }
     } else {
-      try copy(from: found.data, member.size, to: raw, at: 0, member)
+      try copy(found, from: 0, member.size, to: raw, at: 0)
     }
     try restore(member, raw)
   }
 
   private mutating func copy(
-    from start: Int64, _ length: Int64, to file: CInt, at offset: Int64, _ member: PaxMember
+    _ found: StreamScanner.Found, from stored: Int64, _ length: Int64, to file: CInt, at offset: Int64
   ) throws(PackageImportError) {
+    let (member, start) = (found.member, found.data + stored)
     var done: Int64 = 0
     while done < length {
       let part = UnsafeMutableRawBufferPointer(
@@ -149,7 +150,7 @@ struct PackageUnpacking: ~Copyable {
         return try readFully(stream, into: part, at: start + done)
       }
       guard count == part.count else { throw .damaged("The stream ends within \(readable(member.path)).") }
-      sum.add(UnsafeRawBufferPointer(part))
+      if found.maySum { sum.add(UnsafeRawBufferPointer(part)) }
       try doing("Writing \(readable(member.path))") { () throws(Errno) in
         try writeFully(file, UnsafeRawBufferPointer(part), at: offset + done)
       }

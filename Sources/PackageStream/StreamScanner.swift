@@ -11,6 +11,8 @@ struct StreamScanner {
     let member: PaxMember
     /// The offset of the stored data.
     let data: Int64
+    /// Whether the next member may have the data's checksum.
+    var maySum = true
   }
 
   let type: String
@@ -48,11 +50,12 @@ struct StreamScanner {
   mutating func next() throws(PackageImportError) -> Found? {
     if isDone { return nil }
     try doing("Checking the stream") { () throws(Errno) in try Interruption.check() }
-    let found = try member(at: offset)
+    var found = try member(at: offset)
     let carriesSum = found.member.precedingSum != nil
     if hadData, carriesSums == nil { carriesSums = carriesSum }
     guard carriesSum == (hadData && carriesSums == true) else { throw damaged(offset) }
     hadData = found.member.dataLength > 0
+    found.maySum = carriesSums != false
     memberCount += 1
     guard memberCount <= limits.members else {
       throw PackageImportError(
