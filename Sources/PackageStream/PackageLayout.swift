@@ -212,15 +212,7 @@ public final class PackageLayout: Sendable {
   // MARK: - Looking up
 
   /// The member with the byte at `offset` in its head or data, by binary search. `offset` must not be before the first member.
-  func member(at offset: Int64) -> Int {
-    var low = 0
-    var high = entries.count
-    while high - low > 1 {
-      let middle = (low + high) / 2
-      if entries[middle].offset <= offset { low = middle } else { high = middle }
-    }
-    return low
-  }
+  func member(at offset: Int64) -> Int { entries.lastIndexOfPrefix { $0.offset <= offset } }
 
   func sparse(_ index: Int) -> SparseMap? {
     let extra = entries[index].extra

@@ -76,15 +76,7 @@ struct SparseMap: Equatable, Sendable {
   }
 
   /// The segment that holds the stored byte at `position`, by binary search.
-  func segment(atStored position: Int64) -> Int {
-    var low = 0
-    var high = segments.count
-    while high - low > 1 {
-      let middle = (low + high) / 2
-      if segments[middle].stored <= position { low = middle } else { high = middle }
-    }
-    return low
-  }
+  func segment(atStored position: Int64) -> Int { segments.lastIndexOfPrefix { $0.stored <= position } }
 }
 
 /// The number of bytes from `length` to the next multiple of 512.
