@@ -4,26 +4,37 @@ import Glibc
 import SystemPackage
 import View
 
-struct Explain: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    abstract: "Explain the name that an entry is shown under, or why it is hidden.")
-
+/// What the commands below have in common: they look one entry up without a mount.
+struct EntryQuery: ParsableArguments {
   @OptionGroup var options: QueryOptions
 
   @Argument(help: "The entry, in the backing tree or in a mounted view.", completion: .file())
   var path: FilePath
 
-  func run() throws {
+  /// Prints the explanation of the entry, as JSON or by `printing` it.
+  func report(printing: (Explanation) -> Void) throws {
     let explanation = try options.explanation(of: path)
-    if options.json { return Output.line(JSON.object(explanation)) }
-    let text = """
-      display name: \(explanation.displayName)
-      real name:    \(explanation.realName)
-      real path:    \(Name(explanation.realPath))
-      kind:         \(explanation.kind)
-      reason:       \(explanation.reason)
-      """
-    Output.line(text)
+    if options.json { Output.line(JSON.object(explanation)) } else { printing(explanation) }
+  }
+}
+
+struct Explain: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Explain the name that an entry is shown under, or why it is hidden.")
+
+  @OptionGroup var query: EntryQuery
+
+  func run() throws {
+    try query.report { explanation in
+      let text = """
+        display name: \(explanation.displayName)
+        real name:    \(explanation.realName)
+        real path:    \(Name(explanation.realPath))
+        kind:         \(explanation.kind)
+        reason:       \(explanation.reason)
+        """
+      Output.line(text)
+    }
   }
 }
 
@@ -32,30 +43,16 @@ struct RealPath: ParsableCommand {
     commandName: "realpath", abstract: "Print where an entry of a view lies in the backing tree.",
     discussion: "PATH may lie in a mounted view, or in a backing tree with display names in it.")
 
-  @OptionGroup var options: QueryOptions
+  @OptionGroup var query: EntryQuery
 
-  @Argument(help: "The entry.", completion: .file())
-  var path: FilePath
-
-  func run() throws {
-    let explanation = try options.explanation(of: path)
-    if options.json { return Output.line(JSON.object(explanation)) }
-    Output.line(explanation.realPath)
-  }
+  func run() throws { try query.report { Output.line($0.realPath) } }
 }
 
 struct DisplayNameOf: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "name", abstract: "Print the display name of an entry.")
 
-  @OptionGroup var options: QueryOptions
+  @OptionGroup var query: EntryQuery
 
-  @Argument(help: "The entry, in the backing tree or in a mounted view.", completion: .file())
-  var path: FilePath
-
-  func run() throws {
-    let explanation = try options.explanation(of: path)
-    if options.json { return Output.line(JSON.object(explanation)) }
-    Output.line(explanation.displayName.bytes)
-  }
+  func run() throws { try query.report { Output.line($0.displayName.bytes) } }
 }
