@@ -31,18 +31,6 @@ import Testing
     chmod(path, mode)
   }
 
-  private func run(
-    _ view: MountedView, as user: uid_t, group: gid_t? = nil, groups: [gid_t] = [], _ script: String
-  ) -> Outcome {
-    let list =
-      groups.isEmpty ? "--clear-groups" : "--groups=" + groups.map(String.init).joined(separator: ",")
-    return Shell.run(
-      [
-        "setpriv", "--reuid=\(user)", "--regid=\(group ?? user)", list, "/bin/sh", "-c",
-        "cd '\(view.mountPoint)' && { \(script)\n}",
-      ], with: ["SOURCE": view.source])
-  }
-
   /// A stream is remembered once nothing of its package has changed for two seconds (`PackageStamp.isSettled`).
   private func waitUntilStreamsAreRemembered() { usleep(3_200_000) }
 
@@ -66,13 +54,13 @@ import Testing
       try put("secret", at: "\(root)/Letter.rtfd/TXT.rtf", 0, Self.staff, 0o640)
     }
     for _ in 0..<12 {
-      let outcome = run(view, as: Self.bert, script)
+      let outcome = view.run(as: Self.bert, script)
       #expect(!outcome.text.contains("secret") && !outcome.text.contains("TXT"), "\(outcome.text)")
       #expect(outcome.status != 0)
     }
     #expect(!(contents(view.real("Copy")) ?? []).contains("secret".utf8))
     // A member reads it all the same.
-    #expect(run(view, as: Self.bert, groups: [Self.staff], "tar -xOf Letter ./TXT.rtf").text == "secret")
+    #expect(view.run(as: Self.bert, groups: [Self.staff], "tar -xOf Letter ./TXT.rtf").text == "secret")
   }
 
   @Test func directoryInPackage_searchableByDaemonsGroupsAlone_isNotWalkedForAnyUser() throws {
@@ -82,7 +70,7 @@ import Testing
       chmod("\(root)/Letter.rtfd/private", 0o750)
     }
     for _ in 0..<12 {
-      let outcome = run(view, as: Self.bert, "cat Letter")
+      let outcome = view.run(as: Self.bert, "cat Letter")
       #expect(outcome.status != 0 && !outcome.text.contains("salary"), "\(outcome.text)")
     }
   }
@@ -94,8 +82,8 @@ import Testing
       chmod("\(root)/Letter.rtfd/private", 0o700)
     }
     waitUntilStreamsAreRemembered()
-    #expect(run(view, as: 0, "head -c 4096 Letter").text.contains("salary-of-anna"))
-    let outcome = run(view, as: Self.bert, "head -c 4096 Letter")
+    #expect(view.run(as: 0, "head -c 4096 Letter").text.contains("salary-of-anna"))
+    let outcome = view.run(as: Self.bert, "head -c 4096 Letter")
     #expect(outcome.status != 0 && !outcome.text.contains("salary"), "\(outcome.text)")
   }
 
@@ -106,8 +94,8 @@ import Testing
         setAttribute("user.note", to: Array("secret".utf8), of: "\(root)/Letter.rtfd/TXT.rtf") == nil)
     }
     waitUntilStreamsAreRemembered()
-    #expect(run(view, as: 0, "head -c 4096 Letter").text.contains("secret"))
-    let outcome = run(view, as: Self.bert, "head -c 4096 Letter")
+    #expect(view.run(as: 0, "head -c 4096 Letter").text.contains("secret"))
+    let outcome = view.run(as: Self.bert, "head -c 4096 Letter")
     #expect(outcome.status != 0 && !outcome.text.contains("secret"), "\(outcome.text)")
   }
 
@@ -119,18 +107,18 @@ import Testing
     }
     waitUntilStreamsAreRemembered()
     let size = try #require(status(view.at("Letter"))?.st_size)
-    #expect(run(view, as: Self.bert, "cat Letter").status != 0)
+    #expect(view.run(as: Self.bert, "cat Letter").status != 0)
     #expect(status(view.at("Letter"))?.st_size == size)
-    #expect(run(view, as: 0, "cat Letter | wc -c").text == "\(size)")
+    #expect(view.run(as: 0, "cat Letter | wc -c").text == "\(size)")
   }
 
   /// A mode may grant to others what it denies to a group (0604).
   @Test func partOfPackage_deniedToSupplementaryGroup_isNotReadByItsMembers() throws {
     let view = try view { root in try put("secret", at: "\(root)/Letter.rtfd/TXT.rtf", 0, Self.staff, 0o604) }
-    #expect(run(view, as: Self.bert, groups: [Self.staff], "cat \"$SOURCE/Letter.rtfd/TXT.rtf\"").status != 0)
-    let outcome = run(view, as: Self.bert, groups: [Self.staff], "cat Letter")
+    #expect(view.run(as: Self.bert, groups: [Self.staff], "cat \"$SOURCE/Letter.rtfd/TXT.rtf\"").status != 0)
+    let outcome = view.run(as: Self.bert, groups: [Self.staff], "cat Letter")
     #expect(outcome.status != 0 && !outcome.text.contains("secret"))
-    #expect(run(view, as: Self.bert, "tar -xOf Letter ./TXT.rtf").text == "secret")
+    #expect(view.run(as: Self.bert, "tar -xOf Letter ./TXT.rtf").text == "secret")
   }
 
   @Test func clientsOfEveryKind_getAtAPartAsInTheBackingTree() throws {
@@ -148,8 +136,8 @@ import Testing
     ]
     for (user, group, groups) in clients {
       for name in ["Mine", "Wheel", "Staff", "All", "None"] {
-        let real = run(view, as: user, group: group, groups: groups, "cat \"$SOURCE/\(name).rtfd/TXT.rtf\"")
-        let shown = run(view, as: user, group: group, groups: groups, "cat \(name)")
+        let real = view.run(as: user, group: group, groups: groups, "cat \"$SOURCE/\(name).rtfd/TXT.rtf\"")
+        let shown = view.run(as: user, group: group, groups: groups, "cat \(name)")
         #expect((real.status == 0) == (shown.status == 0), "\(name) for \(user):\(group) \(groups)")
         #expect(shown.text.contains("secret") == real.text.contains("secret"))
       }
@@ -186,9 +174,9 @@ import Testing
       chown("\(root)/team", 0, Self.staff)
       chmod("\(root)/team", 0o2770)
     }
-    #expect(run(view, as: Self.bert, "cp Letter team/Copy").status != 0)
+    #expect(view.run(as: Self.bert, "cp Letter team/Copy").status != 0)
     #expect(names(view.real("team")) == [])
-    let copied = run(view, as: Self.bert, groups: [Self.staff], "cp Letter team/Copy")
+    let copied = view.run(as: Self.bert, groups: [Self.staff], "cp Letter team/Copy")
     #expect(copied.status == 0, "\(copied.complaint)")
     #expect(names(view.real("team")) == ["Copy.rtfd"])
     #expect(status(view.real("team/Copy.rtfd"))?.st_uid == Self.bert)
@@ -202,9 +190,9 @@ import Testing
       chmod("\(root)/Letter.rtfd/team", 0o775)
       chmod("\(root)/Letter.rtfd", 0o777)
     }
-    for _ in 0..<12 { #expect(run(view, as: Self.bert, "rm -f Letter").status != 0) }
+    for _ in 0..<12 { #expect(view.run(as: Self.bert, "rm -f Letter").status != 0) }
     #expect(text(view.real("Letter.rtfd/team/x")) == "x")
-    #expect(run(view, as: Self.bert, groups: [Self.staff], "rm -f Letter").status == 0)
+    #expect(view.run(as: Self.bert, groups: [Self.staff], "rm -f Letter").status == 0)
     #expect(!isThere(view.real("Letter.rtfd")))
   }
 

@@ -92,6 +92,17 @@ final class MountedView {
   func shell(_ script: String) -> Outcome {
     Shell.run(script, in: mountPoint, with: ["SOURCE": source, "VIEW": mountPoint])
   }
+
+  /// The same as another user. Needs root.
+  func run(as user: uid_t, group: gid_t? = nil, groups: [gid_t] = [], _ script: String) -> Outcome {
+    let list =
+      groups.isEmpty ? "--clear-groups" : "--groups=" + groups.map(String.init).joined(separator: ",")
+    return Shell.run(
+      [
+        "setpriv", "--reuid=\(user)", "--regid=\(group ?? user)", list, "/bin/sh", "-c",
+        "cd '\(mountPoint)' && { \(script)\n}",
+      ], with: ["SOURCE": source])
+  }
 }
 
 /// The program under test.

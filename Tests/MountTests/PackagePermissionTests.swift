@@ -19,11 +19,7 @@ import Testing
 
   /// - Returns: what was written to the standard output.
   private func run(_ view: MountedView, as user: uid_t, groups: [gid_t] = [], _ script: String) -> String {
-    let outcome = Shell.run([
-      "setpriv", "--reuid=\(user)", "--regid=\(user)",
-      groups.isEmpty ? "--clear-groups" : "--groups=" + groups.map(String.init).joined(separator: ","),
-      "/bin/sh", "-c", "cd '\(view.mountPoint)' && { \(script)\n}",
-    ])
+    let outcome = view.run(as: user, groups: groups, script)
     #expect(outcome.status == 0, "\(script): \(outcome.errorText)")
     return outcome.text
   }

@@ -214,12 +214,7 @@ import Testing
       chmod("\(root)/Closed.photoslibrary/private", 0o700)
     }
     chmod(view.real("Album.photoslibrary"), 0o755)
-    func run(_ script: String) -> Outcome {
-      Shell.run([
-        "setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", "/bin/sh", "-c",
-        "cd '\(view.mountPoint)' && \(script)",
-      ])
-    }
+    func run(_ script: String) -> Outcome { view.run(as: 61001, script) }
     // Root has read all of them, and what root read is remembered.
     usleep(2_500_000)
     for name in ["Album", "Open", "Begin", "Closed"] {

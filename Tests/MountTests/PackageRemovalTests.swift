@@ -79,13 +79,6 @@ import Testing
     chmod(path, mode)
   }
 
-  private func run(_ view: MountedView, as user: uid_t, _ script: String) -> Outcome {
-    Shell.run([
-      "setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups", "/bin/sh", "-c",
-      "cd '\(view.mountPoint)' && { \(script)\n}",
-    ])
-  }
-
   @Test(arguments: ["rm -f Drop", "echo x >draft && mv -f draft Drop"])
   func package_withAnothersFileInStickyDirectory_isRefusedWhole(script: String) throws {
     let view = try view { root in
@@ -94,11 +87,11 @@ import Testing
       give("\(root)/Drop.rtfd", to: Self.anna, 0o777)
       give("\(root)/Drop.rtfd/box", to: Self.anna, 0o1777)
     }
-    let outcome = run(view, as: Self.carl, script)
+    let outcome = view.run(as: Self.carl, script)
     #expect(outcome.status != 0, "\(outcome.complaint)")
     #expect(text(view.real("Drop.rtfd/box/only-copy")) == "mine")
     #expect(text(view.real("Drop.rtfd/a")) == "x")
-    #expect(run(view, as: Self.anna, "rm -f Drop").status == 0)
+    #expect(view.run(as: Self.anna, "rm -f Drop").status == 0)
     #expect(!isThere(view.real("Drop.rtfd")))
   }
 
@@ -108,7 +101,7 @@ import Testing
       give("\(root)/Drop.rtfd", to: Self.anna, 0o777)
       chmod(root, 0o1777)
     }
-    #expect(run(view, as: Self.bert, "rm -f Drop").status != 0)
+    #expect(view.run(as: Self.bert, "rm -f Drop").status != 0)
     #expect(text(view.real("Drop.rtfd/a")) == "x")
   }
 
@@ -131,10 +124,10 @@ import Testing
       give("\(root)/Drop.rtfd", to: Self.bert, 0o755)
       give("\(root)/Drop.rtfd/closed", to: Self.anna, 0o755)
     }
-    #expect(run(view, as: Self.bert, "rm -f Drop").status != 0)
+    #expect(view.run(as: Self.bert, "rm -f Drop").status != 0)
     #expect(text(view.real("Drop.rtfd/closed/b")) == "only copy")
     #expect(text(view.real("Drop.rtfd/a")) == "x")
-    #expect(run(view, as: 0, "rm -f Drop").status == 0)
+    #expect(view.run(as: 0, "rm -f Drop").status == 0)
     #expect(!isThere(view.real("Drop.rtfd")))
   }
 
@@ -147,13 +140,13 @@ import Testing
       for path in ["Drop.rtfd", "Drop.rtfd/deep"] { give("\(root)/\(path)", to: Self.bert, 0o755) }
       try #require(Shell.run("mount --bind Drop.rtfd/deep/busy Drop.rtfd/deep/busy", in: root).status == 0)
     }
-    #expect(run(view, as: user, "rm -f Drop").status != 0)
+    #expect(view.run(as: user, "rm -f Drop").status != 0)
     #expect(text(view.real("Drop.rtfd/deep/busy")) == "kept")
     #expect(view.listing() == ["Drop"])
-    #expect(run(view, as: user, "cat Drop.rtfd/deep/busy").text == "kept")
+    #expect(view.run(as: user, "cat Drop.rtfd/deep/busy").text == "kept")
     #expect(!isThere(view.real(".displayfs-staging")))
     try #require(Shell.run(["umount", view.real("Drop.rtfd/deep/busy")]).status == 0)
-    #expect(run(view, as: user, "rm -f Drop").status == 0)
+    #expect(view.run(as: user, "rm -f Drop").status == 0)
     #expect(view.realListing() == [])
   }
 
@@ -190,7 +183,7 @@ import Testing
       """, as: Self.bert, in: view.real("Drop.rtfd/box")
     ).start()
     try waitUntil { isThere(view.real("open/ready")) }
-    let removal = run(view, as: Self.anna, "rm -f Drop")
+    let removal = view.run(as: Self.anna, "rm -f Drop")
     Shell.wait(for: maker)
     let made = (text(view.real("open/made")) ?? "").split(separator: "\n")
     let left = names(view.real("Drop.rtfd/box"))
@@ -238,7 +231,7 @@ import Testing
     #expect(text(view.real("Folder/Drop.rtfd/box/b")) == "only copy")
     #expect(view.listing("Folder") == ["Drop"])
     // Its own client removes the rest.
-    #expect(run(view, as: Self.anna, "rm Folder/Drop.rtfd/box/b").status == 0)
+    #expect(view.run(as: Self.anna, "rm Folder/Drop.rtfd/box/b").status == 0)
   }
 
   @Test func interruptedRemoval_whoseClientMayDeleteAll_isFinished() throws {
@@ -294,7 +287,7 @@ import Testing
       try put("x", at: "\(root)/disk/Drop.rtfd/a", Self.bert)
       give("\(root)/disk/Drop.rtfd", to: Self.bert, 0o755)
     }
-    #expect(run(view, as: Self.bert, "cp disk/Drop disk/Copy && rm disk/Drop && ls disk").text == "Copy")
+    #expect(view.run(as: Self.bert, "cp disk/Drop disk/Copy && rm disk/Drop && ls disk").text == "Copy")
     #expect(names(view.real("disk")) == ["Copy.rtfd"])
   }
 
@@ -308,7 +301,7 @@ import Testing
       for number in 0..<20 { _ = mkdir("\(root)/full\(number)", 0o755) }
     }
     #expect(failure { mkdir(view.at("more"), 0o755) } == .noSpace)
-    #expect(run(view, as: Self.bert, "rm Drop").status == 0)
+    #expect(view.run(as: Self.bert, "rm Drop").status == 0)
     #expect(!isThere(view.real("Drop.rtfd")))
   }
 
@@ -344,7 +337,7 @@ import Testing
   @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
   func packageInLowerLayer_isRemoved() throws {
     let view = try view { root in try overlay(root) }
-    #expect(run(view, as: Self.bert, "rm Album && ls").text == "notes")
+    #expect(view.run(as: Self.bert, "rm Album && ls").text == "notes")
     #expect(view.realListing() == ["notes.txt"])
   }
 
@@ -355,7 +348,7 @@ import Testing
       try put("mine", at: "\(root)/Album.rtfd/inner/b", Self.anna)
       give("\(root)/Album.rtfd/inner", to: 0, 0o1777)
     }
-    #expect(run(view, as: Self.bert, "rm -f Album").status != 0)
+    #expect(view.run(as: Self.bert, "rm -f Album").status != 0)
     #expect(text(view.real("Album.rtfd/inner/a")) == "picture\n")
     #expect(text(view.real("Album.rtfd/inner/b")) == "mine")
   }
@@ -364,7 +357,7 @@ import Testing
   func packageInLowerLayer_movedByMv_isCopiedAndRemoved() throws {
     let view = try view { root in try overlay(root) }
     #expect(failure { rename(view.at("Album"), view.at("Trip")) } == .improperLink)
-    let moved = run(view, as: Self.bert, "mv Album Trip && ls")
+    let moved = view.run(as: Self.bert, "mv Album Trip && ls")
     #expect(moved.text == "Trip\nnotes", "\(moved.complaint)")
     #expect(view.realListing() == ["Trip.rtfd", "notes.txt"])
     #expect(text(view.real("Trip.rtfd/inner/a")) == "picture\n")
@@ -374,7 +367,7 @@ import Testing
   @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
   func packageInLowerLayer_isReplacedByRename() throws {
     let view = try view { root in try overlay(root) }
-    #expect(run(view, as: Self.bert, "mv -f notes Album && ls").text == "Album")
+    #expect(view.run(as: Self.bert, "mv -f notes Album && ls").text == "Album")
     #expect(view.realListing().count == 1)
   }
 }

@@ -20,23 +20,10 @@ import Testing
     }
   }
 
-  private func run(
-    _ view: MountedView, as user: uid_t, groups: [gid_t] = [], _ script: String
-  ) -> Outcome {
-    let list =
-      groups.isEmpty ? "--clear-groups" : "--groups=" + groups.map(String.init).joined(separator: ",")
-    return Shell.run(
-      [
-        "setpriv", "--reuid=\(user)", "--regid=\(user)", list, "/bin/sh", "-c",
-        "cd '\(view.mountPoint)' && { \(script)\n}",
-      ],
-      with: ["SOURCE": view.source])
-  }
-
   @Test func newEntriesBelongToWhoMadeThem() throws {
     let view = try view()
     let script = "cd open && : >file && mkdir directory && ln -s x link && mkfifo pipe && printf x >notes.txt"
-    let outcome = run(view, as: Self.anna, script)
+    let outcome = view.run(as: Self.anna, script)
     #expect(outcome.status == 0, "\(outcome.errorText)")
     for name in ["file", "directory", "link", "pipe", "notes.txt"] {
       let made = try #require(status(view.real("open/\(name)")))
@@ -60,10 +47,10 @@ import Testing
       "touch -d 2001-01-01 public", "truncate -s 0 public", "setfattr -n user.tag -v x public", "rmdir open",
       "mkdir d",
     ] {
-      let outcome = run(view, as: Self.anna, script)
+      let outcome = view.run(as: Self.anna, script)
       #expect(outcome.status != 0, "\(script)")
     }
-    #expect(run(view, as: Self.anna, "cat public").text == "read me")
+    #expect(view.run(as: Self.anna, "cat public").text == "read me")
     #expect(text(view.real("public.txt")) == "read me")
     #expect(view.realListing() == ["open", "secret.txt", "closed", "public.txt"])
   }
@@ -73,8 +60,8 @@ import Testing
       try put("x", at: "\(root)/passage/known.txt")
       chmod("\(root)/passage", 0o711)
     }
-    #expect(run(view, as: Self.anna, "ls passage").status != 0)
-    #expect(run(view, as: Self.anna, "cat passage/known.txt").text == "x")
+    #expect(view.run(as: Self.anna, "ls passage").status != 0)
+    #expect(view.run(as: Self.anna, "cat passage/known.txt").text == "x")
   }
 
   @Test func supplementaryGroupsCount() throws {
@@ -86,15 +73,15 @@ import Testing
       chown("\(root)/team/plan.txt", 0, Self.staff)
       chmod("\(root)/team/plan.txt", 0o660)
     }
-    #expect(run(view, as: Self.anna, "cat team/plan").status != 0)
-    let member = run(
-      view, as: Self.anna, groups: [Self.staff], "cat team/plan && echo more >>team/plan && : >team/new")
+    #expect(view.run(as: Self.anna, "cat team/plan").status != 0)
+    let member = view.run(
+      as: Self.anna, groups: [Self.staff], "cat team/plan && echo more >>team/plan && : >team/new")
     #expect(member.status == 0, "\(member.errorText)")
     #expect(text(view.real("team/plan.txt")) == "planmore\n")
     #expect(status(view.real("team/new"))?.st_uid == Self.anna)
     // A member may give a file of their own to the group, and to no other.
-    #expect(run(view, as: Self.anna, groups: [Self.staff], "chgrp \(Self.staff) team/new").status == 0)
-    #expect(run(view, as: Self.anna, groups: [Self.staff], "chgrp 62001 team/new").status != 0)
+    #expect(view.run(as: Self.anna, groups: [Self.staff], "chgrp \(Self.staff) team/new").status == 0)
+    #expect(view.run(as: Self.anna, groups: [Self.staff], "chgrp 62001 team/new").status != 0)
   }
 
   @Test func setGroupDirectoriesPassOnTheirGroup() throws {
@@ -104,7 +91,7 @@ import Testing
       chmod("\(root)/shared", 0o2777)
     }
     #expect(
-      run(view, as: Self.anna, "mkdir shared/inner && : >shared/file && : >shared/inner/deep").status == 0)
+      view.run(as: Self.anna, "mkdir shared/inner && : >shared/file && : >shared/inner/deep").status == 0)
     for name in ["inner", "file", "inner/deep"] {
       #expect(status(view.real("shared/\(name)"))?.st_gid == Self.staff)
     }
@@ -115,19 +102,19 @@ import Testing
   @Test func stickyDirectoriesKeepOthersOut() throws {
     let view = try view()
     chmod(view.real("open"), 0o1777)
-    #expect(run(view, as: Self.anna, "printf mine >open/notes.txt").status == 0)
-    #expect(run(view, as: Self.bert, "rm -f open/notes").status != 0)
-    #expect(run(view, as: Self.bert, "mv open/notes open/other").status != 0)
-    #expect(run(view, as: Self.bert, "printf x >open/own && mv open/own open/notes").status != 0)
+    #expect(view.run(as: Self.anna, "printf mine >open/notes.txt").status == 0)
+    #expect(view.run(as: Self.bert, "rm -f open/notes").status != 0)
+    #expect(view.run(as: Self.bert, "mv open/notes open/other").status != 0)
+    #expect(view.run(as: Self.bert, "printf x >open/own && mv open/own open/notes").status != 0)
     #expect(text(view.real("open/notes.txt")) == "mine")
-    #expect(run(view, as: Self.anna, "mv open/notes open/other && rm open/other").status == 0)
+    #expect(view.run(as: Self.anna, "mv open/notes open/other && rm open/other").status == 0)
   }
 
   @Test func theCallersUmaskHolds() throws {
     let view = try view()
     #expect(
-      run(
-        view, as: Self.anna,
+      view.run(
+        as: Self.anna,
         "umask 027; : >open/file; mkdir open/directory; umask 0; : >open/all; mkdir open/free"
       ).status == 0)
     #expect(status(view.real("open/file"))?.permissions == 0o640)
@@ -142,17 +129,17 @@ import Testing
       chmod("\(root)/letter.txt", 0o600)
     }
     try #require(Shell.run("setfacl -m u:\(Self.bert):r letter.txt", in: view.source).status == 0)
-    #expect(run(view, as: Self.bert, "cat letter").text == "for bert")
-    #expect(run(view, as: Self.anna, "cat letter").status != 0)
+    #expect(view.run(as: Self.bert, "cat letter").text == "for bert")
+    #expect(view.run(as: Self.anna, "cat letter").status != 0)
     let through = view.shell(
       "setfacl -m u:\(Self.anna):rw letter && setfacl -d -m u:\(Self.bert):rwx,g::-,o::- open")
     #expect(through.status == 0, "\(through.errorText)")
-    #expect(run(view, as: Self.anna, "printf x >>letter").status == 0)
+    #expect(view.run(as: Self.anna, "printf x >>letter").status == 0)
     // Where there is a default list, it takes the place of the umask.
-    let made = run(
-      view, as: Self.anna, "umask 077; mkdir open/inner; printf y >open/inner/file.txt; : >open/file.txt")
+    let made = view.run(
+      as: Self.anna, "umask 077; mkdir open/inner; printf y >open/inner/file.txt; : >open/file.txt")
     #expect(made.status == 0, "\(made.errorText)")
-    #expect(run(view, as: Self.bert, "cat open/inner/file").text == "y")
+    #expect(view.run(as: Self.bert, "cat open/inner/file").text == "y")
     let direct = Shell.run(
       "umask 077; mkdir open/direct; : >open/direct.txt; for e in inner direct; do getfacl -cpE open/$e >$e.acl; done; "
         + "for e in file direct; do getfacl -cpE open/$e.txt >$e.acl2; done; cmp inner.acl direct.acl && cmp file.acl2 direct.acl2",
@@ -170,36 +157,36 @@ import Testing
         chmod("\(root)/open/\(name)", 0o6777)
       }
     }
-    #expect(run(view, as: Self.bert, "printf x >>open/write").status == 0)
+    #expect(view.run(as: Self.bert, "printf x >>open/write").status == 0)
     #expect(status(view.at("open/write"))?.permissions == 0o777)
     #expect(status(view.real("open/write"))?.permissions == 0o777)
-    #expect(run(view, as: Self.bert, "truncate -s 3 open/truncate").status == 0)
+    #expect(view.run(as: Self.bert, "truncate -s 3 open/truncate").status == 0)
     #expect(status(view.real("open/truncate"))?.permissions == 0o777)
-    #expect(run(view, as: Self.bert, "fallocate -l 10000 open/fallocate").status == 0)
+    #expect(view.run(as: Self.bert, "fallocate -l 10000 open/fallocate").status == 0)
     #expect(status(view.real("open/fallocate"))?.permissions == 0o777)
-    #expect(run(view, as: Self.anna, "chgrp \(Self.anna) open/chown").status == 0)
+    #expect(view.run(as: Self.anna, "chgrp \(Self.anna) open/chown").status == 0)
     #expect(status(view.real("open/chown"))?.permissions == 0o777)
   }
 
   @Test func rootsOwnMountIsForRootAlone() throws {
     let view = try view("")
-    #expect(run(view, as: Self.anna, "ls").status != 0)
+    #expect(view.run(as: Self.anna, "ls").status != 0)
     #expect(view.shell("ls").text == "open")
   }
 
   @Test func ownersChangeWhatIsTheirs() throws {
     let view = try view()
     #expect(
-      run(view, as: Self.anna, ": >open/notes.txt; chmod 600 open/notes; touch -d @1000000000.5 open/notes")
+      view.run(as: Self.anna, ": >open/notes.txt; chmod 600 open/notes; touch -d @1000000000.5 open/notes")
         .status == 0)
     let file = try #require(status(view.real("open/notes.txt")))
     #expect(file.permissions == 0o600)
     #expect(file.st_mtim.tv_sec == 1_000_000_000 && file.st_mtim.tv_nsec == 500_000_000)
-    #expect(run(view, as: Self.anna, "chown \(Self.bert) open/notes").status != 0)
-    #expect(run(view, as: Self.bert, "chmod 777 open/notes").status != 0)
+    #expect(view.run(as: Self.anna, "chown \(Self.bert) open/notes").status != 0)
+    #expect(view.run(as: Self.bert, "chmod 777 open/notes").status != 0)
     #expect(chown(view.at("open/notes"), Self.bert, Self.bert) == 0)
     #expect(status(view.real("open/notes.txt"))?.st_uid == Self.bert)
-    #expect(run(view, as: Self.bert, "cat open/notes").status == 0)
+    #expect(view.run(as: Self.bert, "cat open/notes").status == 0)
   }
 
   @Test func aPackageThatSomebodyMayNotRemoveStays() throws {
@@ -209,10 +196,10 @@ import Testing
       chown("\(root)/open/Mine.rtfd", Self.anna, Self.anna)
       try put("x", at: "\(root)/open/Sticky.rtfd/x")
     }
-    #expect(run(view, as: Self.anna, "rm -f Album").status != 0)
+    #expect(view.run(as: Self.anna, "rm -f Album").status != 0)
     #expect(isThere(view.real("Album.photoslibrary/x")))
     chmod(view.real("open"), 0o1777)
-    #expect(run(view, as: Self.anna, "rm -f open/Sticky").status != 0)
+    #expect(view.run(as: Self.anna, "rm -f open/Sticky").status != 0)
     #expect(isThere(view.real("open/Sticky.rtfd/x")))
   }
 
@@ -270,8 +257,8 @@ import Testing
       "touch team/z", "ls team", "setfattr -n user.tag -v x team/z",
     ]
     for script in scripts {
-      #expect(run(view, as: Self.anna, script).status != 0, "\(script), by somebody else")
-      let outcome = run(view, as: Self.bert, groups: [62001, Self.staff], script)
+      #expect(view.run(as: Self.anna, script).status != 0, "\(script), by somebody else")
+      let outcome = view.run(as: Self.bert, groups: [62001, Self.staff], script)
       #expect(outcome.status == 0, "\(script): \(outcome.complaint)")
     }
     #expect(view.realListing("team") == ["z.txt", "inner", "link", "pipe", "new"])
@@ -289,11 +276,11 @@ import Testing
       }
     }
     let set = "setfacl -m u:\(Self.bert):rx"
-    try #require(run(view, as: Self.anna, "\(set) '\(view.real("open/real"))'").status == 0)
-    #expect(run(view, as: Self.anna, "\(set) open/shown").status == 0)
+    try #require(view.run(as: Self.anna, "\(set) '\(view.real("open/real"))'").status == 0)
+    #expect(view.run(as: Self.anna, "\(set) open/shown").status == 0)
     #expect(status(view.real("open/shown"))?.permissions == status(view.real("open/real"))?.permissions)
     chmod(view.real("open/shown"), 0o2755)
-    #expect(run(view, as: Self.anna, groups: [Self.staff], "\(set) open/shown").status == 0)
+    #expect(view.run(as: Self.anna, groups: [Self.staff], "\(set) open/shown").status == 0)
     #expect(status(view.real("open/shown"))?.permissions == 0o2755)
   }
 
@@ -310,9 +297,9 @@ import Testing
     #expect(
       setAttribute("system.posix_acl_access", to: [2, 0, 0, 0], of: view.real("open/shared")) == .notSupported
     )
-    let outcome = run(view, as: Self.anna, groups: [Self.staff], "cat open/shared")
+    let outcome = view.run(as: Self.anna, groups: [Self.staff], "cat open/shared")
     #expect(outcome.text == "content", "\(outcome.complaint)")
-    #expect(run(view, as: Self.bert, "cat open/shared").errorText.hasSuffix("Permission denied"))
+    #expect(view.run(as: Self.bert, "cat open/shared").errorText.hasSuffix("Permission denied"))
   }
 
   @Test(.temporaryFiles) func aTemporaryFileBelongsToWhoMadeIt() throws {
@@ -341,7 +328,7 @@ import Testing
     }
     try #require(setAttribute("security.capability", to: capability, of: view.real("open/tool")) == nil)
     #expect(attributeBytes("security.capability", of: view.at("open/tool")) == capability)
-    let outcome = run(view, as: Self.bert, "printf x >>open/tool")
+    let outcome = view.run(as: Self.bert, "printf x >>open/tool")
     #expect(outcome.status == 0, "\(outcome.complaint)")
     #expect(attributeBytes("security.capability", of: view.real("open/tool")) == nil)
   }
