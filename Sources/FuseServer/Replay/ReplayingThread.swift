@@ -1,0 +1,129 @@
+import BackingTree
+import CLinux
+import DisplayNames
+import Glibc
+import SystemPackage
+import View
+
+/// Replays changes on one replay thread.
+struct ReplayingThread {
+  let view: View
+  let notifier: KernelNotifier
+  let answers: ReplayAnswers
+  let root: Directory
+
+  private static let greeting = Name(".displayfs-replay")
+
+  /// Whether the daemon recognizes the requests of this thread. If it did not, they would change files.
+  func isRecognized() -> Bool {
+    if answers.isRecognized { return true }
+    answers.step = .greeting
+    defer { answers.step = .nothing }
+    // A client may have looked this name up, and the kernel may hold a negative entry for it.
+    notifier.expireNow(Self.greeting, in: NodeTable.root)
+    _ = Self.greeting.bytes.withCName { root.has($0) }
+    return answers.isRecognized
+  }
+
+  // MARK: Steps
+
+  func perform(_ change: ViewChange) {
+    switch change {
+    case .appeared(let item): appear(item)
+    case .vanished(let item): vanish(item)
+    case .renamed(let old, let new): rename(old, new)
+    case .written(let item): write(item)
+    case .attributes(let item): touch(item)
+    }
+  }
+
+  /// Runs an operation on an entry's name in its directory. `step` determines the replies to its requests.
+  private func act(
+    _ item: ListedItem, _ step: ReplayAnswers.Step,
+    _ body: (Directory, UnsafePointer<CChar>) throws(Errno) -> Void
+  ) throws(Errno) {
+    let directory = try open(item.directory)
+    answers.step = step
+    defer { answers.step = .nothing }
+    // Expire the dentry, so that the kernel sends a LOOKUP. Otherwise it would operate on the cached dentry, whatever that stands
+    // for. A touch operates on the entry that is there.
+    if case .touching = step {} else { notifier.expireNow(item.name, in: item.directory) }
+    try item.name.bytes.withCName { (name) throws(Errno) in
+      try body(Directory(descriptor: directory.rawValue), name)
+    }
+  }
+
+  private func appear(_ item: ListedItem) {
+    if view.isStillDirectory(item), item.name == item.realName { return touch(item.directory) }
+    // An error only loses the notification: the entry is visible all the same.
+    try? act(item, .appearing(item)) { (directory, name) throws(Errno) in
+      switch item.type {
+      case .directory: try directory.makeDirectory(name, mode: 0o700)
+      case .symlink: try directory.makeSymlink(name, to: ".")
+      default: try directory.makeNode(name, mode: item.type.modeBits | 0o600, device: 0)
+      }
+    }
+  }
+
+  private func vanish(_ item: ListedItem) {
+    if view.isStillDirectory(item) {
+      // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and
+      // getcwd(2) would fail for processes that work there.
+      if item.name == item.realName { return touch(item.directory) }
+      // The kernel moves the dentry to the real name, which still leads there.
+      try? act(item, .touching) { (directory, _) throws(Errno) in
+        _ = item.realName.bytes.withCName { directory.has($0) }
+      }
+    }
+    try? act(item, .vanishing(item)) { (directory, name) throws(Errno) in
+      if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
+    }
+  }
+
+  private func rename(_ old: ListedItem, _ new: ListedItem) {
+    do throws(Errno) {
+      let target = try open(new.directory)
+      try act(old, .renaming(from: old, to: new)) { (directory, name) throws(Errno) in
+        notifier.expireNow(new.name, in: new.directory)
+        try new.name.bytes.withCName { (newName) throws(Errno) in
+          try directory.rename(name, to: Directory(descriptor: target.rawValue), newName)
+        }
+      }
+    } catch {
+      // One of the directories has no path in the view, or the entry has moved again.
+      vanish(old)
+      appear(new)
+    }
+  }
+
+  private func write(_ item: ListedItem) {
+    if item.type == .regular, item.facet == .plain {
+      try? act(item, .touching) { (directory, name) throws(Errno) in
+        _ = try directory.open(name, O_WRONLY | O_NONBLOCK)
+      }
+    }
+    // glib ignores a close after writing as a change of content unless a change event preceded it, so an attribute event follows.
+    touch(item)
+  }
+
+  private func touch(_ item: ListedItem) {
+    try? act(item, .touching) { (directory, name) throws(Errno) in
+      try systemCall { utimensat(directory.descriptor, name, nil, AT_SYMLINK_NOFOLLOW) }
+    }
+  }
+
+  /// Reports a directory as changed, without details.
+  func touch(_ directory: NodeID) {
+    guard let opened = try? open(directory) else { return }
+    answers.step = .touching
+    defer { answers.step = .nothing }
+    _ = try? systemCall { utimensat(AT_FDCWD, "/proc/self/fd/\(opened.rawValue)", nil, 0) }
+  }
+
+  private func open(_ directory: NodeID) throws(Errno) -> Descriptor {
+    guard let path = view.path(of: directory) else { throw .noSuchFileOrDirectory }
+    return try (path.isEmpty ? [0x2e] : path).withCName { (path) throws(Errno) in
+      try root.openBeneath(path, dfs_O_PATH | O_DIRECTORY)
+    }
+  }
+}
