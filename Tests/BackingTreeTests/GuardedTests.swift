@@ -16,7 +16,8 @@ import Testing
       $0 = [
         Value {
           // Would not return while the calling thread has the lock.
-          probe.withLock { $0 += values.withLock { $0.count } + 1 }
+          let count = values.withLock { $0.count }
+          probe.withLock { $0 += count + 1 }
         }
       ]
     }
@@ -28,11 +29,11 @@ import Testing
   }
 
   @Test func lock_knowsWhetherTheCallingThreadHasIt() {
-    let lock = RecursionFreeLock()
+    let lock = RecursionFreeLock(.marking)
     #expect(!lock.isHeld)
+    let other = Guarded(true)
     lock.lock()
     #expect(lock.isHeld)
-    let other = Guarded(true)
     Thread { other.withLock { $0 = lock.isHeld } }?.join()
     #expect(!other.withLock { $0 })
     lock.unlock()

@@ -53,7 +53,10 @@ import Testing
           made += 1
           return made
         }
-        shared.run { seen.withLock { $0 = made.withLock { $0 } } }
+        shared.run {
+          let count = made.withLock { $0 }
+          seen.withLock { $0 = count }
+        }
         if seen.withLock({ $0 }) < own { missed.withLock { $0 += 1 } }
       }
     }

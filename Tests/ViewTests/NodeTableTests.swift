@@ -12,7 +12,8 @@ import Testing
     let made = NodeTable(root: FileIdentity(device: 1, inode: 1)) { id in
       released.withLock { $0.append(id) }
       // Would not return while the table is locked.
-      isReachable.withLock { $0 = nodes?.identity(of: id) == nil && nodes?.count == 1 }
+      let isGone = nodes?.identity(of: id) == nil && nodes?.count == 1
+      isReachable.withLock { $0 = isGone }
       // Its number is not another file's yet.
       nodes?.shrink()
       let other = "other".withCString {

@@ -5,13 +5,17 @@
 ///
 /// The methods are inlinable, which methods with package access are not: every request passes several of them.
 public final class Guarded<State>: @unchecked Sendable {
-  @usableFromInline let lock = RecursionFreeLock()
+  @usableFromInline let lock: RecursionFreeLock
   /// The lock excludes conflicting accesses. A dynamic exclusivity check at each access would take longer than most accesses.
   @exclusivity(unchecked) @usableFromInline var state: State
 
-  @inlinable public init(_ state: sending State) { self.state = state }
+  @inlinable public init(_ state: sending State, rank: LockRank = .leaf) {
+    self.state = state
+    lock = RecursionFreeLock(rank)
+  }
 
-  /// Runs `body` with the state while the lock is held. `body` must not use the same `Guarded` again: that deadlocks.
+  /// Runs `body` with the state while the lock is held. `body` must not use the same `Guarded` again: that deadlocks. Unless
+  /// the lock has another rank, it must use no other lock either.
   @inlinable @inline(__always) public func withLock<Result: ~Copyable, Failure>(
     _ body: (inout State) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {

@@ -5,9 +5,15 @@ import Glibc
 /// otherwise.
 public final class RecursionFreeLock: @unchecked Sendable {
   @usableFromInline let raw: UnsafeMutablePointer<pthread_mutex_t>
+  #if DEBUG
+    @usableFromInline let rank: LockRank
+  #endif
 
-  public init() {
+  public init(_ rank: LockRank) {
     raw = .allocate(capacity: 1)
+    #if DEBUG
+      self.rank = rank
+    #endif
     pthread_mutex_init(raw, nil)
   }
 
@@ -16,10 +22,31 @@ public final class RecursionFreeLock: @unchecked Sendable {
     raw.deallocate()
   }
 
-  @inlinable public func lock() { pthread_mutex_lock(raw) }
+  @inlinable public func lock() {
+    #if DEBUG
+      HeldLocks.add(raw, rank)
+    #endif
+    pthread_mutex_lock(raw)
+  }
+
   /// Takes the lock unless a thread holds it, which may be the calling thread. - Returns: whether it was taken.
-  @inlinable public func tryLock() -> Bool { pthread_mutex_trylock(raw) == 0 }
+  @inlinable public func tryLock() -> Bool {
+    guard pthread_mutex_trylock(raw) == 0 else { return false }
+    #if DEBUG
+      HeldLocks.add(raw, rank, waits: false)
+    #endif
+    return true
+  }
+
+  @inlinable public func unlock() {
+    #if DEBUG
+      HeldLocks.remove(raw)
+    #endif
+    pthread_mutex_unlock(raw)
+  }
+
   /// Whether the calling thread holds the lock. For assertions: it costs a system call.
   public var isHeld: Bool { raw.pointee.__data.__owner == dfs_gettid() }
-  @inlinable public func unlock() { pthread_mutex_unlock(raw) }
+  /// By which of two locks of the same rank is taken first.
+  public var address: UInt { UInt(bitPattern: raw) }
 }

@@ -77,7 +77,7 @@ public final class ChangeWatch: Sendable {
   private let waker: Descriptor
   private let watches = Guarded(Watches())
   /// Held while a watch begins or ends: the kernel has one watch for all owners of a directory.
-  private let marking = RecursionFreeLock()
+  private let marking = RecursionFreeLock(.marking)
   /// Only one thread at a time reads and delivers events. Threads that call `drain` meanwhile share its next pass.
   private let delivery = SharedPass()
 

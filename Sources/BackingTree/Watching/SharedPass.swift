@@ -29,6 +29,10 @@ final class SharedPass: @unchecked Sendable {
 
   /// Returns when a pass that began after the call has ended. Passes never run concurrently, and a pass must not call this.
   func run(_ pass: () -> Void) {
+    #if DEBUG
+      HeldLocks.add(lock, .delivery)
+      defer { HeldLocks.remove(lock) }
+    #endif
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
     let own = begun + 1

@@ -60,7 +60,7 @@ final class Replay: @unchecked Sendable {
 
   /// Queues changes for replay.
   func add(_ changes: [ViewChange]) {
-    let lacksThread = queue.withLock { queue -> Bool in
+    let isNoneIdle = queue.withLock { queue -> Bool in
       guard !queue.hasEnded else { return false }
       for change in changes {
         if queue.changes.count < Self.limit {
@@ -69,9 +69,9 @@ final class Replay: @unchecked Sendable {
           queue.crowded.formUnion(change.directories)
         }
       }
-      return queue.idleThreads == 0 && threads.count < Self.maximumThreads
+      return queue.idleThreads == 0
     }
-    if lacksThread { start() }
+    if isNoneIdle, threads.count < Self.maximumThreads { start() }
     wake.post()
   }
 

@@ -36,7 +36,7 @@ final class Passthrough: Sendable {
       var isOver: Bool { id != nil && opens == 0 }
     }
 
-    private let state = Guarded(State())
+    private let state = Guarded(State(), rank: .openFile)
 
     /// Counts an open. - Returns: the backing id, of `register` if this is the first open; nil when the last close came before.
     func open(_ register: () -> CInt) -> CInt? {

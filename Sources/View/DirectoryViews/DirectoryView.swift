@@ -38,7 +38,7 @@ public final class DirectoryView: Sendable {
   /// Whether a staging directory was among the entries when they were read: one in use, or a leftover.
   let holdsStaging = Atomic(false)
 
-  let lock = RecursionFreeLock()
+  let lock = RecursionFreeLock(.directoryView)
   @exclusivity(unchecked) nonisolated(unsafe) private var protectedState = State()
   var state: State {
     _read {
@@ -116,7 +116,7 @@ public final class DirectoryView: Sendable {
   ) throws(Errno) -> R {
     if a === b { return try a.changing(body) }
     // The lock order is always the same, so that two renames in opposite directions cannot deadlock.
-    let (first, second) = a.order < b.order ? (a, b) : (b, a)
+    let (first, second) = a.lock.address < b.lock.address ? (a, b) : (b, a)
     return try first.changing { (isFirstReadable) throws(Errno) in
       try second.changing { (isSecondReadable) throws(Errno) in
         try body(isFirstReadable && isSecondReadable)
@@ -127,7 +127,6 @@ public final class DirectoryView: Sendable {
   /// The projection, for code that runs inside `changing`.
   var projection: Projection { _read { yield state.projection } }
 
-  private var order: UInt { UInt(bitPattern: ObjectIdentifier(self)) }
 
   /// Whether times have to be compared, because there is no watch or it does not report every change.
   var comparesTimes: Bool { !isWatched || recheck != nil }

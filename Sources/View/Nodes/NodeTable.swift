@@ -111,7 +111,7 @@ public final class NodeTable: Sendable {
     var otherPlaces: [UInt32: [(parent: UInt32, name: CName, isKept: Bool)]] = [:]
   }
 
-  private let lock = RecursionFreeLock()
+  private let lock = RecursionFreeLock(.leaf)
   @exclusivity(unchecked) nonisolated(unsafe) private var state: State
   private let onRelease: @Sendable (NodeID) -> Void
 

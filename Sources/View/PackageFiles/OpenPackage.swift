@@ -47,7 +47,7 @@ public final class OpenPackage: Sendable {
     self.node = node
     self.credentials = credentials
     self.sizes = sizes
-    state = Guarded(State(reader: reader, isWalked: isWalked))
+    state = Guarded(State(reader: reader, isWalked: isWalked), rank: .openFile)
     DescriptorLimit.given(self.package.rawValue)
   }
 

@@ -23,7 +23,10 @@ final class ViewChanges: Sendable {
   func startFollowing() { state.withLock { $0.isFollowed = true } }
 
   func stopFollowing() {
-    state.withLock { $0 = State() }
+    state.discard { state in
+      defer { state = State() }
+      return state
+    }
     watch?.wake()
   }
 

@@ -6,7 +6,7 @@ import SystemPackage
 /// The entries of a backing directory for a mirror, unchanged. Positions derive from those of the backing file system.
 final class DirectoryStream: Sendable {
   private let descriptor: Descriptor
-  private let lock = RecursionFreeLock()
+  private let lock = RecursionFreeLock(.openFile)
   /// The descriptor's position; nil if it is not known. A needless seek makes a file system drop what it has buffered.
   nonisolated(unsafe) private var offset: Int64?
 
