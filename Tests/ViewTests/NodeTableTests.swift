@@ -46,7 +46,8 @@ import Testing
     func remember(_ name: String, _ sameness: NodeTable.Sameness) -> NodeTable.Remembered? {
       name.withCString {
         nodes.remember(
-          FileIdentity(device: 1, inode: 2), .directory, facet: .plain, parent: 1, name: $0, sameness: sameness)
+          FileIdentity(device: 1, inode: 2), .directory, facet: .plain, parent: 1, name: $0,
+          sameness: sameness)
       }
     }
     let old = try #require(remember("old", .unknown))
@@ -58,5 +59,42 @@ import Testing
     #expect(nodes.node(of: FileIdentity(device: 1, inode: 2)) == made.id)
     // Where the old one was, too.
     #expect(remember("made", .another)?.id != made.id)
+  }
+
+  /// A client that walks a tree makes the daemon keep a node for each file.
+  @Test func node_takesThe56BytesThatItsRecordsAreDrawnWith() {
+    #expect(MemoryLayout<Inodes.Inode>.stride == 40)
+    #expect(MemoryLayout<Links.Link>.stride == 16)
+  }
+
+  /// A file with two links is reached by the other one once the latest is removed, and its directories stay as long as it does.
+  @Test func fileWithTwoLinks_afterTheLatestIsRemoved_isAtTheOther() throws {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
+    func remember(_ inode: UInt64, _ type: FileType, in parent: NodeID, _ name: String) throws -> NodeID {
+      try #require(
+        name.withCString {
+          nodes.remember(
+            FileIdentity(device: 1, inode: inode), type, facet: .plain, parent: parent, name: $0,
+            isOnlyName: false, sameness: .linked)
+        }
+      ).id
+    }
+    let (first, second) = (
+      try remember(2, .directory, in: 1, "first"), try remember(3, .directory, in: 1, "second")
+    )
+    let file = try remember(4, .regular, in: first, "file")
+    #expect(try remember(4, .regular, in: second, "link") == file)
+    for directory in [first, second] { nodes.forget(directory, count: 1) }
+    #expect(nodes.location(of: file)?.parent == second)
+    "link".withCString {
+      _ = nodes.removed(
+        FileIdentity(device: 1, inode: 4), facet: .plain, from: second, name: $0, isLast: false)
+    }
+    let location = try #require(nodes.location(of: file))
+    #expect(location.parent == first && location.name.equals("file"))
+    #expect(nodes.identity(of: first) != nil)
+    #expect(nodes.identity(of: second) == nil)
+    nodes.forget(file, count: 2)
+    #expect(nodes.count == 1)
   }
 }

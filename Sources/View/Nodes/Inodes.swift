@@ -1,0 +1,168 @@
+import BackingTree
+
+/// The inode table: the files that the kernel knows, by number and by identity, and how long each of them lives.
+///
+/// The number of a node is its slot. A slot is reused:
+/// ```
+///   free ── add ──> in use ── release ──> released ── takeReleased ──> being released ── reuse ──> free
+/// ```
+/// The kernel distinguishes files that had the same number by their generation.
+struct Inodes {
+  /// What a lookup by identity finds of a node.
+  enum Standing: UInt8 {
+    /// A lookup by identity finds the node.
+    case current
+    /// It finds another node or none, though the file is the same. The processes that use the node keep it.
+    case superseded
+    /// The file's last name is gone: its inode number may belong to another file by now.
+    case detached
+    /// The slot has no node.
+    case free
+  }
+
+  /// The record of a slot, 40 bytes.
+  struct Inode {
+    fileprivate(set) var identity: FileIdentity
+    /// The number of replies with this node that the kernel has not forgotten. (nlookup)
+    fileprivate(set) var lookups: UInt64
+    let generation: UInt64
+    /// The number of places below this node: a directory's node stays while something below it is known.
+    fileprivate var children: UInt32 = 0
+    let type: FileType
+    let facet: Facet
+    fileprivate(set) var standing: Standing
+  }
+
+  /// What a node is found by, with its hash.
+  struct Key {
+    let identity: FileIdentity
+    let facet: Facet
+    let hash: Int
+
+    init(_ identity: FileIdentity, _ facet: Facet) {
+      self.identity = identity
+      self.facet = facet
+      hash = NodeIndex.hash(identity, facet)
+    }
+  }
+
+  private static let none = FileIdentity(device: 0, inode: 0)
+
+  /// Slot 0 is never used, and slot 1 is the root's.
+  private var slots: ContiguousArray<Inode>
+  private var index = NodeIndex()
+  private var free: [UInt32] = []
+  private var released: [UInt32] = []
+  /// The number of slots that were taken from `released` and are not free yet.
+  private var beingReleased = 0
+  private var generation: UInt64 = 1
+
+  init(root: FileIdentity) {
+    slots = [
+      Inode(identity: Self.none, lookups: 0, generation: 0, type: .directory, facet: .plain, standing: .free),
+      Inode(identity: root, lookups: 1, generation: 0, type: .directory, facet: .plain, standing: .current),
+    ]
+    index.insert(1, hash: NodeIndex.hash(root, .plain))
+  }
+
+  var count: Int { slots.count - 1 - free.count - released.count - beingReleased }
+
+  // MARK: Finding
+
+  /// A slot that has a node.
+  subscript(slot: UInt32) -> Inode { slots[Int(slot)] }
+
+  /// The slot of a number; nil when there is no such node.
+  func slot(of id: NodeID) -> UInt32? {
+    id < NodeID(slots.count) && slots[Int(id)].standing != .free ? UInt32(id) : nil
+  }
+
+  func find(_ key: Key) -> UInt32? {
+    index.find(hash: key.hash) {
+      slots[Int($0)].identity == key.identity && slots[Int($0)].facet == key.facet
+    }
+  }
+
+  // MARK: Lifetime
+
+  /// Adds a node with an nlookup of one.
+  mutating func add(_ key: Key, _ type: FileType) -> UInt32 {
+    generation += 1
+    let new = Inode(
+      identity: key.identity, lookups: 1, generation: generation, type: type, facet: key.facet,
+      standing: .current)
+    let slot: UInt32
+    if let reused = free.popLast() {
+      slot = reused
+      slots[Int(slot)] = new
+    } else {
+      slot = UInt32(slots.count)
+      slots.append(new)
+    }
+    index.insert(slot, hash: key.hash) { Self.hash(slots[Int($0)]) }
+    return slot
+  }
+
+  mutating func lookUp(_ slot: UInt32) { slots[Int(slot)].lookups += 1 }
+
+  mutating func forget(_ slot: UInt32, count: UInt64) {
+    slots[Int(slot)].lookups -= min(count, slots[Int(slot)].lookups)
+  }
+
+  /// Counts a place in a directory.
+  mutating func addChild(of directory: UInt32) { slots[Int(directory)].children += 1 }
+  mutating func removeChild(of directory: UInt32) { slots[Int(directory)].children -= 1 }
+
+  /// Removes a node from the index by identity.
+  ///
+  /// - Parameter standing: why.
+  mutating func unindex(_ slot: UInt32, _ standing: Standing) {
+    index.remove(slot, hash: Self.hash(slots[Int(slot)]))
+    slots[Int(slot)].standing = standing
+  }
+
+  /// Whether nothing needs the node any more: the kernel has forgotten it, and no node lies below it.
+  func isUnused(_ slot: UInt32) -> Bool {
+    let inode = slots[Int(slot)]
+    return slot > 1 && inode.lookups == 0 && inode.children == 0 && inode.standing != .free
+  }
+
+  mutating func release(_ slot: UInt32) {
+    if slots[Int(slot)].standing == .current { index.remove(slot, hash: Self.hash(slots[Int(slot)])) }
+    slots[Int(slot)].standing = .free
+    slots[Int(slot)].identity = Self.none
+    released.append(slot)
+  }
+
+  // MARK: Reuse of numbers
+
+  var isAnyReleased: Bool { !released.isEmpty }
+
+  mutating func takeReleased() -> [UInt32] {
+    defer {
+      beingReleased += released.count
+      released = []
+    }
+    return released
+  }
+
+  mutating func reuse(_ slots: [UInt32]) {
+    free += slots
+    beingReleased -= slots.count
+  }
+
+  /// Drops the free slots at the end. - Returns: the number of slots; nil while slots are being released.
+  mutating func shrink() -> Int? {
+    guard released.isEmpty, beingReleased == 0 else { return nil }
+    while slots.count > 2, slots.last!.standing == .free { slots.removeLast() }
+    slots = slots.withUnsafeBufferPointer { ContiguousArray($0) }
+    let end = slots.count
+    free = free.filter { $0 < end }
+    // The lowest numbers are reused first, so that the end of the table becomes free.
+    free.sort(by: >)
+    index.fit { Self.hash(slots[Int($0)]) }
+    return end
+  }
+
+  private static func hash(_ inode: Inode) -> Int { NodeIndex.hash(inode.identity, inode.facet) }
+}

@@ -1,0 +1,49 @@
+/// The kinds of names that lead to an entry: its real name, and its display name if the two differ.
+///
+/// The kernel may hold a dentry for each. When a change uses one of the names, the kernel updates the dentry of that name by
+/// itself. The daemon has to invalidate the other dentry.
+public struct AliasKinds: OptionSet, Sendable {
+  public let rawValue: UInt8
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+  public static let real = AliasKinds(rawValue: 1)
+  public static let display = AliasKinds(rawValue: 2)
+
+  /// Whether a change through one name leaves a stale dentry of the other.
+  var areSeveral: Bool { self == [.real, .display] }
+}
+
+/// The names under which the kernel knows a node at the place that is in use. 4 bytes for each node.
+struct KernelAliases {
+  /// The kinds of names under which the kernel may know the node.
+  private(set) var given: AliasKinds
+  /// Whether the last lookup of the node used its real name.
+  private(set) var wasGivenByRealName: Bool
+  /// Whether the kernel may cache the name of the place: it was the file's only name at the time of the reply.
+  var isKept: Bool
+  /// Whether the node has been seen at several places: the kernel's dentry for one of them says nothing about the others.
+  var wasLinked = false
+
+  /// Those of the root, which has no name.
+  static let none = KernelAliases(given: [], wasGivenByRealName: true, isKept: false)
+
+  /// Those of a node that was looked up for the first time.
+  init(byRealName: Bool, isKept: Bool) {
+    self.init(given: byRealName ? .real : .display, wasGivenByRealName: byRealName, isKept: isKept)
+  }
+
+  private init(given: AliasKinds, wasGivenByRealName: Bool, isKept: Bool) {
+    self.given = given
+    self.wasGivenByRealName = wasGivenByRealName
+    self.isKept = isKept
+  }
+
+  /// Records that the kernel has a dentry of that name.
+  ///
+  /// - Parameter isOnly: whether it has no other. It has one for each directory: `d_splice_alias` moves it to the name that was
+  ///   looked up last.
+  mutating func give(byRealName: Bool, isOnly: Bool) {
+    let kind: AliasKinds = byRealName ? .real : .display
+    if isOnly { given = kind } else { given.insert(kind) }
+    wasGivenByRealName = byRealName
+  }
+}
