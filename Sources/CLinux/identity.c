@@ -88,7 +88,7 @@ refused:
   return -1;
 }
 
-void dfs_resume_credentials(const struct dfs_credentials *as) {
+void dfs_restore_credentials(const struct dfs_credentials *as) {
   if (set_umask(original_umask)) abort();
   if (as->is_own) return;
   if (as->user != 0 || as->group != 0) {
@@ -101,7 +101,7 @@ void dfs_resume_credentials(const struct dfs_credentials *as) {
 
 int dfs_drop_groups(void) { return getgroups(0, NULL) == 0 ? 0 : setgroups(0, NULL); }
 
-void dfs_obey_quotas(void) {
+void dfs_drop_resource_capability(void) {
   struct __user_cap_header_struct process = {.version = _LINUX_CAPABILITY_VERSION_3};
   capabilities own;
   if (syscall(SYS_capget, &process, own)) return;

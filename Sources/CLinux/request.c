@@ -4,8 +4,8 @@
 static __thread struct {
   uid_t user;
   // NULL while the thread serves no request.
-  bool (*is_interrupted)(bool is_for_reply_alone);
-  bool is_for_reply_alone;
+  bool (*is_interrupted)(bool is_discardable);
+  bool is_discardable;
 } served;
 
 void dfs_request_begin(uid_t user, bool (*is_interrupted)(bool)) {
@@ -15,11 +15,11 @@ void dfs_request_begin(uid_t user, bool (*is_interrupted)(bool)) {
 
 void dfs_request_end(void) { served.is_interrupted = NULL; }
 
-bool dfs_request_is_interrupted(void) { return served.is_interrupted && served.is_interrupted(served.is_for_reply_alone); }
+bool dfs_request_is_interrupted(void) { return served.is_interrupted && served.is_interrupted(served.is_discardable); }
 
-bool dfs_request_set_for_reply_alone(bool is) {
-  bool before = served.is_for_reply_alone;
-  served.is_for_reply_alone = is;
+bool dfs_request_set_discardable(bool is) {
+  bool before = served.is_discardable;
+  served.is_discardable = is;
   return before;
 }
 

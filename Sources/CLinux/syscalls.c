@@ -59,7 +59,7 @@ int dfs_write_back(int fd) {
   return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
 }
 
-int dfs_known_status(int dir, const char *name, struct stat *out) {
+int dfs_cached_status(int dir, const char *name, struct stat *out) {
   struct statx found;
   int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
   if (statx(dir, name, flags, STATX_BASIC_STATS, &found) != 0) return -1;

@@ -6,7 +6,7 @@ public struct Configuration: Sendable {
   public struct Setting: Sendable, Equatable {
     public let name: String
     public let value: String
-    public let place: TextPlace
+    public let position: TextPosition
   }
 
   /// A profile that a configuration file defines.
@@ -14,10 +14,10 @@ public struct Configuration: Sendable {
     public var name: String
     /// The name of another defined profile or of a ``Profile``.
     public var base: String
-    public var basePlace: TextPlace
+    public var basePosition: TextPosition
     public var settings: [Setting] = []
     public var rules: [Rule] = []
-    public var places: [PlacePattern] = []
+    public var rolePatterns: [RolePattern] = []
   }
 
   /// In the order of the files, the most important last.
@@ -40,37 +40,37 @@ public struct Configuration: Sendable {
     /// The settings of the profiles that it is derived from come first.
     public var settings: [Setting] = []
     public var rules: [Rule] = []
-    public var places: [PlacePattern] = []
+    public var rolePatterns: [RolePattern] = []
   }
 
-  /// - Parameter place: where a file selects the profile; nil if no file does.
+  /// - Parameter position: where a file selects the profile; nil if no file does.
   /// - Throws: if there is no such profile, or if profiles are derived from each other in a circle.
-  public func profile(_ name: String, askedAt place: TextPlace? = nil) throws(ConfigurationError)
+  public func profile(_ name: String, requestedAt position: TextPosition? = nil) throws(ConfigurationError)
     -> ResolvedProfile
   {
     var chain: [DefinedProfile] = []
     var next = name
-    var place = place
+    var position = position
     while Profile(rawValue: next) == nil {
       guard let defined = profiles[next] else {
         let known = Profile.allCases.map(\.rawValue) + profiles.keys.sorted()
         throw ConfigurationError(
-          place: place,
+          position: position,
           message: "profile=\(next): not a value of this option; use one of: \(known.joined(separator: ", "))"
         )
       }
       if chain.contains(where: { $0.name == next }) {
-        throw ConfigurationError(place: place, message: "the profile \(next) is derived from itself")
+        throw ConfigurationError(position: position, message: "the profile \(next) is derived from itself")
       }
       chain.append(defined)
       next = defined.base
-      place = defined.basePlace
+      position = defined.basePosition
     }
     var result = ResolvedProfile(base: Profile(rawValue: next) ?? .auto)
     for defined in chain.reversed() {
       result.settings += defined.settings
       result.rules += defined.rules
-      result.places += defined.places
+      result.rolePatterns += defined.rolePatterns
     }
     return result
   }
@@ -80,19 +80,21 @@ public struct Configuration: Sendable {
   /// - Returns: the problems, in the order of the names.
   public func problemsOfProfiles() -> [ConfigurationError] {
     var problems: [ConfigurationError] = []
-    func check(_ name: String, at place: TextPlace) {
-      do throws(ConfigurationError) { _ = try profile(name, askedAt: place) } catch { problems.append(error) }
+    func check(_ name: String, at position: TextPosition) {
+      do throws(ConfigurationError) { _ = try profile(name, requestedAt: position) } catch {
+        problems.append(error)
+      }
     }
-    for setting in settings where setting.name == "profile" { check(setting.value, at: setting.place) }
+    for setting in settings where setting.name == "profile" { check(setting.value, at: setting.position) }
     for (_, defined) in profiles.sorted(by: { $0.key < $1.key }) {
-      check(defined.base, at: defined.basePlace)
+      check(defined.base, at: defined.basePosition)
     }
     return problems
   }
 }
 
 /// A position in a configuration file. Line and column begin with 1; columns count characters.
-public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
+public struct TextPosition: Sendable, Hashable, CustomStringConvertible {
   public let file: String
   public let line: Int
   public let column: Int
@@ -102,8 +104,8 @@ public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
 
 /// A problem in a configuration file, and its position.
 public struct ConfigurationError: Error, Sendable, Equatable, CustomStringConvertible {
-  public let place: TextPlace?
+  public let position: TextPosition?
   public let message: String
 
-  public var description: String { (place.map { "\($0): " } ?? "") + message }
+  public var description: String { (position.map { "\($0): " } ?? "") + message }
 }

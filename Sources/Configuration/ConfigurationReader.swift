@@ -23,25 +23,25 @@ extension Configuration {
   public static func read(
     _ bytes: [UInt8], file: String, settings: KnownSettings
   ) -> (configuration: Configuration, problems: [ConfigurationError]) {
-    let places = Places(bytes, file: file)
+    let positions = TextPositions(bytes, file: file)
     guard bytes.count <= largestFile else {
       let message = "the file is larger than \(largestFile) bytes"
-      return (Configuration(), [ConfigurationError(place: places[0], message: message)])
+      return (Configuration(), [ConfigurationError(position: positions[0], message: message)])
     }
-    var reader = ConfigurationReader(places: places, known: settings)
+    var reader = ConfigurationReader(positions: positions, known: settings)
     var configuration = Configuration()
     do throws(TOMLError) { configuration = reader.configuration(try TOMLReader.read(bytes)) } catch {
       reader.problems.append(error)
     }
     let problems = reader.problems.sorted { $0.offset < $1.offset }.map {
-      ConfigurationError(place: places[$0.offset], message: $0.message)
+      ConfigurationError(position: positions[$0.offset], message: $0.message)
     }
     return (configuration, problems)
   }
 }
 
 /// The positions at which the lines of a file begin.
-private struct Places {
+private struct TextPositions {
   private let file: String
   private let bytes: [UInt8]
   private let lineStarts: [Int]
@@ -52,7 +52,7 @@ private struct Places {
     lineStarts = [0] + bytes.indices.filter { bytes[$0] == 0x0a }.map { $0 + 1 }
   }
 
-  subscript(offset: Int) -> TextPlace {
+  subscript(offset: Int) -> TextPosition {
     var (low, high) = (0, lineStarts.count)
     while high - low > 1 {
       let middle = (low + high) / 2
@@ -61,18 +61,18 @@ private struct Places {
     let before = bytes[lineStarts[low]..<min(bytes.count, max(offset, lineStarts[low]))]
     // The continuation bytes of a character begin with the bits 10.
     let column = before.reduce(1) { $1 & 0xc0 == 0x80 ? $0 : $0 + 1 }
-    return TextPlace(file: file, line: low + 1, column: column)
+    return TextPosition(file: file, line: low + 1, column: column)
   }
 }
 
 /// Converts tables to rules, profiles and settings, and collects the problems.
 private struct ConfigurationReader {
-  let places: Places
+  let positions: TextPositions
   let known: KnownSettings
   var problems: [TOMLError] = []
 
-  init(places: Places, known: KnownSettings) {
-    self.places = places
+  init(positions: TextPositions, known: KnownSettings) {
+    self.positions = positions
     self.known = known
   }
 
@@ -109,7 +109,8 @@ private struct ConfigurationReader {
       return nil
     }
     guard let value = text(of: entry) else { return nil }
-    let setting = Configuration.Setting(name: entry.key, value: value, place: places[entry.value.offset])
+    let setting = Configuration.Setting(
+      name: entry.key, value: value, position: positions[entry.value.offset])
     // The profiles are known only when all files have been read.
     if entry.key == "profile" { return setting }
     do { try known.check(entry.key, value) } catch {
@@ -148,17 +149,17 @@ private struct ConfigurationReader {
       return nil
     }
     var result = Configuration.DefinedProfile(
-      name: entry.key, base: Profile.auto.rawValue, basePlace: places[entry.offset])
+      name: entry.key, base: Profile.auto.rawValue, basePosition: positions[entry.offset])
     let keys = ["based-on", "homes", "volume-roots", "containers", "rule"]
     for entry in table.entries {
       switch entry.key {
       case "based-on":
         guard let base = string(entry) else { continue }
         result.base = base
-        result.basePlace = places[entry.value.offset]
-      case "homes": result.places += placePatterns(entry, .home)
-      case "volume-roots": result.places += placePatterns(entry, .macVolumeRoot)
-      case "containers": result.places += placePatterns(entry, .container)
+        result.basePosition = positions[entry.value.offset]
+      case "homes": result.rolePatterns += rolePatterns(entry, .home)
+      case "volume-roots": result.rolePatterns += rolePatterns(entry, .macVolumeRoot)
+      case "containers": result.rolePatterns += rolePatterns(entry, .container)
       case "rule": result.rules = rules(entry)
       case "profile": complain(entry.offset, "a profile is derived from another with based-on")
       default: if let setting = setting(entry, orOneOf: keys) { result.settings.append(setting) }
@@ -167,10 +168,10 @@ private struct ConfigurationReader {
     return result
   }
 
-  private mutating func placePatterns(_ entry: TOMLTable.Entry, _ place: Place) -> [PlacePattern] {
-    var result: [PlacePattern] = []
+  private mutating func rolePatterns(_ entry: TOMLTable.Entry, _ role: DirectoryRole) -> [RolePattern] {
+    var result: [RolePattern] = []
     for (text, offset) in strings(entry) {
-      do throws(OptionError) { result.append(try PlacePattern(text, is: place)) } catch {
+      do throws(OptionError) { result.append(try RolePattern(text, is: role)) } catch {
         complain(offset, error.description)
       }
     }
@@ -198,8 +199,8 @@ private struct ConfigurationReader {
 
   private mutating func rule(_ table: TOMLTable) -> Rule? {
     let before = problems.count
-    let place = places[table.offset]
-    var rule = Rule(origin: "\(place.file):\(place.line)", patterns: [])
+    let position = positions[table.offset]
+    var rule = Rule(origin: "\(position.file):\(position.line)", patterns: [])
     let keys = ["match", "hidden", "name", "kind", "extension", "read-only"]
     for entry in table.entries {
       switch entry.key {

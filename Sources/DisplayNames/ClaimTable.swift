@@ -39,7 +39,7 @@ struct ClaimTable: Sendable {
   @discardableResult
   mutating func add(_ slot: Int, hash: Int) -> Int {
     if (used + 1) * 3 > cells.count * 2 { grow(for: (cells.lazy.filter { $0.count > 0 }.count + 1) * 4 / 3) }
-    let position = place(of: hash)
+    let position = cellPosition(of: hash)
     if cells[position].hash == 0 {
       used += 1
       cells[position].hash = Self.key(hash)
@@ -59,12 +59,12 @@ struct ClaimTable: Sendable {
 
   private func find(_ hash: Int) -> Int? {
     guard !cells.isEmpty else { return nil }
-    let position = place(of: hash)
+    let position = cellPosition(of: hash)
     return cells[position].hash == 0 ? nil : position
   }
 
   /// The position of the hash, or of the empty cell where it would be inserted.
-  private func place(of hash: Int) -> Int {
+  private func cellPosition(of hash: Int) -> Int {
     let key = Self.key(hash)
     let mask = cells.count - 1
     // The upper bits, as in `NameTable`.
@@ -81,7 +81,7 @@ struct ClaimTable: Sendable {
     cells = [Cell](repeating: Cell(), count: capacity)
     used = 0
     for cell in old where cell.count > 0 {
-      cells[place(of: Int(truncatingIfNeeded: cell.hash))] = cell
+      cells[cellPosition(of: Int(truncatingIfNeeded: cell.hash))] = cell
       used += 1
     }
   }

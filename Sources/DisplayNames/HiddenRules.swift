@@ -27,9 +27,9 @@ public struct HiddenRules: Sendable {
 
   /// The reason why the entry is hidden; nil when it is listed. Does not allocate.
   public func reason(
-    name: Span<UInt8>, kind: EntryKind, place: Place = [], facts: HiddenFacts = []
+    name: Span<UInt8>, kind: EntryKind, role: DirectoryRole = [], facts: HiddenFacts = []
   ) -> HiddenReason? {
-    byFacts(facts) ?? byName(name, kind: kind) ?? byPlace(name, kind: kind, place: place)
+    byFacts(facts) ?? byName(name, kind: kind) ?? byRole(name, kind: kind, role: role)
   }
 
   private func byFacts(_ facts: HiddenFacts) -> HiddenReason? {
@@ -54,29 +54,29 @@ public struct HiddenRules: Sendable {
     return nil
   }
 
-  private func byPlace(_ name: Span<UInt8>, kind: EntryKind, place: Place) -> HiddenReason? {
-    if place.isEmpty { return nil }
+  private func byRole(_ name: Span<UInt8>, kind: EntryKind, role: DirectoryRole) -> HiddenReason? {
+    if role.isEmpty { return nil }
     // `/etc`, `/tmp` and `/var` are symlinks on macOS, `/bin` and `/lib` on most Linux systems.
     let isDirectory = kind == .directory || kind == .symlink
-    if place.contains(.home), isDirectory, applies(.homeLibrary), name.equals("Library") {
+    if role.contains(.home), isDirectory, applies(.homeLibrary), name.equals("Library") {
       return .homeLibrary
     }
-    if place.contains(.container), isDirectory, applies(.containerSupport),
+    if role.contains(.container), isDirectory, applies(.containerSupport),
       Self.containerSupport.contains(where: { name.equals($0) })
     {
       return .containerSupport
     }
-    if place.contains(.cloudContainer), applies(.containerSupport), !name.equals("Documents") {
+    if role.contains(.cloudContainer), applies(.containerSupport), !name.equals("Documents") {
       return .containerSupport
     }
-    if place.contains(.macVolumeRoot) {
+    if role.contains(.macVolumeRoot) {
       if isDirectory, applies(.volumes), name.equals("Volumes") { return .volumes }
       if isDirectory, applies(.unixDirectory), Self.contains(name, in: Self.macDirectories) {
         return .unixDirectory
       }
       if applies(.volumeRootName), Self.contains(name, in: Self.macRootNames) { return .volumeRootName }
     }
-    if place.contains(.unixRoot), isDirectory, applies(.unixDirectory),
+    if role.contains(.unixRoot), isDirectory, applies(.unixDirectory),
       Self.contains(name, in: Self.linuxDirectories)
     {
       return .unixDirectory

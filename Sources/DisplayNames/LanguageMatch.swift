@@ -14,7 +14,7 @@ public enum LanguageMatch {
   ) -> String? {
     let tables = Tables(available)
     let development = developmentRegion.flatMap(Self.tag(named:)) ?? LanguageTag(language: "en")
-    if let found = asked(for: preferred, in: tables, stoppingAt: development) { return found.table }
+    if let found = bestPreferred(for: preferred, in: tables, stoppingAt: development) { return found.table }
     if preferred.contains(where: { $0.language == "en" || $0.language == development.language }) {
       return nil
     }
@@ -22,11 +22,13 @@ public enum LanguageMatch {
   }
 
   /// Like `best`, but chooses only among the preferred languages. Also returns the index in `preferred` of the language found.
-  public static func asked(for preferred: [LanguageTag], available: [String]) -> (rank: Int, table: String)? {
-    asked(for: preferred, in: Tables(available), stoppingAt: LanguageTag(language: "en"))
+  public static func bestPreferred(for preferred: [LanguageTag], available: [String]) -> (
+    rank: Int, table: String
+  )? {
+    bestPreferred(for: preferred, in: Tables(available), stoppingAt: LanguageTag(language: "en"))
   }
 
-  private static func asked(
+  private static func bestPreferred(
     for preferred: [LanguageTag], in tables: Tables, stoppingAt development: LanguageTag
   ) -> (rank: Int, table: String)? {
     for (rank, tag) in preferred.enumerated() {

@@ -35,7 +35,7 @@ public enum Profile: String, CaseIterable, Sendable {
   }
 
   /// Whether the profile assigns a role to any directory by its path.
-  package var hasPlaces: Bool {
+  package var hasRoles: Bool {
     switch self {
     case .auto, .plain, .none: false
     case .home, .icloud, .ios, .macos, .unix: true
@@ -43,18 +43,18 @@ public enum Profile: String, CaseIterable, Sendable {
   }
 
   /// The role of the directory at `components`, names relative to SOURCE. SOURCE itself is `[]`.
-  public func place(ofPath components: [Name]) -> Place {
+  public func role(ofPath components: [Name]) -> DirectoryRole {
     let depth = components.count
     switch self {
     case .auto, .plain, .none: return []
-    case .home: return Self.place(inHome: components[...])
+    case .home: return Self.role(inHome: components[...])
     case .icloud: return depth == 0 ? .cloudContainer : []
     case .ios: return depth == 0 || components == ["Data"] ? .container : []
     case .macos:
       if depth == 0 { return .macVolumeRoot }
       if depth == 1 { return components[0] == "Users" ? .usersDirectory : [] }
       if components[0] == "Volumes" { return depth == 2 ? .macVolumeRoot : [] }
-      return components[0] == "Users" && components[1] != "Shared" ? Self.place(inHome: components[2...]) : []
+      return components[0] == "Users" && components[1] != "Shared" ? Self.role(inHome: components[2...]) : []
     case .unix:
       if depth == 0 { return .unixRoot }
       if depth == 1 {
@@ -66,7 +66,7 @@ public enum Profile: String, CaseIterable, Sendable {
 
   /// The role of a directory below a Mac user's home, which contains the containers of sandboxed applications and the iCloud
   /// containers.
-  private static func place(inHome path: ArraySlice<Name>) -> Place {
+  private static func role(inHome path: ArraySlice<Name>) -> DirectoryRole {
     guard let first = path.first else { return .home }
     guard first == "Library", (3...4).contains(path.count) else { return [] }
     let rest = path.dropFirst(2)

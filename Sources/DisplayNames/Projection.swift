@@ -135,7 +135,9 @@ public struct Projection: ~Copyable, Sendable {
       kind: kind, hidden: hidden, inode: inode)
     if let slot = realNames.find(hash: nameHash, where: { realNameEquals($0, realName) }) {
       record.nameOffset = records[slot].nameOffset
-      if records[slot] == record, localized.isEmpty && localizedName == nil || localized[slot]?.name == localizedName {
+      if records[slot] == record,
+        localized.isEmpty && localizedName == nil || localized[slot]?.name == localizedName
+      {
         return slot
       }
       version += 1
@@ -157,7 +159,7 @@ public struct Projection: ~Copyable, Sendable {
     realNames.insert(slot, hash: nameHash)
     if claims.count(hash: nameHash) > 0 { mayBeContested = true }
     if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil {
-      settleLocalized()
+      recomputeLocalized()
     }
     claim(slot, localizedName: localizedName)
     return slot
@@ -171,7 +173,7 @@ public struct Projection: ~Copyable, Sendable {
     let nameHash = hash(of: realName.bytes.span)
     realNames.remove(slot, hash: nameHash)
     discard(slot)
-    if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil { settleLocalized() }
+    if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil { recomputeLocalized() }
     if wastedBytes > 65536, wastedBytes > bytes.count / 2 { compact() }
   }
 
@@ -340,7 +342,7 @@ public struct Projection: ~Copyable, Sendable {
         if !localizedRungs.isEmpty, localizedRungs[stemHash] != nil { touched = true }
       }
     }
-    if touched { settleLocalized() }
+    if touched { recomputeLocalized() }
   }
 
   mutating func addClaim(_ slot: Slot, on name: Span<UInt8>, hash: Int) {
@@ -377,7 +379,7 @@ public struct Projection: ~Copyable, Sendable {
       claims.remove(slot, hash: stemHash)
       touched = !localizedRungs.isEmpty && localizedRungs[stemHash] != nil
     }
-    if touched { settleLocalized() }
+    if touched { recomputeLocalized() }
   }
 
   private mutating func leaveRung(_ hash: Int) {
@@ -386,7 +388,7 @@ public struct Projection: ~Copyable, Sendable {
 
   /// Recomputes the rungs of all localized children: withdraws every second claim, then adds claims until a fixed point is
   /// reached.
-  private mutating func settleLocalized() {
+  private mutating func recomputeLocalized() {
     for slot in Array(localized.keys) where localized[slot]!.demoted {
       localized[slot]!.demoted = false
       if let stemHash = stemHash(of: slot) { claims.remove(slot, hash: stemHash) }

@@ -3,14 +3,14 @@
 /// The tables of a large projection do not fit into the processor's caches, so inserting names in arbitrary order costs a cache
 /// miss for each. Inserting them in the order of their hashes fills the tables from one end to the other.
 public struct ProjectionFilling: ~Copyable {
-  private struct Place {
+  private struct HashedSlot {
     let hash: Int
     let slot: UInt32
   }
 
   private var projection = Projection()
-  private var names: [Place] = []
-  private var stems: [Place] = []
+  private var names: [HashedSlot] = []
+  private var stems: [HashedSlot] = []
 
   /// - Parameter count: the approximate number of children.
   public init(count: Int) {
@@ -30,9 +30,9 @@ public struct ProjectionFilling: ~Copyable {
         nameOffset: projection.bytes.count, nameLength: realName.count, stemLength: stemLength,
         entryType: entryType, kind: kind, hidden: hidden, inode: inode))
     realName.withUnsafeBytes { projection.bytes.append(contentsOf: $0) }
-    names.append(Place(hash: NameHash.hash(of: realName), slot: slot))
+    names.append(HashedSlot(hash: NameHash.hash(of: realName), slot: slot))
     if let stemLength, hidden == nil {
-      stems.append(Place(hash: NameHash.hash(of: realName.extracting(0..<stemLength)), slot: slot))
+      stems.append(HashedSlot(hash: NameHash.hash(of: realName.extracting(0..<stemLength)), slot: slot))
     }
   }
 
@@ -61,19 +61,21 @@ public struct ProjectionFilling: ~Copyable {
   }
 
   /// Sorts by the upper bits of the hashes, which correspond to partitions of a table.
-  private static func inOrder(_ places: [Place]) -> [Place] {
+  private static func inOrder(_ hashedSlots: [HashedSlot]) -> [HashedSlot] {
     let bits = 8
-    guard places.count > 1 << (bits + 4) else { return places }
-    func part(_ place: Place) -> Int { Int(UInt(bitPattern: place.hash) >> UInt(Int.bitWidth - bits)) }
+    guard hashedSlots.count > 1 << (bits + 4) else { return hashedSlots }
+    func part(_ hashedSlot: HashedSlot) -> Int {
+      Int(UInt(bitPattern: hashedSlot.hash) >> UInt(Int.bitWidth - bits))
+    }
     var next = [Int](repeating: 0, count: 1 << bits + 1)
-    for place in places { next[part(place) + 1] += 1 }
+    for hashedSlot in hashedSlots { next[part(hashedSlot) + 1] += 1 }
     for index in 1...1 << bits { next[index] += next[index - 1] }
-    return [Place](unsafeUninitializedCapacity: places.count) { ordered, count in
-      for place in places {
-        ordered.initializeElement(at: next[part(place)], to: place)
-        next[part(place)] += 1
+    return [HashedSlot](unsafeUninitializedCapacity: hashedSlots.count) { ordered, count in
+      for hashedSlot in hashedSlots {
+        ordered.initializeElement(at: next[part(hashedSlot)], to: hashedSlot)
+        next[part(hashedSlot)] += 1
       }
-      count = places.count
+      count = hashedSlots.count
     }
   }
 }

@@ -34,7 +34,7 @@ public struct ProtectionPath: Sendable {
     if let isReadOnly = rules.verdict(on: name.bytes.span, isDirectory: isDirectory).isReadOnly {
       return isReadOnly.value ? .readOnly : .none
     }
-    let isSystem = enforcesDomains && name == "System" && options.place(ofPath: path).contains(.macVolumeRoot)
+    let isSystem = enforcesDomains && name == "System" && options.role(ofPath: path).contains(.macVolumeRoot)
     return isSystem ? .readOnly : contents
   }
 
@@ -58,14 +58,14 @@ public struct ProtectionPath: Sendable {
   }
 
   private mutating func noteContainer() {
-    if options.place(ofPath: path).contains(.container) { containerDepth = path.count }
+    if options.role(ofPath: path).contains(.container) { containerDepth = path.count }
   }
 }
 
 extension ViewOptions {
   /// Whether any entry can be protected. When false, callers skip all checks.
   public var protectsAnything: Bool {
-    domains == .enforce && ([.macos, .ios].contains(profile) || !places.isEmpty)
+    domains == .enforce && ([.macos, .ios].contains(profile) || !rolePatterns.isEmpty)
       || rules.contains { $0.isReadOnly == true }
   }
 }

@@ -26,16 +26,16 @@ public struct Rule: Sendable, Equatable {
 /// The combined effect of the rules on one entry: each property has the value of the last rule that sets it.
 public struct RuleVerdict: Sendable {
   /// A value with the file and line of the rule that set it.
-  public struct Answer<Value: Sendable>: Sendable {
+  public struct Setting<Value: Sendable>: Sendable {
     public let value: Value
     public let origin: String
   }
 
-  public internal(set) var isHidden: Answer<Bool>?
-  public internal(set) var names: Answer<[String: String]>?
-  public internal(set) var kind: Answer<Rule.Kind>?
-  public internal(set) var fileExtension: Answer<Rule.Extension>?
-  public internal(set) var isReadOnly: Answer<Bool>?
+  public internal(set) var isHidden: Setting<Bool>?
+  public internal(set) var names: Setting<[String: String]>?
+  public internal(set) var kind: Setting<Rule.Kind>?
+  public internal(set) var fileExtension: Setting<Rule.Extension>?
+  public internal(set) var isReadOnly: Setting<Bool>?
 
   public init() {}
 
@@ -75,14 +75,14 @@ public struct DirectoryRules: Sendable {
     for pattern in patterns where isDirectory || !pattern.directoriesOnly {
       guard pattern.glob.matches(name) else { continue }
       let rule = rules[pattern.rule]
-      func answer<Value>(_ value: Value) -> RuleVerdict.Answer<Value> {
-        RuleVerdict.Answer(value: value, origin: rule.origin)
+      func setting<Value>(_ value: Value) -> RuleVerdict.Setting<Value> {
+        RuleVerdict.Setting(value: value, origin: rule.origin)
       }
-      if let value = rule.isHidden { verdict.isHidden = answer(value) }
-      if let value = rule.names { verdict.names = answer(value) }
-      if let value = rule.kind { verdict.kind = answer(value) }
-      if let value = rule.fileExtension { verdict.fileExtension = answer(value) }
-      if let value = rule.isReadOnly { verdict.isReadOnly = answer(value) }
+      if let value = rule.isHidden { verdict.isHidden = setting(value) }
+      if let value = rule.names { verdict.names = setting(value) }
+      if let value = rule.kind { verdict.kind = setting(value) }
+      if let value = rule.fileExtension { verdict.fileExtension = setting(value) }
+      if let value = rule.isReadOnly { verdict.isReadOnly = setting(value) }
     }
     return verdict
   }

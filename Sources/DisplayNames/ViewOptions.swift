@@ -46,7 +46,7 @@ public struct ViewOptions: Sendable, Equatable {
   /// The user's own rules. Of several rules that set a property of an entry, the last takes effect.
   public var rules: [Rule] = []
   /// Directories with a role, in addition to those of the profile.
-  public var places: [PlacePattern] = []
+  public var rolePatterns: [RolePattern] = []
   /// The reasons for hiding that are disabled.
   public var disabledRules: Set<HiddenReason> = []
 
@@ -94,15 +94,15 @@ public struct ViewOptions: Sendable, Equatable {
     result.domains = .ignore
     result.readsDesktopNames = false
     result.rules = []
-    result.places = []
+    result.rolePatterns = []
     return result
   }
 
   /// Whether the role of a directory, or the rules for its entries, depend on its path.
-  package var dependOnPath: Bool { !rules.isEmpty || !places.isEmpty || profile.hasPlaces }
+  package var dependOnPath: Bool { !rules.isEmpty || !rolePatterns.isEmpty || profile.hasRoles }
 
   /// The role of the directory at `path`, names relative to SOURCE.
-  public func place(ofPath path: [Name]) -> Place {
-    places.reduce(profile.place(ofPath: path)) { $1.matches(path) ? $0.union($1.place) : $0 }
+  public func role(ofPath path: [Name]) -> DirectoryRole {
+    rolePatterns.reduce(profile.role(ofPath: path)) { $1.matches(path) ? $0.union($1.role) : $0 }
   }
 }

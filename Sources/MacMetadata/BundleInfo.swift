@@ -42,12 +42,12 @@ public struct BundleInfo: Hashable, Sendable {
     identifier = info["CFBundleIdentifier"]?.text
     developmentRegion = info["CFBundleDevelopmentRegion"]?.text
     localizations = info["CFBundleLocalizations"]?.oneOrMoreTexts ?? []
-    hasLocalizedDisplayName = info["LSHasLocalizedDisplayName"]?.truth
+    hasLocalizedDisplayName = info["LSHasLocalizedDisplayName"]?.boolValue
     types =
       Self.types(in: info["UTExportedTypeDeclarations"], exported: true)
       + Self.types(in: info["UTImportedTypeDeclarations"], exported: false)
     let packages = (info["CFBundleDocumentTypes"]?.elements ?? []).filter {
-      $0["LSTypeIsPackage"]?.truth == true
+      $0["LSTypeIsPackage"]?.boolValue == true
     }
     packageExtensions = packages.flatMap { $0["CFBundleTypeExtensions"]?.oneOrMoreTexts ?? [] }.filter {
       $0 != "*"

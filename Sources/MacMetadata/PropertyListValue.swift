@@ -78,7 +78,7 @@ extension PropertyListValue {
   }
 
   /// The truth value as CoreFoundation reads it from an Info.plist: a boolean, a number, or the strings YES, true and 1.
-  var truth: Bool? {
+  var boolValue: Bool? {
     switch self {
     case .bool(let value): value
     case .integer(let value): value != 0

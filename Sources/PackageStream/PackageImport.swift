@@ -21,7 +21,7 @@ public struct PackageImport: Sendable {
   /// The owner of the unpacked files.
   public enum Ownership: Sendable {
     /// The caller's user. Set-user-ID and set-group-ID bits of files were meant for another user and are dropped.
-    case caller
+    case client
     /// The owners and groups recorded in the stream. Needs the privilege to change the owner of a file.
     case recorded
   }
@@ -79,7 +79,7 @@ public struct PackageImport: Sendable {
     defer { buffer.deallocate() }
     var sum = DataChecksum()
     while let found = try scanner.next() {
-      if let told = found.member.precedingSum, told != sum.value {
+      if let recordedSum = found.member.precedingSum, recordedSum != sum.value {
         throw .damaged("The data before \(readable(found.member.path)) is damaged.")
       }
       sum = DataChecksum()
@@ -103,7 +103,7 @@ public struct PackageImport: Sendable {
   /// Every member is checked again while unpacking. Modes, times, symlinks, hard links, attributes and holes are restored; if the
   /// file system refuses one, unpacking fails. Nothing outside `directory` is changed and no symlink is followed. After an error
   /// the directory holds part of the package, and the caller removes it.
-  public func unpack(into directory: Directory, owners: Ownership = .caller) throws(PackageImportError) {
+  public func unpack(into directory: Directory, owners: Ownership = .client) throws(PackageImportError) {
     var unpacking = try PackageUnpacking(into: directory, from: descriptor, owners: owners)
     var scanner = try StreamScanner(descriptor, limits: limits)
     var directories: [Int64] = []

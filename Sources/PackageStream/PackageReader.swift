@@ -13,7 +13,7 @@ public final class PackageReader: Sendable {
   private let recent = Guarded<[OpenFile]>([])
 
   /// The number of backing files kept open between reads.
-  public static let keptOpen = 4
+  public static let maximumOpenFiles = 4
 
   private final class OpenFile: Sendable {
     let member: Int
@@ -98,7 +98,7 @@ public final class PackageReader: Sendable {
       let opened = try top.openDeepDirectory(layout.path(index))
       try Directory(descriptor: opened.rawValue).check(".", X_OK)
       guard layout.entries[index].matches(try fileStatus(opened.rawValue)) else { throw .ioError }
-    } catch { throw error.afterLooking }
+    } catch { throw error.afterListing }
   }
 
   private func copy(_ bytes: [UInt8], from start: Int64, to buffer: UnsafeMutableRawBufferPointer) -> Int {
@@ -150,15 +150,15 @@ public final class PackageReader: Sendable {
 
   private func check(_ file: OpenFile) throws(Errno) {
     guard layout.entries[file.member].matches(try fileStatus(file.descriptor.rawValue)) else {
-      forget(file)
+      drop(file)
       throw Errno.ioError
     }
   }
 
   private func open(_ index: Int) throws(Errno) -> OpenFile {
     let kept = recent.withLock { files -> OpenFile? in
-      guard let place = files.firstIndex(where: { $0.member == index }) else { return nil }
-      let file = files.remove(at: place)
+      guard let match = files.firstIndex(where: { $0.member == index }) else { return nil }
+      let file = files.remove(at: match)
       files.append(file)
       return file
     }
@@ -167,7 +167,7 @@ public final class PackageReader: Sendable {
     do {
       named = try Directory(descriptor: package.rawValue).locateDeep(layout.path(index))
     } catch {
-      throw error.afterLooking
+      throw error.afterListing
     }
     // The name may lead to another file by now. Check that before the open, which would act on a device and wake a process that
     // waits at a FIFO.
@@ -176,11 +176,11 @@ public final class PackageReader: Sendable {
     // `dropped` is destroyed, and its file closed, after the lock is released.
     let dropped = recent.withLock { files -> OpenFile? in
       files.append(file)
-      return files.count > Self.keptOpen ? files.removeFirst() : nil
+      return files.count > Self.maximumOpenFiles ? files.removeFirst() : nil
     }
     _ = dropped
     return file
   }
 
-  private func forget(_ file: OpenFile) { recent.withLock { $0.removeAll { $0 === file } } }
+  private func drop(_ file: OpenFile) { recent.withLock { $0.removeAll { $0 === file } } }
 }

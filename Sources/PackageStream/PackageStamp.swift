@@ -28,26 +28,26 @@ public struct PackageStamp: Hashable, Sendable {
   public init(of package: Directory, omitting omitted: Set<[UInt8]> = []) throws(Errno) {
     self.init()
     add(try package.status())
-    var place = try TreeCursor(package)
+    var cursor = try TreeCursor(package)
     // Directories still to be read, and their depth.
     var pending: [(name: [UInt8], depth: Int)] = []
     while true {
-      guard place.path.count <= PaxMember.longestPath else { throw Errno.overflow }
-      let directory = place.directory
-      let depth = place.depth + 1
+      guard cursor.path.count <= PaxMember.longestPath else { throw Errno.overflow }
+      let directory = cursor.directory
+      let depth = cursor.depth + 1
       try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
         try Interruption.check()
         if depth == 1, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
         let status: stat
-        do throws(Errno) { status = try directory.status(entry.cName) } catch { throw error.afterLooking }
+        do throws(Errno) { status = try directory.status(entry.cName) } catch { throw error.afterListing }
         add(status)
         if FileType(mode: status.st_mode) == .directory { pending.append((Array(entry.name), depth)) }
       }
       guard let next = pending.popLast() else { return }
-      try place.leave(to: next.depth - 1)
+      try cursor.leave(to: next.depth - 1)
       do throws(Errno) {
-        try next.name.withCName { (name) throws(Errno) in try place.enter(name) }
-      } catch { throw error.afterLooking }
+        try next.name.withCName { (name) throws(Errno) in try cursor.enter(name) }
+      } catch { throw error.afterListing }
     }
   }
 
@@ -90,7 +90,7 @@ public struct PackageStamp: Hashable, Sendable {
 
 extension Errno {
   /// The error for an entry that existed a moment ago: EIO when it is gone or has another type.
-  var afterLooking: Errno {
+  var afterListing: Errno {
     switch self {
     case .noSuchFileOrDirectory, .notDirectory, .tooManySymbolicLinkLevels, .noSuchAddressOrDevice: .ioError
     default: self

@@ -10,7 +10,7 @@ struct PackageUnpacking: ~Copyable {
   /// The package's directory, opened for reading before its mode is set.
   private let opened: Descriptor
   /// The directory of the last member created.
-  private var place: TreeCursor
+  private var cursor: TreeCursor
   private let buffer: UnsafeMutableRawBufferPointer
   /// The checksum of the last file's data, and the file's path.
   private var sum = DataChecksum()
@@ -23,7 +23,7 @@ struct PackageUnpacking: ~Copyable {
     into package: Directory, from stream: CInt, owners: PackageImport.Ownership
   ) throws(PackageImportError) {
     let opened = try doing("Opening the directory") { () throws(Errno) in try package.openForReading() }
-    let place = try doing("Opening the directory") { () throws(Errno) in try TreeCursor(package) }
+    let cursor = try doing("Opening the directory") { () throws(Errno) in try TreeCursor(package) }
     let raw = opened.rawValue
     try doing("Preparing the directory") { () throws(Errno) in
       try forEachEntry(of: raw) { (_) throws(Errno) in throw Errno.directoryNotEmpty }
@@ -38,7 +38,7 @@ struct PackageUnpacking: ~Copyable {
     self.stream = stream
     self.owners = owners
     self.opened = opened
-    self.place = place
+    self.cursor = cursor
     buffer = .allocate(byteCount: 256 << 10, alignment: 4096)
   }
 
@@ -47,12 +47,12 @@ struct PackageUnpacking: ~Copyable {
   /// Creates a member. A directory can be filled afterwards and gets its attributes from `finish`.
   mutating func make(_ found: StreamScanner.Found) throws(PackageImportError) {
     let member = found.member
-    if let told = member.precedingSum, told != sum.value {
+    if let recordedSum = member.precedingSum, recordedSum != sum.value {
       throw .damaged("The data of \(readable(summed)) is damaged: its checksum is not what the stream says.")
     }
     if member.path.isEmpty { return }
     let name = try enterParent(of: member.path)
-    let directory = place.directory
+    let directory = cursor.directory
     switch member.kind {
     case .directory:
       try on(member, "Making") { (name) throws(Errno) in
@@ -79,8 +79,8 @@ struct PackageUnpacking: ~Copyable {
 
   /// Sets a directory's attributes as recorded in the stream, after all of its entries have been created.
   mutating func finish(_ member: PaxMember) throws(PackageImportError) {
-    try doing("Opening \(readable(member.path))") { () throws(Errno) in try place.move(to: member.path) }
-    try restore(member, place.directory.descriptor)
+    try doing("Opening \(readable(member.path))") { () throws(Errno) in try cursor.move(to: member.path) }
+    try restore(member, cursor.directory.descriptor)
   }
 
   /// Returns when everything is on the disk.
@@ -94,7 +94,7 @@ struct PackageUnpacking: ~Copyable {
   /// Moves to the directory that contains `path`, and returns the path's last component.
   private mutating func enterParent(of path: [UInt8]) throws(PackageImportError) -> [UInt8] {
     let (directory, name) = split(path)
-    try doing("Opening \(readable(directory))") { () throws(Errno) in try place.move(to: directory) }
+    try doing("Opening \(readable(directory))") { () throws(Errno) in try cursor.move(to: directory) }
     return name
   }
 
@@ -228,6 +228,6 @@ struct PackageUnpacking: ~Copyable {
   }
 
   private func mode(_ member: PaxMember) -> mode_t {
-    owners == .caller && member.kind == .regular ? member.mode & 0o1777 : member.mode
+    owners == .client && member.kind == .regular ? member.mode & 0o1777 : member.mode
   }
 }

@@ -12,7 +12,7 @@ struct PackageWalk: ~Copyable {
   private(set) var isComplete = true
 
   private let package: Directory
-  private var place: TreeCursor
+  private var cursor: TreeCursor
   private let working = WorkingDirectory()
   /// Entries of the package's own directory that are not part of the package.
   private let omitted: Set<[UInt8]>
@@ -28,16 +28,16 @@ struct PackageWalk: ~Copyable {
 
   init(package: Directory, omitting omitted: Set<[UInt8]>) throws(Errno) {
     self.package = package
-    place = try TreeCursor(package)
+    cursor = try TreeCursor(package)
     self.omitted = omitted
   }
 
   /// Walks depth first with an explicit stack: neither the call stack nor the number of descriptors grows with the depth, and the
   /// cost of a directory does not depend on its depth.
   mutating func run() throws(Errno) {
-    let top = try look("", in: package, isWorking: false, name: 0..<0, parent: -1)
+    let top = try inspect("", in: package, isWorking: false, name: 0..<0, parent: -1)
     var stack: [Pending] = []
-    // The members of the directories from the top to `place`.
+    // The members of the directories from the top to `cursor`.
     var chain: [Int32] = []
     try list(top.entry, index: -1, onto: &stack)
     while let pending = stack.popLast() {
@@ -45,12 +45,12 @@ struct PackageWalk: ~Copyable {
       guard FileType(mode: pending.entry.mode) == .directory else { continue }
       while let last = chain.last, last != pending.entry.parent {
         chain.removeLast()
-        try place.leave()
+        try cursor.leave()
       }
       let name = pending.entry.nameStart..<(pending.entry.nameStart + Int(pending.entry.nameLength))
       do throws(Errno) {
-        try names[name].withCName { (name) throws(Errno) in try place.enter(name) }
-      } catch { throw error.afterLooking }
+        try names[name].withCName { (name) throws(Errno) in try cursor.enter(name) }
+      } catch { throw error.afterListing }
       chain.append(Int32(index))
       try list(pending.entry, index: Int32(index), onto: &stack)
     }
@@ -64,15 +64,15 @@ struct PackageWalk: ~Copyable {
     return taken
   }
 
-  /// Pushes the entries of the directory at `place` onto the stack, the first in byte order on top.
+  /// Pushes the entries of the directory at `cursor` onto the stack, the first in byte order on top.
   private mutating func list(
     _ entry: PackageLayout.Entry, index: Int32, onto stack: inout [Pending]
   ) throws(Errno) {
     // A longer path than a member may have: fail now and not after a possibly endless walk.
-    guard place.path.count <= PaxMember.longestPath else { throw Errno.overflow }
-    guard entry.identity == place.identity else { throw Errno.ioError }
-    let directory = place.directory
-    let isTop = place.depth == 0
+    guard cursor.path.count <= PaxMember.longestPath else { throw Errno.overflow }
+    guard entry.identity == cursor.identity else { throw Errno.ioError }
+    let directory = cursor.directory
+    let isTop = cursor.depth == 0
     // Each name is followed by a NUL.
     var listing: ContiguousArray<UInt8> = []
     var starts: [Int] = []
@@ -91,7 +91,7 @@ struct PackageWalk: ~Copyable {
       starts.sort { strcmp(base + $0, base + $1) > 0 }
       do throws(Errno) {
         for start in starts {
-          try look(base + start, in: directory, isWorking: isWorking, parent: index, onto: &stack)
+          try inspect(base + start, in: directory, isWorking: isWorking, parent: index, onto: &stack)
         }
       } catch { failure = error }
     }
@@ -99,7 +99,7 @@ struct PackageWalk: ~Copyable {
   }
 
   /// Reads an entry's metadata and pushes the entry onto the stack.
-  private mutating func look(
+  private mutating func inspect(
     _ name: UnsafePointer<CChar>, in directory: Directory, isWorking: Bool, parent: Int32,
     onto stack: inout [Pending]
   ) throws(Errno) {
@@ -107,7 +107,7 @@ struct PackageWalk: ~Copyable {
     let start = names.count
     names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: strlen(name)))
     do throws(Errno) {
-      let found = try look(
+      let found = try inspect(
         name, in: directory, isWorking: isWorking, name: start..<names.count, parent: parent)
       if FileType(mode: found.entry.mode) != .socket { stack.append(found) }
     } catch {
@@ -136,7 +136,7 @@ struct PackageWalk: ~Copyable {
     return index
   }
 
-  private mutating func look(
+  private mutating func inspect(
     _ name: UnsafePointer<CChar>, in directory: Directory, isWorking: Bool, name range: Range<Int>,
     parent: Int32
   ) throws(Errno) -> Pending {
@@ -154,8 +154,9 @@ struct PackageWalk: ~Copyable {
     } else if !isWorking {
       extra = PackageLayout.Extra(
         attributes: try Self.attributes(ExtendedAttributes(of: name, in: directory)))
-    } else if try ExtendedAttributes.exist(ofWorking: name) {
-      extra = PackageLayout.Extra(attributes: try Self.attributes(ExtendedAttributes(ofWorking: name)))
+    } else if try ExtendedAttributes.exist(inWorkingDirectory: name) {
+      extra = PackageLayout.Extra(
+        attributes: try Self.attributes(ExtendedAttributes(inWorkingDirectory: name)))
     }
     if type == .regular, let sparse = try sparse(name, in: directory, status, entry) {
       extra = PackageLayout.Extra(attributes: extra?.attributes ?? [], sparse: sparse)

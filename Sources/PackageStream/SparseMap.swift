@@ -23,7 +23,7 @@ struct SparseMap: Equatable, Sendable {
   static func smallestHole(size: Int64) -> Int64 { max(64 << 10, size >> 16) }
 
   /// The maximum number of segments that is accepted.
-  static let mostSegments = 65_538
+  static let maximumSegments = 65_538
 
   /// The map of a file of `size` bytes with data in `ranges` (ascending, disjoint); nil when no hole is left out.
   init?(ranges: [Range<Int64>], size: Int64) {
@@ -48,7 +48,7 @@ struct SparseMap: Equatable, Sendable {
       defer { position = end + 1 }
       return decimal(data[position..<end])
     }
-    guard let count = number(&position), count >= 1, count <= Self.mostSegments else { return nil }
+    guard let count = number(&position), count >= 1, count <= Self.maximumSegments else { return nil }
     var end: Int64 = 0
     for index in 0..<count {
       guard let offset = number(&position), let length = number(&position) else { return nil }

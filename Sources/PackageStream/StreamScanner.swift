@@ -21,7 +21,7 @@ struct StreamScanner {
 
   private let descriptor: CInt
   private let limits: PackageImport.Limits
-  private var place: StreamPlace
+  private var orderValidator: MemberOrderValidator
   private var offset = Int64(GlobalHeader.length)
   private var isDone = false
   /// Whether the previous member had data.
@@ -34,7 +34,7 @@ struct StreamScanner {
   init(_ descriptor: CInt, limits: PackageImport.Limits) throws(PackageImportError) {
     self.descriptor = descriptor
     self.limits = limits
-    place = StreamPlace()
+    orderValidator = MemberOrderValidator()
     let status = try doing("Looking at the file") { () throws(Errno) in try fileStatus(descriptor) }
     guard status.st_mode & S_IFMT == S_IFREG, let type = PackageImport.type(of: descriptor) else {
       throw .notAPackage
@@ -61,7 +61,7 @@ struct StreamScanner {
       throw PackageImportError(
         kind: .refused, description: "The package has more than \(limits.members) members.")
     }
-    try place.enter(found.member)
+    try orderValidator.check(found.member)
     let end = found.data + found.member.dataLength
     let filling = Int(padding(found.member.dataLength))
     guard try bytes(at: end, count: filling).allSatisfy({ $0 == 0 }) else {
@@ -117,7 +117,7 @@ struct StreamScanner {
   }
 
   /// The maximum length of a sparse file's list in bytes.
-  private static let longestList = Int64(SparseMap.mostSegments) * 40
+  private static let longestList = Int64(SparseMap.maximumSegments) * 40
 
   private func damaged(_ offset: Int64) -> PackageImportError {
     .damaged("The header at byte \(offset) is damaged, or was not written by displayfs.")

@@ -19,12 +19,12 @@ public final class View: Sendable {
   let unlinkedNodes: UnlinkedNodes
   /// Threads that got ESTALE for a node that is open although its name is gone. On a busy machine the kernel's retry has taken
   /// more than 50 ms.
-  let staleNames = StaleNames(atOnce: .milliseconds(500))
+  let staleRetries = StaleRetries(within: .milliseconds(500))
   let movedNodes = MovedNodes()
   /// Threads that got ESTALE for an operation with two paths: the kernel walks both paths again before it repeats the request.
-  let refusedRenames = StaleNames(atOnce: .seconds(10))
-  let refusedLinks = StaleNames(atOnce: .seconds(10))
-  let lookers = Lookers()
+  let refusedRenames = StaleRetries(within: .seconds(10))
+  let refusedLinks = StaleRetries(within: .seconds(10))
+  let readdirPlusPolicy = ReaddirPlusPolicy()
   let tunnel: Tunnel
   let importsPackages: Bool
   let arePackagesImportedBeneath: Bool
@@ -42,14 +42,14 @@ public final class View: Sendable {
   /// Whether the view changes nothing, so that names need no projection.
   let isPlainMirror: Bool
   public let coherence: Coherence
-  private let complaints: Complaints
+  private let malformedMetadataLog: MalformedMetadataLog
   /// The kind of file system that SOURCE is on.
   public let fileSystem: FileSystemKind
   /// Whether the top directory of SOURCE has an SELinux label.
   let isLabelled: Bool
 
   /// The inspector with the options in force.
-  private let inspectorInForce: Guarded<EntryInspector>
+  private let currentInspector: Guarded<EntryInspector>
 
   /// Makes the view of the directory `source`, which stays open as long as the view exists. A mount point on top of `source`, or
   /// inside it, is never entered.
@@ -70,14 +70,15 @@ public final class View: Sendable {
     rootHandle = handle
     staging = Staging(in: handle)
     let options = options.resolved(Self.profile(options, of: handle.directory))
-    let complaints = Complaints(logger: logger)
-    self.complaints = complaints
-    let inspector = EntryInspector(options: options, root: handle.directory, complaints: complaints)
-    inspectorInForce = Guarded(inspector)
+    let malformedMetadataLog = MalformedMetadataLog(logger: logger)
+    self.malformedMetadataLog = malformedMetadataLog
+    let inspector = EntryInspector(
+      options: options, root: handle.directory, malformedMetadataLog: malformedMetadataLog)
+    currentInspector = Guarded(inspector)
     isPlainMirror = !options.profile.appliesRules
     self.fileSystem = fileSystem
     isLabelled = ExtendedAttributes(of: handle.directory.descriptor).value(Self.label, limit: 4096) != nil
-    self.coherence = coherence.decided(for: handle.directory, on: fileSystem)
+    self.coherence = coherence.resolved(for: handle.directory, on: fileSystem)
     let handles = DirectoryHandleCache(limit: 256)
     let directoryViews = DirectoryViewCache()
     self.handles = handles
@@ -104,19 +105,19 @@ public final class View: Sendable {
     self.tunnel = tunnel
     arePackagesImportedBeneath = Self.importsPackages(handle.directory)
     self.importsPackages = importsPackages && options.profile.appliesRules && !arePackagesImportedBeneath
-    ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes, isAsked: !isPlainMirror)
-    whenFound(by: inspector)
+    ownChanges = OwnChanges(nodes: nodes, openNodes: openNodes, isEnabled: !isPlainMirror)
+    onFirstFound(by: inspector)
   }
 
   /// Whether a directory lies in another view that imports packages itself. Two views would import the same file.
   private static func importsPackages(_ directory: Directory) -> Bool {
-    ExtendedAttributes(of: directory.descriptor).value(importsQuestion, limit: 8) == Array("true".utf8)
+    ExtendedAttributes(of: directory.descriptor).value(importsAttribute, limit: 8) == Array("true".utf8)
   }
 
   // MARK: Options
 
   public var options: ViewOptions { inspector.options }
-  var inspector: EntryInspector { inspectorInForce.withLock { $0 } }
+  var inspector: EntryInspector { currentInspector.withLock { $0 } }
 
   /// Applies other options to the whole view from now on. Entries that are listed differently than before are reported as
   /// changes.
@@ -126,21 +127,22 @@ public final class View: Sendable {
     let options = options.resolved(Self.profile(options, of: rootHandle.directory))
     guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
     if options == self.options { return }
-    let inspector = EntryInspector(options: options, root: rootHandle.directory, complaints: complaints)
-    whenFound(by: inspector)
+    let inspector = EntryInspector(
+      options: options, root: rootHandle.directory, malformedMetadataLog: malformedMetadataLog)
+    onFirstFound(by: inspector)
     // This invalidates the names that the old options give.
     let directories = cached.all
     invalidateAllNames(in: directories, waits: true)
-    inspectorInForce.withLock { $0 = inspector }
-    lookAgain { _ in true }
+    currentInspector.withLock { $0 = inspector }
+    refreshViews { _ in true }
     // A lookup in the meantime may have used the old options.
     invalidateAllNames(in: directories, waits: true)
   }
 
   /// The inspector works only for the view, so the reference can be unowned. With a weak reference, every reference count
   /// operation on the view would go through a side table.
-  private func whenFound(by inspector: EntryInspector) {
-    inspector.metadata.whenFound { [unowned self] in lookAgain { _ in true } }
+  private func onFirstFound(by inspector: EntryInspector) {
+    inspector.metadata.onFirstFound { [unowned self] in refreshViews { _ in true } }
   }
 
   private static func profile(_ options: ViewOptions, of source: Directory) -> Profile {
@@ -148,8 +150,8 @@ public final class View: Sendable {
   }
 
   /// Refreshes the directory views in use, each with the rules in force at its current place.
-  func lookAgain(where mustBe: (NodeID) -> Bool) {
-    for (id, view) in directoryViews.all where mustBe(id) {
+  func refreshViews(where condition: (NodeID) -> Bool) {
+    for (id, view) in directoryViews.all where condition(id) {
       if let site = try? site(of: id) { view.adopt(inspector, site) } else { directoryViews.remove(id) }
     }
   }
@@ -158,7 +160,7 @@ public final class View: Sendable {
   public var packageMeasures: Tally { packageSizes.tally }
 
   /// The number of directories whose listing is cached.
-  public var listingsKept: Int { directoryViews.count }
+  public var cachedListingCount: Int { directoryViews.count }
 
   var rootDevice: UInt64 { rootHandle.identity.device }
 
@@ -171,7 +173,7 @@ public final class View: Sendable {
   /// another node: a thread that serves no request may open a directory while the kernel forgets it. Attributes of another type
   /// would make the kernel mark the inode as bad. (EIO, `fuse_make_bad`)
   func openHandle(of id: NodeID) -> DirectoryHandle? {
-    guard let handle = handles.handle(of: id), nodes.isNode(id, handle.identity) else { return nil }
+    guard let handle = handles.handle(of: id), nodes.hasIdentity(id, handle.identity) else { return nil }
     return handle
   }
 
@@ -182,32 +184,32 @@ public final class View: Sendable {
     if id == NodeTable.root { return rootHandle }
     if let handle = openHandle(of: id) { return handle }
     // Opens from the nearest open ancestor down; iterative, because trees may be deep.
-    var pending: [(id: NodeID, location: NodeTable.Location)] = []
+    var pending: [(id: NodeID, link: NodeTable.Link)] = []
     var current = id
     var handle: DirectoryHandle? = nil
     while handle == nil {
-      guard let location = nodes.location(of: current) else { throw .staleNFSFileHandle }
-      pending.append((current, location))
-      current = location.parent
+      guard let link = nodes.link(of: current) else { throw .staleNFSFileHandle }
+      pending.append((current, link))
+      current = link.parent
       handle = current == NodeTable.root ? rootHandle : openHandle(of: current)
-      if pending.count > Self.deepest { throw .staleNFSFileHandle }
+      if pending.count > Self.maximumDepth { throw .staleNFSFileHandle }
     }
-    for (id, location) in pending.reversed() {
+    for (id, link) in pending.reversed() {
       let parent = handle!
       let descriptor: Descriptor
       do throws(Errno) {
-        descriptor = try location.name.withPointer { (name) throws(Errno) in try parent.subdirectory(name) }
+        descriptor = try link.name.withPointer { (name) throws(Errno) in try parent.subdirectory(name) }
       } catch {
         throw error == .noSuchFileOrDirectory || error == .notDirectory || error == .tooManySymbolicLinkLevels
           ? .staleNFSFileHandle : error
       }
-      guard location.isOf(try fileStatus(descriptor.rawValue)) else {
+      guard link.matches(try fileStatus(descriptor.rawValue)) else {
         throw .staleNFSFileHandle
       }
       let opened = DirectoryHandle(
-        adopting: descriptor, identity: location.identity, covered: covered,
-        isLocal: fileSystem.isLocal && location.identity.device == rootDevice)
-      if DescriptorLimit.isKept(opened.directory.descriptor) { releaseDescriptors() }
+        adopting: descriptor, identity: link.identity, covered: covered,
+        isLocal: fileSystem.isLocal && link.identity.device == rootDevice)
+      if DescriptorLimit.isReserved(opened.directory.descriptor) { releaseDescriptors() }
       handles.insert(opened, for: id)
       handle = opened
     }
@@ -215,31 +217,33 @@ public final class View: Sendable {
   }
 
   /// The maximum number of directories above one another. A longer chain is taken for a cycle.
-  private static let deepest = 65_536
+  private static let maximumDepth = 65_536
 
   /// The directory view of a node, if there is one.
   func currentView(of id: NodeID) -> DirectoryView? {
-    guard let view = directoryViews.view(of: id), nodes.isNode(id, view.handle.identity) else { return nil }
-    listings.countAsked()
+    guard let view = directoryViews.view(of: id), nodes.hasIdentity(id, view.handle.identity) else {
+      return nil
+    }
+    listings.countRequest()
     return view
   }
 
   /// The directory view of a node, which is made on first use.
   func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
     if let view = currentView(of: id) { return view }
-    listings.countAsked()
+    listings.countRequest()
     let view = try newView(of: id)
     let (kept, dropped) = directoryViews.insert(view, for: id) { [nodes] in
-      nodes.isNode(id, $0.handle.identity)
+      nodes.hasIdentity(id, $0.handle.identity)
     }
-    forgetDisplayNames(of: dropped)
+    invalidateDisplayNames(of: dropped)
     return kept
   }
 
   private func newView(of id: NodeID) throws(Errno) -> DirectoryView {
     let handle = try directory(id)
     let site = try site(of: id)
-    let watch = remoteMounts.contain(handle.identity.device) ? nil : watch
+    let watch = remoteMounts.contains(handle.identity.device) ? nil : watch
     let ahead = watch == nil || coherence.recheck != nil ? nil : EntriesAhead(of: handle.directory)
     let watched = watchedDirectory(id, handle) ?? WatchedDirectory(unwatched: handle, id, queue: changes)
     if let view = watched.changes.view {
@@ -259,20 +263,20 @@ public final class View: Sendable {
     do throws(Errno) { return try cached.watched(id, handle) } catch {
       guard error == .noSpace else { return nil }
       // No watch was left for it: the least recently used views are dropped.
-      forgetDisplayNames(of: directoryViews.removeOldest())
+      invalidateDisplayNames(of: directoryViews.removeOldest())
       return try? cached.watched(id, handle)
     }
   }
 
   /// The locations on the path from the root to a node, including the node.
-  func locations(to id: NodeID) throws(Errno) -> [NodeTable.Location] {
-    var chain: [NodeTable.Location] = []
+  func links(to id: NodeID) throws(Errno) -> [NodeTable.Link] {
+    var chain: [NodeTable.Link] = []
     var current = id
-    while current != NodeTable.root, let location = nodes.location(of: current) {
-      chain.append(location)
-      current = location.parent
+    while current != NodeTable.root, let link = nodes.link(of: current) {
+      chain.append(link)
+      current = link.parent
       // If the backing tree was changed meanwhile, the parents recorded in nodes may even form a cycle.
-      if chain.count > Self.deepest { throw .staleNFSFileHandle }
+      if chain.count > Self.maximumDepth { throw .staleNFSFileHandle }
     }
     return chain.reversed()
   }
@@ -281,34 +285,34 @@ public final class View: Sendable {
   private func site(of id: NodeID) throws(Errno) -> Site {
     let inspector = inspector
     let options = inspector.options
-    let chain = try locations(to: id)
+    let chain = try links(to: id)
     var path: [Name] = []
-    var site = Site(place: options.place(ofPath: path), rules: DirectoryRules(options.rules, in: path))
-    if site.place.contains(.home) { site.home = Site.Home(handle: rootHandle) }
-    for (depth, location) in chain.enumerated() {
+    var site = Site(role: options.role(ofPath: path), rules: DirectoryRules(options.rules, in: path))
+    if site.role.contains(.home) { site.home = Site.Home(handle: rootHandle) }
+    for (depth, link) in chain.enumerated() {
       // In a deep tree this is most of the cost of the first look at a directory.
-      if location.name.withPointer({ inspector.mayBePackage($0) }) {
-        let parent = try directory(location.parent).directory
-        if inspector.isPackage(location.name.name, in: parent, at: site) {
-          return Site(place: .insidePackage, rules: DirectoryRules())
+      if link.name.withPointer({ inspector.mayBePackage($0) }) {
+        let parent = try directory(link.parent).directory
+        if inspector.isPackage(link.name.name, in: parent, at: site) {
+          return Site(role: .insidePackage, rules: DirectoryRules())
         }
       }
       guard options.dependOnPath else { continue }
-      path.append(location.name.name)
-      site.place = options.place(ofPath: path)
+      path.append(link.name.name)
+      site.role = options.role(ofPath: path)
       site.rules = DirectoryRules(options.rules, in: path)
       site.home?.path.append(path[depth])
-      if site.place.contains(.home) {
+      if site.role.contains(.home) {
         let home = depth + 1 == chain.count ? id : chain[depth + 1].parent
         site.home = Site.Home(handle: try directory(home))
       }
     }
-    if Self.isTrashFiles(chain) { site.place.formUnion(.trashFiles) }
+    if Self.isTrashFiles(chain) { site.role.formUnion(.trashFiles) }
     return site
   }
 
   /// Whether the directory is `files` in `.Trash-1000` or in `.Trash/1000`. (Trash specification)
-  private static func isTrashFiles(_ chain: [NodeTable.Location]) -> Bool {
+  private static func isTrashFiles(_ chain: [NodeTable.Link]) -> Bool {
     guard let last = chain.last, last.name.equals("files") else { return false }
     return chain.dropLast().suffix(2).contains { $0.name.withPointer { strncmp($0, ".Trash", 6) == 0 } }
   }

@@ -9,7 +9,7 @@
 // The kernel reads and writes with the credentials of the registration (`fuse_backing_open` takes `prepare_creds`): those of the
 // user, and CAP_SYS_ADMIN. Reserved blocks and quota require CAP_SYS_RESOURCE or the file system's reserved user, set-user-ID
 // bits CAP_FSETID, and permissions CAP_DAC_OVERRIDE; the registration has none of them. CAP_SYS_ADMIN matters where reading or
-// writing a file is a request to the kernel (procfs, sysfs, cgroup2). Hence `keeps_data`.
+// writing a file is a request to the kernel (procfs, sysfs, cgroup2). Hence `only_stores_data`.
 #define _GNU_SOURCE
 #include "protocol.h"
 #include <errno.h>
@@ -168,7 +168,7 @@ static int check_device(int fd) {
 // Whether reading and writing files of a file system only moves their data. That is not so for tmpfs: a sealed memfd is one of
 // its files, and can be mapped through a FUSE file without regard to its seals (memfd_create(2)); and CAP_SYS_ADMIN matters where
 // memory is reserved for root.
-static bool keeps_data(unsigned long magic) {
+static bool only_stores_data(unsigned long magic) {
   switch (magic) {
   case EXT4_SUPER_MAGIC:
   case XFS_SUPER_MAGIC:
@@ -189,7 +189,7 @@ static int check_file(int fd) {
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status)) return errno;
   if (!S_ISREG(status.stx_mode)) return EINVAL;
   if (fstatfs(fd, &kind)) return errno;
-  if (!keeps_data((unsigned long)kind.f_type)) return EOPNOTSUPP;
+  if (!only_stores_data((unsigned long)kind.f_type)) return EOPNOTSUPP;
   // Such a file can be opened for writing only to append.
   if (status.stx_attributes & STATX_ATTR_APPEND) return EPERM;
   return syscall(SYS_faccessat2, fd, "", R_OK | W_OK, AT_EMPTY_PATH | AT_EACCESS) ? errno : 0;
@@ -255,7 +255,7 @@ static bool receive(dfs_helper_message *message, int *fd) {
   return true;
 }
 
-static bool answer(int32_t result) {
+static bool reply(int32_t result) {
   return send(STDIN_FILENO, &result, sizeof result, MSG_NOSIGNAL) == sizeof result;
 }
 
@@ -265,7 +265,7 @@ int main(void) {
   if (!receive(&message, &device) || device < 0) _exit(1);
   if (!error) error = check_device(device);
   if (!error) error = confine();
-  if (!answer(-error) || error) _exit(1);
+  if (!reply(-error) || error) _exit(1);
   while (receive(&message, &fd)) {
     if (fd < 0) {
       if (message > 0) unregister(message);
@@ -273,7 +273,7 @@ int main(void) {
     }
     int32_t result = register_file(fd);
     close(fd);
-    if (!answer(result)) break;
+    if (!reply(result)) break;
   }
   // Clients may be reading through the registrations. The kernel drops them when the connection ends.
   _exit(0);

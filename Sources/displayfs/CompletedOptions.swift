@@ -11,7 +11,7 @@ extension MountOptions {
   }
 
   /// Records an option of displayfs itself, after checking its value.
-  mutating func give(_ name: String, _ value: String) throws(Failure) {
+  mutating func accept(_ name: String, _ value: String) throws(Failure) {
     switch name {
     // Not checked here: a file may define the profile.
     case "profile": given.append((name, value))
@@ -55,12 +55,12 @@ extension MountOptions {
     do throws(ConfigurationError) {
       profile = try configuration.profile(
         chosen("profile") ?? inFiles?.value ?? Profile.auto.rawValue,
-        askedAt: chosen("profile") == nil ? inFiles?.place : nil)
+        requestedAt: chosen("profile") == nil ? inFiles?.position : nil)
     } catch { throw Failure(.usage, "\(error)") }
 
     var result = self
     var hasLanguage = false
-    let files = (configuration.settings + profile.settings).map { ($0.name, $0.value, "\($0.place): ") }
+    let files = (configuration.settings + profile.settings).map { ($0.name, $0.value, "\($0.position): ") }
     let variables = environment.map { ($0.name, $0.value, "\(Self.variable($0.name)): ") }
     for (name, value, from) in files + variables + given.map({ ($0.name, $0.value, "") }) {
       if name == "profile" || name == "config" { continue }
@@ -72,7 +72,7 @@ extension MountOptions {
     if !hasLanguage { result.view.languages = LanguageList.fromEnvironment }
     result.view.profile = profile.base
     result.view.rules = configuration.rules + profile.rules
-    result.view.places = profile.places
+    result.view.rolePatterns = profile.rolePatterns
     return result
   }
 

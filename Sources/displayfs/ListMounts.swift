@@ -27,7 +27,8 @@ struct ListMounts: ParsableCommand {
       Output.line(
         line.source.bytes + Array(" on ".utf8) + line.mountPoint.bytes
           + Array(
-            " (\(line.options.joined(separator: ",")))\(state == .answers ? "" : ": \(state.sentence)")".utf8)
+            " (\(line.options.joined(separator: ",")))\(state == .responding ? "" : ": \(state.sentence)")"
+              .utf8)
       )
     }
   }
@@ -35,7 +36,7 @@ struct ListMounts: ParsableCommand {
 
 /// Whether a mount can be used.
 enum MountState: String {
-  case answers
+  case responding = "answers"
   /// Its daemon has died, and every call fails with ENOTCONN.
   case dead
   /// It belongs to another user, and only that user may access it.
@@ -45,7 +46,7 @@ enum MountState: String {
 
   var sentence: String {
     switch self {
-    case .answers: "its daemon responds"
+    case .responding: "its daemon responds"
     case .dead: "its daemon has died; remove the mount with displayfs unmount"
     case .foreign: "it belongs to another user"
     case .silent: "its daemon does not respond; detach it with displayfs unmount --force"
@@ -53,7 +54,7 @@ enum MountState: String {
   }
 
   /// How long a daemon may take before it counts as silent, in milliseconds.
-  private static let patience: CInt = 3000
+  private static let replyTimeout: CInt = 3000
 
   /// Checks a mount from a child process: a process that waits for a hanging daemon cannot be interrupted.
   static func of(_ mountPoint: FilePath) -> MountState {
@@ -62,24 +63,24 @@ enum MountState: String {
     defer { close(ends[0]) }
     let child = dfs_fork()
     if child == 0 {
-      var answer: UInt8 = 0
-      do throws(Errno) { try mountPoint.ask() } catch {
-        answer = UInt8(truncatingIfNeeded: error.rawValue)
+      var reply: UInt8 = 0
+      do throws(Errno) { try mountPoint.statBypassingCache() } catch {
+        reply = UInt8(truncatingIfNeeded: error.rawValue)
       }
-      write(ends[1], &answer, 1)
+      write(ends[1], &reply, 1)
       _exit(0)
     }
     close(ends[1])
     guard child > 0 else { return .silent }
     var waiting = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
-    var answer: UInt8 = 0
-    guard poll(&waiting, 1, patience) == 1, read(ends[0], &answer, 1) == 1 else {
+    var reply: UInt8 = 0
+    guard poll(&waiting, 1, replyTimeout) == 1, read(ends[0], &reply, 1) == 1 else {
       kill(child, SIGKILL)
       return .silent
     }
     waitpid(child, nil, 0)
-    switch Int32(answer) {
-    case 0: return .answers
+    switch Int32(reply) {
+    case 0: return .responding
     case ENOTCONN: return .dead
     case EACCES: return .foreign
     default: return .silent

@@ -20,7 +20,7 @@ extension MountOptions {
       do throws(Failure) {
         if let setting {
           let (name, value) = try Self.parseLive(setting)
-          try fresh.give(name, value)
+          try fresh.accept(name, value)
         }
         let options = try fresh.completed().view
         let accepted = fresh.given
@@ -63,21 +63,22 @@ struct SetOption: ParsableCommand {
     for setting in settings {
       let (name, value) = try MountOptions.parseLive(setting)
       var scratch = MountOptions()
-      try scratch.give(name, value)
+      try scratch.accept(name, value)
     }
     for setting in settings {
-      var answer = [UInt8](repeating: 0, count: 4096)
+      var reply = [UInt8](repeating: 0, count: 4096)
       let count = mountpoint.withPlatformString {
-        lgetxattr($0, LiveOptions.attribute + setting, &answer, answer.count)
+        lgetxattr($0, LiveOptions.attribute + setting, &reply, reply.count)
       }
       guard count >= 0 else {
         let error = Errno(rawValue: errno)
         if error == .notPermitted {
           throw Failure(.usage, "\(mountpoint): only root and the user who mounted it may change its options")
         }
-        throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or its daemon does not respond (\(error))")
+        throw Failure(
+          .usage, "\(mountpoint): no displayfs is mounted here, or its daemon does not respond (\(error))")
       }
-      if count > 0 { throw Failure(.usage, Text.lossy(Array(answer.prefix(count)))) }
+      if count > 0 { throw Failure(.usage, Text.lossy(Array(reply.prefix(count)))) }
     }
   }
 }

@@ -37,7 +37,7 @@ final class LogWriter: Sendable {
 
   private static let bound = 256
   /// How long a process that ends waits for the queued messages.
-  private static let patience = Duration.milliseconds(500)
+  private static let flushTimeout = Duration.milliseconds(500)
   private static let hasStarted = Atomic(false)
   private static let shared = LogWriter()
 
@@ -56,7 +56,7 @@ final class LogWriter: Sendable {
   /// Waits until all messages are written, but not for a log that has stopped. Must be called before the process ends.
   static func flush() {
     guard hasStarted.load(ordering: .acquiring) else { return }
-    let deadline = ContinuousClock.now + patience
+    let deadline = ContinuousClock.now + flushTimeout
     while shared.queue.withLock({ $0.isBusy }), ContinuousClock.now < deadline { usleep(1000) }
   }
 

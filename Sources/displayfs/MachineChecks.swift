@@ -201,7 +201,7 @@ enum MachineChecks {
   private static var mounts: [Finding] {
     MountTable.displayfs.map { mount in
       switch MountState.of(mount.mountPoint) {
-      case .answers, .foreign: .ok("mount", "\(mount.mountPoint) shows \(mount.source)")
+      case .responding, .foreign: .ok("mount", "\(mount.mountPoint) shows \(mount.source)")
       case .dead:
         .problem(
           "mount",

@@ -84,11 +84,12 @@ struct MountOptions {
         fuse.append("\(name)=\(Self.escape(parts[1]))")
         return
       }
-      if isOwn { return try give(name, parts[1]) }
+      if isOwn { return try accept(name, parts[1]) }
     } else if isOwn || Self.passedWithValue.contains(name) {
       throw Failure(.usage, "-o \(name): this option needs a value: \(name)=...")
     }
-    let known = Self.own.map(\.name) + Self.passed.sorted() + Self.passedWithValue.sorted() + Self.ignored.sorted()
+    let known =
+      Self.own.map(\.name) + Self.passed.sorted() + Self.passedWithValue.sorted() + Self.ignored.sorted()
     let nearest = Spelling.nearest(name, among: known)
     throw Failure(
       .usage,

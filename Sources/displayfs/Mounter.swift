@@ -83,7 +83,7 @@ struct Mounter {
   /// hold.
   private func takeNoLimits() {
     DescriptorLimit.raise()
-    dfs_obey_quotas()
+    dfs_drop_resource_capability()
     // A file that must not grow (`ulimit -f`) and a log that no process reads any more become errors of one call. A lease that is
     // broken was to be given back anyway.
     for signal in [SIGXFSZ, SIGPIPE, SIGIO] { Glibc.signal(signal, SIG_IGN) }
@@ -122,7 +122,7 @@ struct Mounter {
   ///
   /// Later steps report other problems with the mount point, or with unmounting.
   private static func cleanUp(_ mountPoint: FilePath) throws(Failure) {
-    guard let mount = MountTable.last(at: mountPoint), mount.type == "fuse.displayfs" else { return }
+    guard let mount = MountTable.topmost(at: mountPoint), mount.type == "fuse.displayfs" else { return }
     switch MountState.of(mount.mountPoint) {
     case .dead: try? Unmount.perform(mount.mountPoint, .lazy)
     case .silent:
@@ -130,7 +130,7 @@ struct Mounter {
         .mount,
         "\(mountPoint): a displayfs is mounted here whose daemon does not respond; wait for it, or detach it with "
           + "displayfs unmount --force \(mountPoint)")
-    case .answers, .foreign: break
+    case .responding, .foreign: break
     }
   }
 
@@ -138,7 +138,7 @@ struct Mounter {
   private static func directory(_ path: FilePath, called role: String) throws(Failure) -> FilePath {
     do throws(Errno) {
       let resolved = try path.resolvingSymlinks()
-      try resolved.ask()
+      try resolved.statBypassingCache()
       if try resolved.stat().type == .directory { return resolved }
     } catch {
       switch error.rawValue {

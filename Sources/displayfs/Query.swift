@@ -25,7 +25,7 @@ struct QueryOptions: ParsableArguments {
 extension QueryOptions {
   /// Explains a path by the mounted view that it lies in, else by the view of the tree around it.
   func explanation(of path: FilePath) throws(Failure) -> Explanation {
-    if let answer = try MountedAnswer.explanation(path) { return answer }
+    if let answer = try MountQuery.explanation(path) { return answer }
     let place = try place(of: path)
     do throws(Errno) { return try place.view.explain(place.node) } catch {
       throw Failure(.system, "\(path): \(error)")

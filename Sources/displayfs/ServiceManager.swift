@@ -4,18 +4,18 @@ import Glibc
 /// the socket that the environment names.
 enum ServiceManager {
   /// The mount is ready.
-  static func ready(_ status: String) { tell("READY=1\nMAINPID=\(getpid())\nSTATUS=\(oneLine(status))") }
+  static func ready(_ status: String) { notify("READY=1\nMAINPID=\(getpid())\nSTATUS=\(oneLine(status))") }
   /// The configuration is being reloaded, until `reloaded`. The time lets the manager distinguish this message from an older one.
   static func reloading() {
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
-    tell("RELOADING=1\nMONOTONIC_USEC=\(now.tv_sec * 1_000_000 + now.tv_nsec / 1000)")
+    notify("RELOADING=1\nMONOTONIC_USEC=\(now.tv_sec * 1_000_000 + now.tv_nsec / 1000)")
   }
-  static func reloaded() { tell("READY=1") }
-  static func stopping() { tell("STOPPING=1\nSTATUS=Unmounting") }
+  static func reloaded() { notify("READY=1") }
+  static func stopping() { notify("STOPPING=1\nSTATUS=Unmounting") }
 
   /// Does nothing if no manager listens.
-  private static func tell(_ message: String) {
+  private static func notify(_ message: String) {
     guard let name = getenv("NOTIFY_SOCKET"), strlen(name) > 1 else { return }
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)

@@ -58,20 +58,20 @@ struct Signals: Sendable {
 
   /// How long requests in progress may take, in seconds. Data that they write is written all the same; their clients get an
   /// error.
-  private static let patience: UInt32 = 4
+  private static let stopTimeout: UInt32 = 4
 
   private func stop() {
     if server.stop() {
       Thread {
-        sleep(Self.patience)
-        giveUp("requests did not end within \(Self.patience) seconds")
+        sleep(Self.stopTimeout)
+        detachAndExit("requests did not end within \(Self.stopTimeout) seconds")
       }?.detach()
     } else {
-      giveUp("a second signal to stop was received")
+      detachAndExit("a second signal to stop was received")
     }
   }
 
-  private func giveUp(_ reason: String) {
+  private func detachAndExit(_ reason: String) {
     logger.notice("\(reason): \(mountPoint) is detached, and requests under way are abandoned")
     do throws(Failure) { try Unmount.perform(mountPoint, .lazy) } catch { logger.notice("\(error)") }
     LogWriter.flush()

@@ -51,7 +51,7 @@ struct Status: ParsableCommand {
   }
 
   private func report() throws(Failure) -> StatusReport {
-    guard let bytes = MountedAnswer.of("status", mountpoint) else {
+    guard let bytes = MountQuery.of("status", mountpoint) else {
       throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or its daemon does not respond")
     }
     return StatusReport(bytes)

@@ -38,7 +38,7 @@ struct Unmount: ParsableCommand {
 
   /// - Parameter ifMounted: whether it is a success if nothing is mounted there.
   static func unmount(_ mountpoint: FilePath, _ manner: Manner, ifMounted: Bool = false) throws(Failure) {
-    guard let mount = MountTable.last(at: mountpoint) else {
+    guard let mount = MountTable.topmost(at: mountpoint) else {
       if ifMounted { return }
       throw Failure(.mount, "\(mountpoint): nothing is mounted here")
     }
@@ -52,11 +52,11 @@ struct Unmount: ParsableCommand {
   ///
   /// - Parameter path: the mount point exactly as in the mount table.
   static func perform(_ path: FilePath, _ manner: Manner) throws(Failure) {
-    let servers = manner == .orderly ? MountTable.last(at: path).map(Servers.init) : nil
+    let daemons = manner == .orderly ? MountTable.topmost(at: path).map(DaemonProcesses.init) : nil
     for number in 0...20 {
       if try attempt(path, manner, isLast: number == 20) {
         // The disk of the backing tree may be unmounted next: it must not be busy.
-        servers?.waitUntilEnded(milliseconds: 2000)
+        daemons?.waitUntilEnded(milliseconds: 2000)
         return
       }
       usleep(25_000)
@@ -78,7 +78,7 @@ struct Unmount: ParsableCommand {
       if error == .resourceBusy { return false }
       throw refused(path, error)
     }
-    if manner == .forced, let mount = MountTable.last(at: path) { endConnection(of: mount) }
+    if manner == .forced, let mount = MountTable.topmost(at: path) { endConnection(of: mount) }
     let arguments = (isLast ? [] : ["-q"]) + (manner == .orderly ? ["-u"] : ["-u", "-z"]) + ["--"]
     guard let status = Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
       throw Failure(
@@ -91,7 +91,7 @@ struct Unmount: ParsableCommand {
   /// Explains why this user cannot unmount even a mount that is not busy.
   private static func checkIsAllowed(_ mountpoint: FilePath) throws(Failure) {
     if let missing = MachineChecks.missingTableOfMounts { throw Failure(.system, missing) }
-    if let owner = MountTable.last(at: mountpoint)?.user, owner != getuid() {
+    if let owner = MountTable.topmost(at: mountpoint)?.user, owner != getuid() {
       throw Failure(
         .usage, "\(mountpoint) was mounted by user \(owner): only they and root can unmount it")
     }
@@ -107,10 +107,10 @@ struct Unmount: ParsableCommand {
 
   private static func refused(_ mountpoint: FilePath, _ error: Errno) -> Failure {
     guard error == .resourceBusy else { return Failure(.mount, "\(mountpoint): \(error)") }
-    let holders = MountTable.last(at: mountpoint).flatMap { Holders(of: $0).sentence }
+    let busyProcesses = MountTable.topmost(at: mountpoint).flatMap { BusyProcesses(of: $0).sentence }
     return Failure(
       .mount,
-      "\(mountpoint) is busy: \(holders ?? "a program has a file or its working directory there"); end what is using it, "
+      "\(mountpoint) is busy: \(busyProcesses ?? "a program has a file or its working directory there"); end what is using it, "
         + "or use -z")
   }
 }

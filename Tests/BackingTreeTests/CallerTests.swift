@@ -16,9 +16,11 @@ import Testing
     let mode = Guarded<mode_t>(0)
     // In a thread of its own, as it gives up a right.
     let first = Thread {
-      try? Caller.daemon.act(setID: DFS_SETID_DROPPED) { () throws(Errno) in }
+      try? Client.daemon.impersonate(setID: DFS_SETID_DROPPED) { () throws(Errno) in }
       let second = Thread {
-        _ = try? Caller.daemon.actAsMember { () throws(Errno) in try systemCall { chmod(path, 0o2755) } }
+        _ = try? Client.daemon.impersonateWithGroups { () throws(Errno) in
+          try systemCall { chmod(path, 0o2755) }
+        }
         var found = stat()
         stat(path, &found)
         mode.withLock { $0 = found.st_mode & 0o7777 }

@@ -12,13 +12,13 @@ private struct Heard {
   private let others = Guarded<[String]>([])
   private let all = Guarded<[String]>([])
 
-  init(_ directory: Directory, tellsWho: Bool = true) throws {
-    watch = try ChangeWatch(root: directory, tellsWho: tellsWho)
+  init(_ directory: Directory, reportsPID: Bool = true) throws {
+    watch = try ChangeWatch(root: directory, reportsPID: reportsPID)
     func note(in names: Guarded<[String]>) -> @Sendable (ChangeWatch.Change) -> Void {
       { change in if case .entry(let name, _) = change { names.withLock { $0.append(String(cString: name)) } }
       }
     }
-    registration = try watch.watch(directory, hearsEchoes: false, note(in: others))
+    registration = try watch.watch(directory, receivesSelfEvents: false, note(in: others))
     heardByAll = try watch.watch(directory, note(in: all))
   }
 
@@ -31,17 +31,19 @@ private struct Heard {
 
 @Suite struct ChangeWatchTests {
   /// fanotify is for root.
-  static let tellsWho = geteuid() == 0
+  static let reportsPID = geteuid() == 0
 
   private func run(_ program: String) { #expect(system(program) == 0) }
 
   /// Each delivery makes new events here, as programs do that are faster than a thread on a busy machine.
-  @Test(arguments: tellsWho ? [true, false] : [false]) func drain_endsWhileEventsKeepComing(tellsWho: Bool)
+  @Test(arguments: reportsPID ? [true, false] : [false]) func drain_endsWhileEventsKeepComing(
+    reportsPID: Bool
+  )
     throws
   {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
-    let watch = try ChangeWatch(root: directory, tellsWho: tellsWho)
+    let watch = try ChangeWatch(root: directory, reportsPID: reportsPID)
     let delivered = Guarded(0)
     let most = 20_000
     let registration = try watch.watch(directory) { _ in
@@ -66,11 +68,11 @@ private struct Heard {
     #expect((200..<most).contains(delivered.withLock { $0 }))
   }
 
-  @Test(.enabled(if: tellsWho)) func ofAnUnheardChangeOnlyThoseHearWhoWantTo() throws {
+  @Test(.enabled(if: reportsPID)) func ofAnUnheardChangeOnlyThoseHearWhoWantTo() throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
     let heard = try Heard(directory)
-    try heard.watch.unheard([.init(.made, "own", in: heard.registration)]) { () throws(Errno) in
+    try heard.watch.suppressingSelfEvents([.init(.made, "own", in: heard.registration)]) { () throws(Errno) in
       try directory.makeDirectory("own", mode: 0o700)
     }
     try directory.makeDirectory("other", mode: 0o700)
@@ -82,17 +84,19 @@ private struct Heard {
     #expect(all.contains("own") && all.contains("other") && all.contains("third"))
   }
 
-  @Test(.enabled(if: tellsWho)) func whatSomebodyElseDoesToTheSameNameIsHeard() throws {
+  @Test(.enabled(if: reportsPID)) func whatSomebodyElseDoesToTheSameNameIsHeard() throws {
     let temporary = try TemporaryDirectory()
     let heard = try Heard(temporary.directory)
-    let echo = ChangeWatch.Echo(.made, "name", in: heard.registration)
-    try heard.watch.unheard([echo]) { () throws(Errno) in run("mkdir '\(temporary.path)/name'") }
+    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: heard.registration)
+    try heard.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
+      run("mkdir '\(temporary.path)/name'")
+    }
     #expect(heard.names() == (["name"], ["name"]))
     // Whatever became of the change.
     run("rmdir '\(temporary.path)/name'")
     _ = heard.names()
     #expect(throws: Errno.fileExists) {
-      try heard.watch.unheard([echo]) { () throws(Errno) in
+      try heard.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
         run("mkdir '\(temporary.path)/name'")
         try temporary.directory.makeDirectory("name", mode: 0o700)
       }
@@ -100,15 +104,15 @@ private struct Heard {
     #expect(heard.names().others == ["name", "name", "name"])
   }
 
-  @Test(.enabled(if: tellsWho)) func aChangeThatDidNotHappenHidesNoLaterOne() throws {
+  @Test(.enabled(if: reportsPID)) func aChangeThatDidNotHappenHidesNoLaterOne() throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
     let heard = try Heard(directory)
-    let echo = ChangeWatch.Echo(.made, "name", in: heard.registration)
+    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: heard.registration)
     #expect(throws: Errno.ioError) {
-      try heard.watch.unheard([echo]) { () throws(Errno) in throw .ioError }
+      try heard.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in throw .ioError }
     }
-    try heard.watch.unheard([echo]) { () throws(Errno) in }
+    try heard.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in }
     _ = heard.names()
     try directory.makeDirectory("name", mode: 0o700)
     #expect(heard.names().others == ["name"])
@@ -116,22 +120,23 @@ private struct Heard {
 
   @Test func whereNobodyKnowsWhoChangedSomethingEverybodyHearsOfIt() throws {
     let temporary = try TemporaryDirectory()
-    let heard = try Heard(temporary.directory, tellsWho: false)
-    try heard.watch.unheard([.init(.made, "own", in: heard.registration)]) { () throws(Errno) in
+    let heard = try Heard(temporary.directory, reportsPID: false)
+    try heard.watch.suppressingSelfEvents([.init(.made, "own", in: heard.registration)]) { () throws(Errno) in
       try temporary.directory.makeDirectory("own", mode: 0o700)
     }
     #expect(heard.names() == (["own"], ["own"]))
   }
 
   /// What becomes of an entry, of the directory itself and of its attributes, by each interface of the kernel.
-  @Test(arguments: tellsWho ? [true, false] : [false]) func eachKindOfChangeIsTold(tellsWho: Bool) throws {
+  @Test(arguments: reportsPID ? [true, false] : [false]) func eachKindOfChangeIsTold(reportsPID: Bool) throws
+  {
     let temporary = try TemporaryDirectory()
     let root = temporary.directory
     try root.makeDirectory("watched", mode: 0o700)
     let opened = try root.open("watched", O_RDONLY | O_DIRECTORY)
     let directory = Directory(descriptor: opened.rawValue)
-    let watch = try ChangeWatch(root: root, tellsWho: tellsWho)
-    #expect(watch.tellsWho == tellsWho)
+    let watch = try ChangeWatch(root: root, reportsPID: reportsPID)
+    #expect(watch.reportsPID == reportsPID)
     let told = Guarded<[String]>([])
     let registration = try watch.watch(directory) { change in
       let word =
@@ -140,7 +145,7 @@ private struct Heard {
         case .content(let name, _): "content \(String(cString: name))"
         case .modification(let name, _): "modification \(String(cString: name))"
         case .attributes(let name): "attributes \(String(cString: name))"
-        case .itself: "itself"
+        case .directoryAttributes: "itself"
         case .everything: "everything"
         }
       told.withLock { $0.append(word) }
@@ -193,12 +198,12 @@ private struct Heard {
     let file = try temporary.directory.open("f", O_WRONLY | O_CREAT, mode: 0o600)
     func append() throws { try systemCall { write(file.rawValue, "x", 1) } }
     #expect(try isHeard(append) == (true, false))
-    #expect(watch.ignoreModifications(of: file) == watch.tellsWho)
-    #expect(try isHeard(append) == (!watch.tellsWho, false))
+    #expect(watch.suppressModifications(of: file) == watch.reportsPID)
+    #expect(try isHeard(append) == (!watch.reportsPID, false))
     // The mark outlives what it is about.
-    #expect(try isHeard(append) == (!watch.tellsWho, false))
+    #expect(try isHeard(append) == (!watch.reportsPID, false))
     #expect(try isHeard { run("echo x >>'\(temporary.path)/f'") }.closing)
-    watch.hearModifications(of: file)
+    watch.restoreModifications(of: file)
     #expect(try isHeard(append) == (true, false))
     withExtendedLifetime(registration) {}
   }

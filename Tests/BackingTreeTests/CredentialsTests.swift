@@ -34,7 +34,7 @@ import Testing
     let before = Found()
     var during: Found?
     do throws(Errno) {
-      try credentials.act { () throws(Errno) in
+      try credentials.impersonate { () throws(Errno) in
         during = Found()
         if let error { throw error }
       }
@@ -72,13 +72,13 @@ import Testing
     // The invalid id.
     let credentials = Credentials(user: .max, group: 61002, groups: [62000], umask: 0o077)
     #expect(throws: Errno.notPermitted) {
-      try credentials.act { () throws(Errno) in Issue.record("It must not run.") }
+      try credentials.impersonate { () throws(Errno) in Issue.record("It must not run.") }
     }
     #expect(Found() == before)
   }
 
   @Test func groupsOfAnotherProcess_thatHasTheClientsNumber_areNotTaken() throws {
     // This process is root's, not that user's.
-    #expect(Caller(user: 61001, group: 61001, process: getpid(), umask: 0).credentials.groups == [])
+    #expect(Client(user: 61001, group: 61001, thread: getpid(), umask: 0).credentials.groups == [])
   }
 }

@@ -28,31 +28,31 @@ import Testing
 
   @Test func cursor_goingUp_isWhereItCameFrom() throws {
     try withTree("mkdir -p 1/2/3/4/5/6/7/8 1/2/x") { top, _ in
-      var place = try TreeCursor(top)
-      var identities = [place.identity]
+      var cursor = try TreeCursor(top)
+      var identities = [cursor.identity]
       for name in 1...8 {
-        try place.enter("\(name)")
-        identities.append(place.identity)
+        try cursor.enter("\(name)")
+        identities.append(cursor.identity)
       }
-      #expect(place.path == Array("1/2/3/4/5/6/7/8".utf8) && place.depth == 8)
-      while place.depth > 0 {
-        try place.leave()
-        #expect(place.identity == identities[place.depth])
-        #expect(FileIdentity(try place.directory.status()) == place.identity)
+      #expect(cursor.path == Array("1/2/3/4/5/6/7/8".utf8) && cursor.depth == 8)
+      while cursor.depth > 0 {
+        try cursor.leave()
+        #expect(cursor.identity == identities[cursor.depth])
+        #expect(FileIdentity(try cursor.directory.status()) == cursor.identity)
       }
-      try place.move(to: Array("1/2/3/4/5/6".utf8))
-      #expect(place.identity == identities[6])
-      try place.move(to: Array("1/2/x".utf8))
-      #expect(place.path == Array("1/2/x".utf8) && place.depth == 3)
+      try cursor.move(to: Array("1/2/3/4/5/6".utf8))
+      #expect(cursor.identity == identities[6])
+      try cursor.move(to: Array("1/2/x".utf8))
+      #expect(cursor.path == Array("1/2/x".utf8) && cursor.depth == 3)
     }
   }
 
   @Test func cursor_enteringASymlinkOrAFile_isRefused() throws {
     try withTree("mkdir d && ln -s d link && : >file") { top, _ in
-      var place = try TreeCursor(top)
+      var cursor = try TreeCursor(top)
       for name in ["link", "file", "..", "absent"] {
-        #expect(throws: Errno.self) { try place.enter(name) }
-        #expect(place.depth == 0)
+        #expect(throws: Errno.self) { try cursor.enter(name) }
+        #expect(cursor.depth == 0)
       }
     }
   }
@@ -60,10 +60,10 @@ import Testing
   /// The cursor has closed the directories far above it, and must not take others for them.
   @Test func cursor_whoseDirectoryWasMoved_doesNotGoUpElsewhere() throws {
     try withTree("mkdir -p a/b/c/d/e/f/g elsewhere/deep") { top, path in
-      var place = try TreeCursor(top)
-      for name in ["a", "b", "c", "d", "e", "f", "g"] { try place.enter(name) }
+      var cursor = try TreeCursor(top)
+      for name in ["a", "b", "c", "d", "e", "f", "g"] { try cursor.enter(name) }
       try #require(rename("\(path)/a/b/c", "\(path)/elsewhere/deep/c") == 0)
-      #expect(throws: Errno.ioError) { while place.depth > 0 { try place.leave() } }
+      #expect(throws: Errno.ioError) { while cursor.depth > 0 { try cursor.leave() } }
     }
   }
 }

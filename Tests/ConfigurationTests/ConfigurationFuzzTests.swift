@@ -43,7 +43,7 @@ import Testing
       let outcome = Configuration.read(document, file: "fuzz", settings: settings)
       let lines = document.count { $0 == 0x0a } + 1
       for problem in outcome.problems {
-        let (line, column) = (problem.place?.line ?? 0, problem.place?.column ?? 0)
+        let (line, column) = (problem.position?.line ?? 0, problem.position?.column ?? 0)
         try demand((1...lines).contains(line) && column >= 1, "\(problem) is nowhere in the file")
       }
       return outcome.problems.isEmpty

@@ -22,7 +22,7 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
       outcome.configuration.settings.map { "\($0.name)=\($0.value)" } == [
         "language=de:en", "extensions=all", "import=off",
       ])
-    #expect(outcome.configuration.settings[1].place.description == "c.toml:2:14")
+    #expect(outcome.configuration.settings[1].position.description == "c.toml:2:14")
   }
 
   @Test func aRuleSaysWhereItIsFromAndWhatItDecides() throws {
@@ -132,7 +132,7 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
     #expect(night.base == .macos)
     #expect(night.settings.map(\.name) == ["extensions", "hidden"])
     #expect(night.rules.map(\.origin) == ["c.toml:5"])
-    #expect(night.places.map { $0.matches(["People", "anna"]) } == [true])
+    #expect(night.rolePatterns.map { $0.matches(["People", "anna"]) } == [true])
     #expect(try outcome.configuration.profile("unix").base == .unix)
   }
 

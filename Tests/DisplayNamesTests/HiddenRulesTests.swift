@@ -3,11 +3,11 @@ import Testing
 @testable import DisplayNames
 
 private func reason(
-  _ name: String, _ place: Place = [], _ kind: EntryKind = .directory, facts: HiddenFacts = [],
+  _ name: String, _ role: DirectoryRole = [], _ kind: EntryKind = .directory, facts: HiddenFacts = [],
   rules: HiddenRules = HiddenRules()
 ) -> HiddenReason? {
   let bytes = Array(name.utf8)
-  return rules.reason(name: bytes.span, kind: kind, place: place, facts: facts)
+  return rules.reason(name: bytes.span, kind: kind, role: role, facts: facts)
 }
 
 @Suite struct HiddenRulesTests {
@@ -18,8 +18,8 @@ private func reason(
     ("desktop.ini", .windowsFile), ("Desktop.ini", .windowsFile),
   ])
   func someNamesAreHiddenEverywhere(name: String, expected: HiddenReason) {
-    for place in [Place(), .macVolumeRoot, .unixRoot, .home, .usersDirectory, .container] {
-      #expect(reason(name, place, .file) == expected)
+    for role in [DirectoryRole(), .macVolumeRoot, .unixRoot, .home, .usersDirectory, .container] {
+      #expect(reason(name, role, .file) == expected)
     }
   }
 

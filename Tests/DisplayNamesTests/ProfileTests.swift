@@ -18,8 +18,8 @@ import Testing
     #expect(Profile.detect(traits) == expected)
   }
 
-  private static let places: [(Profile, [Name], Place)] = [
-    (Profile.macos, [], Place.macVolumeRoot), (.macos, ["Users"], .usersDirectory),
+  private static let places: [(Profile, [Name], DirectoryRole)] = [
+    (Profile.macos, [], DirectoryRole.macVolumeRoot), (.macos, ["Users"], .usersDirectory),
     (.macos, ["Users", "anna"], .home),
     (.macos, ["Users", "Shared"], []), (.macos, ["Users", "anna", "Users"], []), (.macos, ["Library"], []),
     (.macos, ["home", "anna"], []), (.macos, ["Volumes", "Data"], .macVolumeRoot), (.macos, ["Volumes"], []),
@@ -27,7 +27,8 @@ import Testing
     (.unix, ["home", "lost+found"], []), (.unix, ["root"], .home), (.unix, ["Users", "anna"], []),
     (.unix, ["srv", "home"], []), (.home, [], .home), (.home, ["anna"], []), (.ios, [], .container),
     (.ios, ["Data"], .container), (.ios, ["Documents"], []), (.icloud, [], .cloudContainer), (.plain, [], []),
-    (.none, [], []), (.auto, [], []), (.unix, ["home", "anna", "x"], []), (.macos, ["Volumes", "Data", "x"], []),
+    (.none, [], []), (.auto, [], []), (.unix, ["home", "anna", "x"], []),
+    (.macos, ["Volumes", "Data", "x"], []),
     (.macos, ["Users", "anna", "Library"], []), (.macos, ["Users", "anna", "Library", "Containers"], []),
     (.macos, ["Users", "anna", "Library", "Containers", "org.app"], .container),
     (.macos, ["Users", "anna", "Library", "Containers", "org.app", "Data"], .container),
@@ -43,8 +44,8 @@ import Testing
   ]
 
   @Test(arguments: places)
-  func profilesKnowTheirPlaces(profile: Profile, path: [Name], expected: Place) {
-    #expect(profile.place(ofPath: path) == expected)
+  func profilesKnowTheirPlaces(profile: Profile, path: [Name], expected: DirectoryRole) {
+    #expect(profile.role(ofPath: path) == expected)
   }
 }
 

@@ -85,10 +85,12 @@ private func matches(_ pattern: String, _ entry: String, isDirectory: Bool = fal
   @Test func aProfileOfOnesOwnSaysWhereHomesAre() throws {
     var options = ViewOptions()
     options.profile = .plain
-    options.places = [try PlacePattern("/People/*", is: .home), try PlacePattern("/", is: .macVolumeRoot)]
-    #expect(options.place(ofPath: ["People", "anna"]) == .home)
-    #expect(options.place(ofPath: []) == .macVolumeRoot)
-    #expect(options.place(ofPath: ["People"]) == [])
+    options.rolePatterns = [
+      try RolePattern("/People/*", is: .home), try RolePattern("/", is: .macVolumeRoot),
+    ]
+    #expect(options.role(ofPath: ["People", "anna"]) == .home)
+    #expect(options.role(ofPath: []) == .macVolumeRoot)
+    #expect(options.role(ofPath: ["People"]) == [])
   }
 
   @Test func rulesThatAreSwitchedOffAreNamed() throws {

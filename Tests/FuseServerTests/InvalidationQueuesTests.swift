@@ -17,7 +17,8 @@ import View
       queues.takeBatch(of: directory, now: 0).batch
     }
     func defersReply(mayHoldLock: Bool, now: Int64, _ given: Given = Given()) -> Bool {
-      queues.deferReply(untilSettled: 5, for: 1, mayHoldLock: mayHoldLock, now: now, given.reply).isDeferred
+      queues.deferReply(untilNamesDropped: 5, for: 1, mayHoldLock: mayHoldLock, now: now, given.reply)
+        .isDeferred
     }
     func takeDue(_ now: Int64) -> InvalidationQueues.Due { queues.takeDue(now: now) }
     func isFirstRepeat(of name: StaleName) -> Bool { queues.addRepeat(of: name, now: 0) }
@@ -73,9 +74,9 @@ import View
     _ = box.queues.takeBatch(of: 5, now: 0)
     let holder = Given()
     let other = Given()
-    _ = box.queues.deferReply(untilSettled: 5, for: 1, mayHoldLock: true, now: 1, holder.reply)
-    _ = box.queues.deferReply(untilSettled: 5, for: 1, mayHoldLock: false, now: 1, other.reply)
-    for reply in box.takeDue(1 + InvalidationQueues.patience).replies { reply() }
+    _ = box.queues.deferReply(untilNamesDropped: 5, for: 1, mayHoldLock: true, now: 1, holder.reply)
+    _ = box.queues.deferReply(untilNamesDropped: 5, for: 1, mayHoldLock: false, now: 1, other.reply)
+    for reply in box.takeDue(1 + InvalidationQueues.lockHolderLimit).replies { reply() }
     #expect(holder.count == 1)
     #expect(other.count == 0)
     for reply in box.takeDue(1 + InvalidationQueues.limit).replies { reply() }
@@ -109,7 +110,7 @@ import View
     _ = box.takeBatch(5)
     for time in [Int64(0), 200] {
       let (isDeferred, nodes) = box.queues.deferReply(
-        untilSettled: 5, for: 9, mayHoldLock: false, now: time, {})
+        untilNamesDropped: 5, for: 9, mayHoldLock: false, now: time, {})
       let walks = box.takeDue(time + InvalidationQueues.limit).walks
       #expect(isDeferred ? walks.map(\.client) == [9] && walks[0].nodes == [77] : nodes == [77])
       #expect(isDeferred == (time == 0))
@@ -121,9 +122,9 @@ import View
     add("a", isAwaited: true)
     let given = Given()
     #expect(box.defersReply(mayHoldLock: true, now: 0, given))
-    for reply in box.takeDue(InvalidationQueues.longest - 1).replies { reply() }
+    for reply in box.takeDue(InvalidationQueues.maximumDeferral - 1).replies { reply() }
     #expect(given.count == 0)
-    for reply in box.takeDue(InvalidationQueues.longest).replies { reply() }
+    for reply in box.takeDue(InvalidationQueues.maximumDeferral).replies { reply() }
     #expect(given.count == 1)
   }
 
@@ -138,26 +139,26 @@ import View
   @Test func tooManyNames_areForgottenAndTheDirectoryInvalidatedAsAWhole() {
     for number in 0..<InvalidationQueues.maximumNames { add(Name("\(number)"), in: 6) }
     add("a")
-    #expect(!box.queues.areAnyLost)
+    #expect(!box.queues.hasAnyOverflowed)
     for number in 0..<InvalidationQueues.share { add(Name("\(number)")) }
-    #expect(box.queues.areAnyLost)
-    #expect(box.queues.hasLostNames(5))
-    #expect(!box.queues.hasLostNames(6))
+    #expect(box.queues.hasAnyOverflowed)
+    #expect(box.queues.hasOverflowed(5))
+    #expect(!box.queues.hasOverflowed(6))
     let batch = box.takeBatch(5)
-    #expect(batch?.areNamesLost == true)
+    #expect(batch?.hasOverflowed == true)
     #expect(batch?.names.isEmpty == true)
     for _ in 0..<2 { _ = box.takeBatch(6) }
     _ = box.takeBatch(5)
-    #expect(!box.queues.areAnyLost)
+    #expect(!box.queues.hasAnyOverflowed)
     for number in 0...InvalidationQueues.share { add(Name("\(number)"), in: 7) }
     #expect(box.takeBatch(7)?.names.count == InvalidationQueues.share + 1)
   }
 
   @Test func expiredName_isExpiredOnceMore() {
     #expect(box.isFirstRepeat(of: stale("a", isDirectory: true)))
-    #expect(box.takeDue(InvalidationQueues.untilRepeat - 1).next == InvalidationQueues.untilRepeat)
+    #expect(box.takeDue(InvalidationQueues.repeatDelay - 1).next == InvalidationQueues.repeatDelay)
     #expect(box.takeReady() == nil)
-    _ = box.takeDue(InvalidationQueues.untilRepeat)
+    _ = box.takeDue(InvalidationQueues.repeatDelay)
     #expect(box.takeReady() == 5)
     #expect(
       box.takeBatch(5)?.names["a"]

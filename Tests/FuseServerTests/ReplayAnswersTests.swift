@@ -15,32 +15,32 @@ import ViewedTree
 
   init() throws { tree = try ViewedTree("new") }
 
-  private func item(_ name: Name) throws -> ListedItem {
+  private func item(_ name: Name) throws -> ListingEntry {
     let entry = try "new".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
-    return ListedItem(
+    return ListingEntry(
       directory: NodeTable.root, name: name, realName: "new", identity: FileIdentity(entry.attributes),
-      facet: .plain, type: .regular)
+      nodeKind: .plain, type: .regular)
   }
 
   @Test func aNameThatTheKernelDidNotAskForIsNotMoved() throws {
-    let answers = ReplayAnswers(view: view)
+    let responder = ReplayResponder(view: view)
     let (old, new) = (try item("old"), try item("new"))
     for _ in 0..<2 {
-      answers.step = .renaming(from: old, to: new)
-      #expect(throws: Errno(rawValue: ESTALE)) { try answers.rename(NodeTable.root, "old") }
-      #expect(try FileIdentity(answers.lookup(NodeTable.root, "old").attributes) == new.identity)
-      try answers.rename(NodeTable.root, "old")
+      responder.step = .renaming(from: old, to: new)
+      #expect(throws: Errno(rawValue: ESTALE)) { try responder.rename(NodeTable.root, "old") }
+      #expect(try FileIdentity(responder.lookup(NodeTable.root, "old").attributes) == new.identity)
+      try responder.rename(NodeTable.root, "old")
     }
   }
 
   @Test func aNameThatTheKernelDidNotAskForIsNotRemoved() throws {
-    let answers = ReplayAnswers(view: view)
+    let responder = ReplayResponder(view: view)
     let gone = try item("gone")
     for _ in 0..<2 {
-      answers.step = .vanishing(gone)
-      #expect(throws: Errno(rawValue: ESTALE)) { try answers.remove(NodeTable.root, "gone") }
-      _ = try answers.lookup(NodeTable.root, "gone")
-      try answers.remove(NodeTable.root, "gone")
+      responder.step = .vanishing(gone)
+      #expect(throws: Errno(rawValue: ESTALE)) { try responder.remove(NodeTable.root, "gone") }
+      _ = try responder.lookup(NodeTable.root, "gone")
+      try responder.remove(NodeTable.root, "gone")
     }
   }
 }

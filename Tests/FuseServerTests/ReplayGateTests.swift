@@ -155,7 +155,7 @@ import ViewedTree
   ) throws {
     let session = try Session()
     let replay = try #require(session.kernel.server.replay)
-    _ = replay.answers.add(Self.replayThread, session.tree.view)
+    _ = replay.responders.add(Self.replayThread, session.tree.view)
     let before = try session.state()
     let (node, body) = operation.request(session)
     let reply = session.kernel.send(operation.opcode, node: node, by: Self.replayThread, body)
@@ -176,7 +176,7 @@ import ViewedTree
 
   @Test func threadThatNoLongerReplays_isAClient() throws {
     let session = try Session()
-    let threads = try #require(session.kernel.server.replay).answers
+    let threads = try #require(session.kernel.server.replay).responders
     _ = threads.add(Self.replayThread, session.tree.view)
     // A client whose thread has the same bit in the filter.
     #expect(

@@ -135,11 +135,11 @@ import Testing
   }
 
   @Test func companionsTravelWithTheirFiles() throws {
-    let companion = TestTree.appleDouble(TestTree.finderInfo(0))
+    let sidecar = TestTree.appleDouble(TestTree.finderInfo(0))
     let view = try MountedView { root in
       for name in ["photo.jpg", "old.txt"] {
         try put("x", at: "\(root)/\(name)")
-        try put(companion, at: "\(root)/._\(name)")
+        try put(sidecar, at: "\(root)/._\(name)")
       }
       makeDirectory("\(root)/Sub")
     }
@@ -155,18 +155,18 @@ import Testing
   }
 
   @Test func companionsGoWithWhateverIsDoneToTheirFiles() throws {
-    func companion(_ flags: UInt16) -> [UInt8] { TestTree.appleDouble(TestTree.finderInfo(flags)) }
+    func sidecar(_ flags: UInt16) -> [UInt8] { TestTree.appleDouble(TestTree.finderInfo(flags)) }
     let view = try MountedView { root in
       for (number, name) in ["photo.jpg", "notes.txt", "draft"].enumerated() {
         try put(name, at: "\(root)/\(name)")
-        if name != "draft" { try put(companion(UInt16(number + 1)), at: "\(root)/._\(name)") }
+        if name != "draft" { try put(sidecar(UInt16(number + 1)), at: "\(root)/._\(name)") }
       }
       for name in ["A.rtfd", "B.rtfd"] {
         try put(name, at: "\(root)/\(name)/TXT.rtf")
-        try put(companion(8), at: "\(root)/._\(name)")
+        try put(sidecar(8), at: "\(root)/._\(name)")
       }
       makeDirectory("\(root)/Folder")
-      try put(companion(9), at: "\(root)/._Folder")
+      try put(sidecar(9), at: "\(root)/._Folder")
       try put("no companion", at: "\(root)/._other")
       try put("x", at: "\(root)/other")
     }
@@ -174,20 +174,20 @@ import Testing
       failure { dfs_renameat(AT_FDCWD, view.at(from), AT_FDCWD, view.at(to), dfs_RENAME_EXCHANGE) }
     }
     #expect(exchange("photo", "notes") == nil)
-    #expect(contents(view.real("._photo.jpg")) == companion(2))
-    #expect(contents(view.real("._notes.txt")) == companion(1))
+    #expect(contents(view.real("._photo.jpg")) == sidecar(2))
+    #expect(contents(view.real("._notes.txt")) == sidecar(1))
     #expect(exchange("photo", "draft") == nil)
-    #expect(contents(view.real("._draft")) == companion(2) && !isThere(view.real("._photo.jpg")))
+    #expect(contents(view.real("._draft")) == sidecar(2) && !isThere(view.real("._photo.jpg")))
     #expect(exchange("photo", "draft") == nil)
-    #expect(contents(view.real("._photo.jpg")) == companion(2) && !isThere(view.real("._draft")))
+    #expect(contents(view.real("._photo.jpg")) == sidecar(2) && !isThere(view.real("._draft")))
     // A link has one too, and the name that is saved over keeps the one it has.
     #expect(failure { link(view.at("notes"), view.at("notes~")) } == nil)
-    #expect(contents(view.real("._notes~.txt")) == companion(1))
+    #expect(contents(view.real("._notes~.txt")) == sidecar(1))
     #expect(failure { rename(view.at("draft"), view.at("notes")) } == nil)
-    #expect(text(view.real("notes.txt")) == "draft" && contents(view.real("._notes.txt")) == companion(1))
+    #expect(text(view.real("notes.txt")) == "draft" && contents(view.real("._notes.txt")) == sidecar(1))
     // One that comes along replaces it, and one whose file is replaced goes.
     #expect(failure { rename(view.at("photo.jpg"), view.at("notes")) } == nil)
-    #expect(contents(view.real("._notes.txt")) == companion(2) && !isThere(view.real("._photo.jpg")))
+    #expect(contents(view.real("._notes.txt")) == sidecar(2) && !isThere(view.real("._photo.jpg")))
     #expect(failure { rename(view.at("A"), view.at("B")) } == nil)
     #expect(isThere(view.real("._B.rtfd")) && !isThere(view.real("._A.rtfd")))
     #expect(failure { unlink(view.at("B")) } == nil)

@@ -22,7 +22,7 @@ import Testing
     deinit { close(descriptor) }
 
     /// Whether all of `expected` are reported in time.
-    func isTold(_ expected: String..., within bound: Duration = .atOnce) -> Bool {
+    func reportsChanges(_ expected: String..., within bound: Duration = .atOnce) -> Bool {
       let deadline = ContinuousClock.now + bound
       while !Set(told).isSuperset(of: expected), ContinuousClock.now < deadline { listen() }
       return Set(told).isSuperset(of: expected)
@@ -78,12 +78,12 @@ import Testing
     #expect(view.listing() == ["Disk"] && view.listing("Disk") == [])
     let watcher = try Watcher(view.mountPoint, view.at("Disk"))
     try put("x", at: view.real("Disk/notes.txt"))
-    #expect(watcher.isTold("create notes"))
+    #expect(watcher.reportsChanges("create notes"))
     rename(view.real("Disk/notes.txt"), view.real("Disk/letter.txt"))
-    #expect(watcher.isTold("from notes", "to letter"))
+    #expect(watcher.reportsChanges("from notes", "to letter"))
     #expect(watcher.isOneRename("notes", "letter"))
     try put("x", at: view.real("beside.txt"))
-    #expect(watcher.isTold("create beside"))
+    #expect(watcher.reportsChanges("create beside"))
   }
 
   @Test func changesThroughTheMountAreTold() throws {
@@ -92,21 +92,22 @@ import Testing
     try put("new", at: view.at("letter"))
     #expect(rename(view.at("notes"), view.at("other")) == 0)
     #expect(unlink(view.at("other")) == 0)
-    #expect(watcher.isTold("create letter", "written letter", "from notes", "to other", "delete other"))
+    #expect(
+      watcher.reportsChanges("create letter", "written letter", "from notes", "to other", "delete other"))
   }
 
   @Test func changesBesideTheMountAreToldWithDisplayNames() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("new", at: view.real("letter.txt"))
-    #expect(watcher.isTold("create letter", "written letter"))
+    #expect(watcher.reportsChanges("create letter", "written letter"))
     #expect(rename(view.real("notes.txt"), view.real("other.txt")) == 0)
-    #expect(watcher.isTold("from notes", "to other"))
+    #expect(watcher.reportsChanges("from notes", "to other"))
     #expect(watcher.isOneRename("notes", "other"))
     #expect(chmod(view.real("other.txt"), 0o600) == 0)
-    #expect(watcher.isTold("attributes other"))
+    #expect(watcher.reportsChanges("attributes other"))
     #expect(unlink(view.real("other.txt")) == 0)
-    #expect(watcher.isTold("delete other"))
+    #expect(watcher.reportsChanges("delete other"))
     #expect(!watcher.told.contains("delete letter"))
     #expect(text(view.at("letter")) == "new")
   }
@@ -117,11 +118,11 @@ import Testing
     makeDirectory(view.real("Folder"))
     #expect(symlink("nowhere", view.real("link")) == 0)
     #expect(mkfifo(view.real("pipe"), 0o600) == 0)
-    #expect(watcher.isTold("create Folder", "create link", "create pipe"))
+    #expect(watcher.reportsChanges("create Folder", "create link", "create pipe"))
     #expect(rmdir(view.real("Folder")) == 0)
     #expect(unlink(view.real("link")) == 0)
     #expect(unlink(view.real("pipe")) == 0)
-    #expect(watcher.isTold("delete Folder", "delete link", "delete pipe"))
+    #expect(watcher.reportsChanges("delete Folder", "delete link", "delete pipe"))
   }
 
   /// The kernel wants all opens of a file that it reads itself to be alike; the one that tells of a change is none of these.
@@ -133,20 +134,20 @@ import Testing
     for content in ["other", "longer than it was before", ""] {
       try put(content, at: view.real("notes.txt"))
       // Programs that use glib go by the attributes.
-      #expect(watcher.isTold("written notes", "attributes notes"))
+      #expect(watcher.reportsChanges("written notes", "attributes notes"))
       watcher.forget()
       #expect(reading.text() == content)
       #expect(text(view.at("notes")) == content)
     }
     // Telling of it is no change that would have to be told.
     try put("end", at: view.real("end"))
-    #expect(watcher.isTold("written end"))
+    #expect(watcher.reportsChanges("written end"))
     #expect(watcher.told.count { $0 == "written notes" } <= 2, "\(watcher.told)")
     let writing = try OpenFile(view.at("notes"), O_RDWR)
     #expect(writing.write("through the mount", at: 0) == 17)
     #expect(text(view.real("notes.txt")) == "through the mount")
     #expect(rename(view.real("notes.txt"), view.real("other.txt")) == 0)
-    #expect(watcher.isTold("from notes", "to other"))
+    #expect(watcher.reportsChanges("from notes", "to other"))
     #expect(writing.write("T", at: 0) == 1 && reading.text() == "Through the mount")
   }
 
@@ -157,22 +158,22 @@ import Testing
     }
     let watcher = try Watcher(view.mountPoint, view.at("Folder"))
     #expect(rename(view.real("notes.txt"), view.real("Folder/notes.txt")) == 0)
-    #expect(watcher.isTold("from notes", "to notes"))
+    #expect(watcher.reportsChanges("from notes", "to notes"))
     #expect(watcher.isOneRename("notes", "notes"))
     #expect(rename(view.real("Folder"), view.real("Other")) == 0)
-    #expect(watcher.isTold("from Folder", "to Other"))
+    #expect(watcher.reportsChanges("from Folder", "to Other"))
     // Whoever watches the directory still does.
     try put("y", at: view.real("Other/letter.txt"))
-    #expect(watcher.isTold("create letter"))
+    #expect(watcher.reportsChanges("create letter"))
   }
 
   @Test func aFileReplacedByASafeSaveIsToldAsOneRename() throws {
     let view = try view { root in try put("old", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("new", at: view.real("notes.tmp"))
-    #expect(watcher.isTold("create notes.tmp"))
+    #expect(watcher.reportsChanges("create notes.tmp"))
     #expect(rename(view.real("notes.tmp"), view.real("notes.txt")) == 0)
-    #expect(watcher.isTold("from notes.tmp", "to notes"))
+    #expect(watcher.reportsChanges("from notes.tmp", "to notes"))
     #expect(watcher.isOneRename("notes.tmp", "notes"))
     #expect(text(view.at("notes")) == "new")
   }
@@ -181,11 +182,11 @@ import Testing
     let view = try view { root in try put("x", at: "\(root)/report.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("y", at: view.real("report.pdf"))
-    #expect(watcher.isTold("create report.pdf", "from report", "to report.txt"))
+    #expect(watcher.reportsChanges("create report.pdf", "from report", "to report.txt"))
     #expect(watcher.isOneRename("report", "report.txt"))
     #expect(view.listing() == ["report.txt", "report.pdf"])
     #expect(unlink(view.real("report.pdf")) == 0)
-    #expect(watcher.isTold("delete report.pdf", "from report.txt", "to report"))
+    #expect(watcher.reportsChanges("delete report.pdf", "from report.txt", "to report"))
     #expect(view.listing() == ["report"])
   }
 
@@ -193,16 +194,16 @@ import Testing
     let view = try view { root in try put("x", at: "\(root)/report.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("y", at: view.at("report.pdf"))
-    #expect(watcher.isTold("create report.pdf", "from report", "to report.txt"))
+    #expect(watcher.reportsChanges("create report.pdf", "from report", "to report.txt"))
   }
 
   @Test func aMarkerThatAppearsRenamesItsFolder() throws {
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     let watcher = try Watcher(view.mountPoint)
     try put("", at: view.real("Music/.localized"))
-    #expect(watcher.isTold("from Music", "to Musik"))
+    #expect(watcher.reportsChanges("from Music", "to Musik"))
     #expect(unlink(view.real("Music/.localized")) == 0)
-    #expect(watcher.isTold("from Musik", "to Music"))
+    #expect(watcher.reportsChanges("from Musik", "to Music"))
   }
 
   @Test func aStringTableThatIsEditedRenamesItsFolder() throws {
@@ -211,7 +212,7 @@ import Testing
     }
     let watcher = try Watcher(view.mountPoint)
     try put("\"Extra\" = \"Beigabe\";\n", at: view.real("Extra.localized/.localized/de.strings"))
-    #expect(watcher.isTold("to Beigabe"))
+    #expect(watcher.reportsChanges("to Beigabe"))
     #expect(view.listing() == ["Beigabe"])
   }
 
@@ -223,10 +224,10 @@ import Testing
     let watcher = try Watcher(view.mountPoint)
     try put("notes.txt\nFolder\n", at: view.real(".hidden"))
     // The directory stays for those who work in it.
-    #expect(watcher.isTold("delete notes"))
+    #expect(watcher.reportsChanges("delete notes"))
     #expect(view.listing().isEmpty && isThere(view.at("Folder")))
     #expect(unlink(view.real(".hidden")) == 0)
-    #expect(watcher.isTold("create notes"))
+    #expect(watcher.reportsChanges("create notes"))
     #expect(view.listing() == ["notes", "Folder"])
     #expect(text(view.at("notes")) == "x")
   }
@@ -235,7 +236,7 @@ import Testing
     let view = try view { root in makeDirectory("\(root)/Tool.app") }
     let watcher = try Watcher(view.mountPoint)
     try TestTree.application(view.real("Tool.app"), named: "Tool")
-    #expect(watcher.isTold("create Tool"))
+    #expect(watcher.reportsChanges("create Tool"))
     #expect(view.listing() == ["Tool"])
     #expect(status(view.at("Tool"))?.isRegular == true)
   }
@@ -251,7 +252,7 @@ import Testing
     makeDirectory(view.at("Folder"))
     // What was done before is told before this, were it told again.
     try put("end", at: view.real("end"))
-    #expect(watcher.isTold("written end"))
+    #expect(watcher.reportsChanges("written end"))
     for word in [
       "create letter", "written letter", "from notes", "to other", "delete other", "create Folder",
     ] {
@@ -279,7 +280,7 @@ import Testing
     for attempt in 0..<30 where !calm.contains(where: watcher.told.contains) {
       try put("", at: view.real("calm\(attempt)"))
       calm.append("create calm\(attempt)")
-      _ = watcher.isTold(calm[attempt], within: .seconds(1))
+      _ = watcher.reportsChanges(calm[attempt], within: .seconds(1))
     }
     #expect(calm.contains(where: watcher.told.contains))
   }

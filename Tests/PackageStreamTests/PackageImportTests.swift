@@ -27,7 +27,7 @@ import Testing
     #expect(found.type == bundleType)
     #expect(found.memberCount == reader.layout.memberCount)
     try found.unpack(
-      into: Directory(descriptor: restored.rawValue), owners: geteuid() == 0 ? .recorded : .caller)
+      into: Directory(descriptor: restored.rawValue), owners: geteuid() == 0 ? .recorded : .client)
     try expectSame(Directory(descriptor: original.rawValue), Directory(descriptor: restored.rawValue))
     let again = try PackageStreamTests.reader(Directory(descriptor: restored.rawValue))
     #expect(try again.allBytes() == reader.allBytes())
@@ -188,7 +188,8 @@ import Testing
   @Test(arguments: symlinks) func symlinksAreJudgedByWhereTheyLead(_ target: String, _ least: Int?) {
     for depth in 0..<4 {
       let expected = least.map { depth >= $0 } ?? false
-      #expect(StreamPlace.staysInside(Array(target.utf8), depth: depth) == expected, "depth \(depth)")
+      #expect(
+        MemberOrderValidator.staysInside(Array(target.utf8), depth: depth) == expected, "depth \(depth)")
     }
   }
 

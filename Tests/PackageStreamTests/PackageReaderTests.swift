@@ -158,10 +158,10 @@ import Testing
 
   /// Directories in one another, with names of one letter.
   private func makeNested(_ depth: Int, in directory: Directory) throws {
-    var place = try TreeCursor(directory)
+    var cursor = try TreeCursor(directory)
     for _ in 0..<depth {
-      try place.directory.makeDirectory("d", mode: 0o755)
-      try place.enter("d")
+      try cursor.directory.makeDirectory("d", mode: 0o755)
+      try cursor.enter("d")
     }
   }
 

@@ -44,7 +44,7 @@ extension AnsweringTests {
       let caller = try sleeper(on: allowed[0])
       defer { end(caller) }
       // Whoever runs this may be moved meanwhile.
-      let isFollowed = try (0..<100).contains { round in
+      let isCollecting = try (0..<100).contains { round in
         let (from, to) = round % 2 == 0 ? (allowed[0], allowed[1]) : (allowed[1], allowed[0])
         try move(caller, to: from)
         guard comesBeside(caller, on: from),
@@ -58,7 +58,7 @@ extension AnsweringTests {
           return place(of: caller, 0) == .takingTurns && currentProcessor == to
         }
       }
-      #expect(isFollowed)
+      #expect(isCollecting)
       #expect(processorsAllowed == allowed)
     }
 

@@ -24,15 +24,15 @@ extension AnsweringTests {
     }
 
     @Test func workForTheReplyAlone_whenTheSessionEnds_ends() throws {
-      #expect(try isInterrupted(by: .endOfSession, isForReplyAlone: true))
+      #expect(try isInterrupted(by: .endOfSession, isDiscardable: true))
     }
 
     @Test func workThatSavesSomething_whenTheSessionEnds_goesOn() throws {
-      #expect(try !isInterrupted(by: .endOfSession, isForReplyAlone: false))
+      #expect(try !isInterrupted(by: .endOfSession, isDiscardable: false))
     }
 
     @Test func workForTheReplyAlone_whileTheSessionGoesOn_goesOn() throws {
-      #expect(try !isInterrupted(client: getpid(), isForReplyAlone: true))
+      #expect(try !isInterrupted(client: getpid(), isDiscardable: true))
     }
 
     private enum Cause {
@@ -41,7 +41,7 @@ extension AnsweringTests {
 
     /// Serves a request that takes until it is interrupted, at most a second. - Returns: whether it was.
     private func isInterrupted(
-      client: pid_t = getpid(), by cause: Cause = .interruptRequest, isForReplyAlone: Bool = false
+      client: pid_t = getpid(), by cause: Cause = .interruptRequest, isDiscardable: Bool = false
     ) throws -> Bool {
       var ends: [CInt] = [0, 0]
       try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
@@ -66,7 +66,7 @@ extension AnsweringTests {
                 usleep(10_000)
               }
             }
-            if isForReplyAlone { Interruption.forReplyAlone(work) } else { work() }
+            if isDiscardable { Interruption.runDiscardable(work) } else { work() }
           }
         }
       }

@@ -22,7 +22,7 @@ import ViewedTree
 
   private func entries() throws -> Set<String> {
     let ahead = try #require(EntriesAhead(of: directory))
-    let entries = try #require(ahead.entries(ifTimesAre: try directory.status()))
+    let entries = try #require(ahead.entries(ifTimesMatch: try directory.status()))
     var found: Set<String> = []
     try entries.forEach { entry in
       #expect(found.insert(String(decoding: entry.name, as: UTF8.self)).inserted)
@@ -36,7 +36,7 @@ import ViewedTree
     waitUntilNothingIsRecent()
     #expect(try entries() == names)
     var shown: Set<String> = []
-    let open = try tree.view.openDirectory(NodeTable.root, caller: .daemon)
+    let open = try tree.view.openDirectory(NodeTable.root, client: .daemon)
     try tree.view.list(open, from: 2, size: 1 << 20) { entry in
       shown.insert(String(decoding: entry.name, as: UTF8.self))
       return true
@@ -48,7 +48,7 @@ import ViewedTree
     waitUntilNothingIsRecent()
     let ahead = try #require(EntriesAhead(of: directory))
     #expect(rename(tree.path(names.first!), tree.path("other.txt")) == 0)
-    #expect(ahead.entries(ifTimesAre: try directory.status()) == nil)
+    #expect(ahead.entries(ifTimesMatch: try directory.status()) == nil)
   }
 
   @Test func nothingIsReadAheadWhereTimesMayNotTell() throws {

@@ -27,16 +27,16 @@ import ViewedTree
     let view = tree.view
     let kernel = RecordingCache()
     view.startCaching(kernel)
-    view.startFollowing()
+    view.startCollectingChanges()
     // The kernel knows the file by its display name.
     let entry = try "notes".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
     #expect(entry.id != 0)
     DispatchQueue.global().async {
       try? view.changing(NodeTable.root) { (_) throws(Errno) in view.releaseDescriptors() }
-      view.follow { _ in }
+      view.runChangeLoop { _ in }
     }
     #expect(kernel.hasInvalidated.wait(timeout: .now() + 30) == .success)
     #expect(kernel.names.withLock { $0 } == ["notes"])
-    view.stopFollowing()
+    view.stopChangeLoop()
   }
 }

@@ -17,48 +17,51 @@ import Testing
       // Its number is not another file's yet.
       nodes?.shrink()
       let other = "other".withCString {
-        nodes?.remember(
-          FileIdentity(device: 1, inode: 3), .regular, facet: .plain, parent: 1, name: $0, sameness: .another)
+        nodes?.lookupOrInsert(
+          FileIdentity(device: 1, inode: 3), .regular, nodeKind: .plain, parent: 1, name: $0,
+          identityMatch: .another)
       }
       #expect(other?.id != id)
     }
     nodes = made
     let node = try #require(
       "file".withCString {
-        made.remember(
-          FileIdentity(device: 1, inode: 2), .regular, facet: .plain, parent: 1, name: $0, sameness: .another)
+        made.lookupOrInsert(
+          FileIdentity(device: 1, inode: 2), .regular, nodeKind: .plain, parent: 1, name: $0,
+          identityMatch: .another)
       })
     made.forget(node.id, count: 1)
     #expect(released.withLock { $0 } == [node.id])
     #expect(isReachable.withLock { $0 })
     // From now on it may be.
     let next = "next".withCString {
-      made.remember(
-        FileIdentity(device: 1, inode: 4), .regular, facet: .plain, parent: 1, name: $0, sameness: .another)
+      made.lookupOrInsert(
+        FileIdentity(device: 1, inode: 4), .regular, nodeKind: .plain, parent: 1, name: $0,
+        identityMatch: .another)
     }
     #expect(next?.id == node.id)
     nodes = nil
   }
 
-  /// A directory that is seen at another place was moved there; one that was just made has a removed directory's inode number.
+  /// A directory that is seen under another link was moved there; one that was just made has a removed directory's inode number.
   @Test func directoryThatWasJustMade_isAnotherNodeThanTheOneWithItsInodeNumber() throws {
     let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
-    func remember(_ name: String, _ sameness: NodeTable.Sameness) -> NodeTable.Remembered? {
+    func lookupOrInsert(_ name: String, _ identityMatch: NodeTable.IdentityMatch) -> NodeTable.LookupResult? {
       name.withCString {
-        nodes.remember(
-          FileIdentity(device: 1, inode: 2), .directory, facet: .plain, parent: 1, name: $0,
-          sameness: sameness)
+        nodes.lookupOrInsert(
+          FileIdentity(device: 1, inode: 2), .directory, nodeKind: .plain, parent: 1, name: $0,
+          identityMatch: identityMatch)
       }
     }
-    let old = try #require(remember("old", .unknown))
-    #expect(remember("moved", .unknown)?.id == old.id)
-    let made = try #require(remember("made", .another))
+    let old = try #require(lookupOrInsert("old", .unknown))
+    #expect(lookupOrInsert("moved", .unknown)?.id == old.id)
+    let made = try #require(lookupOrInsert("made", .another))
     #expect(made.id != old.id)
-    #expect(made.gone == old.id)
-    #expect(nodes.location(of: old.id) == nil)
+    #expect(made.replaced == old.id)
+    #expect(nodes.link(of: old.id) == nil)
     #expect(nodes.node(of: FileIdentity(device: 1, inode: 2)) == made.id)
     // Where the old one was, too.
-    #expect(remember("made", .another)?.id != made.id)
+    #expect(lookupOrInsert("made", .another)?.id != made.id)
   }
 
   /// A client that walks a tree makes the daemon keep a node for each file.
@@ -70,27 +73,28 @@ import Testing
   /// A file with two links is reached by the other one once the latest is removed, and its directories stay as long as it does.
   @Test func fileWithTwoLinks_afterTheLatestIsRemoved_isAtTheOther() throws {
     let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
-    func remember(_ inode: UInt64, _ type: FileType, in parent: NodeID, _ name: String) throws -> NodeID {
+    func lookupOrInsert(_ inode: UInt64, _ type: FileType, in parent: NodeID, _ name: String) throws -> NodeID
+    {
       try #require(
         name.withCString {
-          nodes.remember(
-            FileIdentity(device: 1, inode: inode), type, facet: .plain, parent: parent, name: $0,
-            isOnlyName: false, sameness: .linked)
+          nodes.lookupOrInsert(
+            FileIdentity(device: 1, inode: inode), type, nodeKind: .plain, parent: parent, name: $0,
+            isOnlyName: false, identityMatch: .linked)
         }
       ).id
     }
     let (first, second) = (
-      try remember(2, .directory, in: 1, "first"), try remember(3, .directory, in: 1, "second")
+      try lookupOrInsert(2, .directory, in: 1, "first"), try lookupOrInsert(3, .directory, in: 1, "second")
     )
-    let file = try remember(4, .regular, in: first, "file")
-    #expect(try remember(4, .regular, in: second, "link") == file)
+    let file = try lookupOrInsert(4, .regular, in: first, "file")
+    #expect(try lookupOrInsert(4, .regular, in: second, "link") == file)
     for directory in [first, second] { nodes.forget(directory, count: 1) }
-    #expect(nodes.location(of: file)?.parent == second)
+    #expect(nodes.link(of: file)?.parent == second)
     "link".withCString {
-      _ = nodes.removed(
-        FileIdentity(device: 1, inode: 4), facet: .plain, from: second, name: $0, isLast: false)
+      _ = nodes.didRemove(
+        FileIdentity(device: 1, inode: 4), nodeKind: .plain, from: second, name: $0, isLast: false)
     }
-    let location = try #require(nodes.location(of: file))
+    let location = try #require(nodes.link(of: file))
     #expect(location.parent == first && location.name.equals("file"))
     #expect(nodes.identity(of: first) != nil)
     #expect(nodes.identity(of: second) == nil)

@@ -29,7 +29,7 @@ import ViewedTree
     tree.make("Letter.rtfd/TXT.rtf")
     defer { for name in ["Letter.rtfd/TXT.rtf", "Letter.rtfd"] { _ = remove(tree.path(name)) } }
     let letter = try "Letter".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
-    guard case .package(let package) = try view.open(node: letter.id, flags: O_RDONLY, caller: .daemon) else {
+    guard case .package(let package) = try view.open(node: letter.id, flags: O_RDONLY, client: .daemon) else {
       Issue.record("no package")
       return
     }
@@ -37,12 +37,12 @@ import ViewedTree
     let count = try stream.withUnsafeMutableBytes { try package.read(into: $0, at: 0) }
     let part = stream[..<(count - 1024)]
     let copy = try "Copy".withCString { (name) throws(Errno) in
-      try view.create(NodeTable.root, name, mode: 0o644, flags: O_RDWR | O_CREAT, caller: .daemon)
+      try view.create(NodeTable.root, name, mode: 0o644, flags: O_RDWR | O_CREAT, client: .daemon)
     }
     defer { view.close(copy.file) }
     #expect(
       part.withUnsafeBytes { write(copy.file.descriptor.rawValue, $0.baseAddress, $0.count) } == part.count)
-    for _ in 0..<3 { view.closing(copy.file, caller: .daemon) }
+    for _ in 0..<3 { view.closing(copy.file, client: .daemon) }
     #expect(recorder.messages.withLock { $0.filter { $0.contains("stays a file") } }.count == 1)
   }
 }

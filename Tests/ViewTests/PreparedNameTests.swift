@@ -17,7 +17,7 @@ import ViewedTree
 
   private func create(_ name: String, in view: View, flags: CInt = O_WRONLY | O_CREAT) throws {
     let created = try name.withCString { name in
-      try view.create(NodeTable.root, name, mode: 0o644, flags: flags, caller: .daemon)
+      try view.create(NodeTable.root, name, mode: 0o644, flags: flags, client: .daemon)
     }
     view.close(created.file)
   }
@@ -40,14 +40,14 @@ import ViewedTree
     #expect(type(path) == S_IFREG && unlink(path) == 0)
     try "__MACOSX".withCString { name in
       let file = try lookup("other.txt", of: view)
-      _ = try view.link(file, to: NodeTable.root, name, caller: .daemon)
-      try view.unlink(NodeTable.root, name, caller: .daemon)
+      _ = try view.link(file, to: NodeTable.root, name, client: .daemon)
+      try view.unlink(NodeTable.root, name, client: .daemon)
       try "other.txt".withCString { old in
-        try view.rename(NodeTable.root, old, to: NodeTable.root, name, flags: [], caller: .daemon)
+        try view.rename(NodeTable.root, old, to: NodeTable.root, name, flags: [], client: .daemon)
       }
       #expect(type(path) == S_IFREG)
-      try view.unlink(NodeTable.root, name, caller: .daemon)
-      _ = try view.makeSymlink(NodeTable.root, name, to: "target", caller: .daemon)
+      try view.unlink(NodeTable.root, name, client: .daemon)
+      _ = try view.makeSymlink(NodeTable.root, name, to: "target", client: .daemon)
     }
     #expect(type(path) == S_IFLNK && unlink(path) == 0)
   }
@@ -58,12 +58,12 @@ import ViewedTree
     #expect(mkdir(tree.path("other"), 0o755) == 0)
     defer { rmdir(tree.path("other")) }
     #expect(throws: Errno.permissionDenied) {
-      try "__MACOSX".withCString { try view.makeDirectory(NodeTable.root, $0, mode: 0o755, caller: .daemon) }
+      try "__MACOSX".withCString { try view.makeDirectory(NodeTable.root, $0, mode: 0o755, client: .daemon) }
     }
     #expect(throws: Errno.permissionDenied) {
       try "other".withCString { other in
         try "__MACOSX".withCString {
-          try view.rename(NodeTable.root, other, to: NodeTable.root, $0, flags: [], caller: .daemon)
+          try view.rename(NodeTable.root, other, to: NodeTable.root, $0, flags: [], client: .daemon)
         }
       }
     }
@@ -97,10 +97,10 @@ import ViewedTree
     let (a, b) = (try lookup("a", of: view), try lookup("b", of: view))
     _ = try lookup("x", in: a, of: view)
     _ = try? lookup("y", in: b, of: view)
-    let client = Caller(user: geteuid(), group: getegid(), process: 7, umask: 0)
+    let client = Client(user: geteuid(), group: getegid(), thread: 7, umask: 0)
     func move() throws {
       try "x".withCString { x in
-        try "y".withCString { y in try view.rename(a, x, to: b, y, flags: [], caller: client)
+        try "y".withCString { y in try view.rename(a, x, to: b, y, flags: [], client: client)
         }
       }
     }

@@ -7,8 +7,8 @@ import Testing
   @Test func containAtAnEarlierTimeThanTheLastOne_isAnsweredFromMemory() {
     let mounts = RemoteMounts(home: 1)
     let device: UInt64 = 1 << 40
-    #expect(!mounts.contain(device, now: 2_000_000_000))
-    #expect(!mounts.contain(device, now: 1_999_999_999))
-    #expect(!mounts.contain(device, now: 0))
+    #expect(!mounts.contains(device, now: 2_000_000_000))
+    #expect(!mounts.contains(device, now: 1_999_999_999))
+    #expect(!mounts.contains(device, now: 0))
   }
 }

@@ -18,37 +18,41 @@ private func stemLength(_ name: Name) -> Int? {
 /// A directory that holds the real names `names`, whose extensions are hidden where they may be.
 private func directory(_ names: [Name] = []) -> DestinationFacts {
   DestinationFacts(
-    hasKnownExtension: { stemLength($0) != nil }, holds: names.contains,
-    gives: { wanted in
+    hasKnownExtension: { stemLength($0) != nil }, hasEntry: names.contains,
+    canShow: { wanted in
       !names.contains { name in stemLength(name).map { Name(name.bytes.prefix($0)) == wanted } ?? false }
     })
 }
 
-private func real(_ name: Name, shown: Name? = nil, _ facet: ApparentType = .file) -> RenameSource {
-  RenameSource(realName: name, displayName: shown ?? name, addressing: .realName, facet: facet)
+private func real(_ name: Name, shown: Name? = nil, _ apparentType: ApparentType = .file) -> RenameSource {
+  RenameSource(realName: name, displayName: shown ?? name, addressing: .realName, apparentType: apparentType)
 }
 
-private func hiding(_ display: Name, _ real: Name, _ facet: ApparentType = .file) -> RenameSource {
-  RenameSource(realName: real, displayName: display, addressing: .hiddenExtension, facet: facet)
+private func hiding(_ display: Name, _ real: Name, _ apparentType: ApparentType = .file) -> RenameSource {
+  RenameSource(realName: real, displayName: display, addressing: .hiddenExtension, apparentType: apparentType)
 }
 
-private func localized(_ display: Name, _ real: Name, _ facet: ApparentType = .directory) -> RenameSource {
-  RenameSource(realName: real, displayName: display, addressing: .localized, facet: facet)
+private func localized(_ display: Name, _ real: Name, _ apparentType: ApparentType = .directory)
+  -> RenameSource
+{
+  RenameSource(realName: real, displayName: display, addressing: .localized, apparentType: apparentType)
 }
 
-private func absent(_ typed: Name, elsewhere: Bool = false, remembered: Name? = nil) -> RenameTarget {
-  RenameTarget(typed: typed, sameDirectory: !elsewhere, remembered: remembered)
+private func absent(_ typed: Name, elsewhere: Bool = false, tunnelled: Name? = nil) -> RenameTarget {
+  RenameTarget(typed: typed, sameDirectory: !elsewhere, tunnelled: tunnelled)
 }
 
-private func present(_ typed: Name, _ real: Name, _ facet: ApparentType = .file, elsewhere: Bool = false)
+private func present(
+  _ typed: Name, _ real: Name, _ apparentType: ApparentType = .file, elsewhere: Bool = false
+)
   -> RenameTarget
 {
   RenameTarget(
-    typed: typed, existing: .init(realName: real, facet: facet), sameDirectory: !elsewhere)
+    typed: typed, existing: .init(realName: real, apparentType: apparentType), sameDirectory: !elsewhere)
 }
 
-private func itself(_ typed: Name, _ real: Name, _ facet: ApparentType = .file) -> RenameTarget {
-  RenameTarget(typed: typed, existing: .init(realName: real, isSource: true, facet: facet))
+private func itself(_ typed: Name, _ real: Name, _ apparentType: ApparentType = .file) -> RenameTarget {
+  RenameTarget(typed: typed, existing: .init(realName: real, isSource: true, apparentType: apparentType))
 }
 
 private func bytes(_ count: Int) -> Name { Name([UInt8](repeating: UInt8(ascii: "n"), count: count)) }
@@ -58,18 +62,18 @@ struct RenameRow: Sendable, CustomTestStringConvertible {
   let source: RenameSource
   let target: RenameTarget
   var flags: RenameFlags = []
-  var holds: [Name] = []
+  var hasEntry: [Name] = []
   let plan: RenamePlan
 
   init(
     _ promise: String, _ source: RenameSource, _ target: RenameTarget, flags: RenameFlags = [],
-    holds: [Name] = [], _ plan: RenamePlan
+    hasEntry: [Name] = [], _ plan: RenamePlan
   ) {
     self.promise = promise
     self.source = source
     self.target = target
     self.flags = flags
-    self.holds = holds
+    self.hasEntry = hasEntry
     self.plan = plan
   }
 
@@ -119,7 +123,7 @@ private let hiddenExtensionToAbsent: [RenameRow] = [
     "renaming the backup back restores the name", hiding("notes~", "notes~.txt"), absent("notes"),
     moveUntyped("notes~.txt", "notes.txt")),
   .init(
-    "the entry's own extension wins over a remembered one", photo, absent("notes", remembered: "notes.txt"),
+    "the entry's own extension wins over a remembered one", photo, absent("notes", tunnelled: "notes.txt"),
     moveUntyped("photo.jpg", "notes.jpg")),
   .init(
     "a change of case keeps the extension and does not stumble over itself", photo, absent("Photo"),
@@ -129,7 +133,7 @@ private let hiddenExtensionToAbsent: [RenameRow] = [
     move("photo.jpg", "photo.JPG")),
   .init(
     "a change of case does not replace another entry", photo, absent("Photo"),
-    holds: ["Photo.jpg", "Photo.png"],
+    hasEntry: ["Photo.jpg", "Photo.png"],
     .refuse(.fileExists)),
   .init("a package keeps its extension", calc, absent("Sums"), moveUntyped("Calc.app", "Sums.app")),
   .init(
@@ -148,13 +152,14 @@ private let hiddenExtensionToAbsent: [RenameRow] = [
   .init("a name that does not fit with its extension", photo, absent(bytes(252)), .refuse(.fileNameTooLong)),
   // `trip.jpg` is listed in full because `trip.png` contests `trip`: nobody meant to replace it.
   .init(
-    "a taken real name is not replaced", photo, absent("trip"), holds: ["trip.jpg", "trip.png"],
+    "a taken real name is not replaced", photo, absent("trip"), hasEntry: ["trip.jpg", "trip.png"],
     .refuse(.fileExists)),
   .init(
-    "a clash with other types keeps the extension", photo, absent("trip"), holds: ["trip.png", "trip.gif"],
+    "a clash with other types keeps the extension", photo, absent("trip"),
+    hasEntry: ["trip.png", "trip.gif"],
     moveUntyped("photo.jpg", "trip.jpg")),
   .init(
-    "NOREPLACE checks the real target", photo, absent("trip"), flags: .noReplace, holds: ["trip.jpg"],
+    "NOREPLACE checks the real target", photo, absent("trip"), flags: .noReplace, hasEntry: ["trip.jpg"],
     .refuse(.fileExists)),
   .init(
     "NOREPLACE onto nothing moves", photo, absent("trip"), flags: .noReplace,
@@ -162,7 +167,7 @@ private let hiddenExtensionToAbsent: [RenameRow] = [
   .init(
     "NOREPLACE onto a typed extension", photo, absent("trip.png"), flags: .noReplace,
     moveUntyped("photo.jpg", "trip.png")),
-  .init("an entry that is there already stays", photo, absent("photo"), .nothing),
+  .init("an entry that is there already stays", photo, absent("photo"), .noChange),
 ]
 
 private let hiddenExtensionToPresent: [RenameRow] = [
@@ -187,7 +192,7 @@ private let hiddenExtensionToPresent: [RenameRow] = [
     "in another directory too", photo, present("photo", "photo.png", elsewhere: true),
     .moveThenRemove(from: "photo.jpg", to: "photo.jpg", remove: "photo.png")),
   .init(
-    "a third entry is not replaced", photo, present("trip", "trip"), holds: ["trip", "trip.jpg"],
+    "a third entry is not replaced", photo, present("trip", "trip"), hasEntry: ["trip", "trip.jpg"],
     .refuse(.fileExists)),
   .init(
     "a target whose name with the extension does not fit", photo, present(bytes(253), bytes(253)),
@@ -234,23 +239,23 @@ private let realNameToAbsent: [RenameRow] = [
     "the real name is edited literally", real("photo.jpg", shown: "photo"), absent("trip"),
     move("photo.jpg", "trip")),
   .init(
-    "a remembered name comes back", real("tmp"), absent("notes", remembered: "notes.txt"),
+    "a remembered name comes back", real("tmp"), absent("notes", tunnelled: "notes.txt"),
     moveUntyped("tmp", "notes.txt")),
   .init(
-    "a remembered name that is taken is not", real("tmp"), absent("notes", remembered: "notes.txt"),
-    holds: ["notes.txt"], move("tmp", "notes")),
+    "a remembered name that is taken is not", real("tmp"), absent("notes", tunnelled: "notes.txt"),
+    hasEntry: ["notes.txt"], move("tmp", "notes")),
   .init(
-    "one that would be shown in full is not", real("tmp"), absent("notes", remembered: "notes.txt"),
-    holds: ["notes.jpg", "notes.png"], move("tmp", "notes")),
+    "one that would be shown in full is not", real("tmp"), absent("notes", tunnelled: "notes.txt"),
+    hasEntry: ["notes.jpg", "notes.png"], move("tmp", "notes")),
   .init(
-    "a directory takes no remembered name", real("tmp", .directory), absent("notes", remembered: "notes.txt"),
+    "a directory takes no remembered name", real("tmp", .directory), absent("notes", tunnelled: "notes.txt"),
     move("tmp", "notes")),
   .init(
-    "a symlink takes no remembered name", real("tmp", .special), absent("notes", remembered: "notes.txt"),
+    "a symlink takes no remembered name", real("tmp", .special), absent("notes", tunnelled: "notes.txt"),
     move("tmp", "notes")),
   .init(
-    "dropping one's own extension is meant", real("notes.txt"), absent("notes", remembered: "notes.txt"),
-    holds: ["notes.txt"], move("notes.txt", "notes")),
+    "dropping one's own extension is meant", real("notes.txt"), absent("notes", tunnelled: "notes.txt"),
+    hasEntry: ["notes.txt"], move("notes.txt", "notes")),
   .init("NOREPLACE", real("tmp"), absent("notes"), flags: .noReplace, moveUntyped("tmp", "notes")),
   .init("a change of case", real("notes"), absent("Notes"), move("notes", "Notes")),
   .init("the longest name", real("tmp"), absent(bytes(255)), move("tmp", bytes(255))),
@@ -322,7 +327,7 @@ private let localizedNames: [RenameRow] = [
     .refuse(.notPermitted)),
   .init(
     "a taken real name is not replaced", documents, absent("Dokumente", elsewhere: true),
-    holds: ["Documents"],
+    hasEntry: ["Documents"],
     .refuse(.fileExists)),
   .init(
     "onto its like in another directory", documents,
@@ -348,20 +353,20 @@ private let localizedNames: [RenameRow] = [
 ]
 
 private let oneEntry: [RenameRow] = [
-  .init("display name to real name", photo, itself("photo.jpg", "photo.jpg"), .nothing),
+  .init("display name to real name", photo, itself("photo.jpg", "photo.jpg"), .noChange),
   .init(
-    "real name to display name", real("photo.jpg", shown: "photo"), itself("photo", "photo.jpg"), .nothing),
-  .init("display name to itself", photo, itself("photo", "photo.jpg"), .nothing),
-  .init("localized name to real name", documents, itself("Documents", "Documents", .directory), .nothing),
+    "real name to display name", real("photo.jpg", shown: "photo"), itself("photo", "photo.jpg"), .noChange),
+  .init("display name to itself", photo, itself("photo", "photo.jpg"), .noChange),
+  .init("localized name to real name", documents, itself("Documents", "Documents", .directory), .noChange),
   .init(
     "real name to localized name", real("Documents", shown: "Dokumente", .directory),
-    itself("Dokumente", "Documents", .directory), .nothing),
-  .init("a package's file to its directory", calc, itself("Calc.app", "Calc.app", .directory), .nothing),
+    itself("Dokumente", "Documents", .directory), .noChange),
+  .init("a package's file to its directory", calc, itself("Calc.app", "Calc.app", .directory), .noChange),
   .init(
     "a package's directory to its file", real("Calc.app", shown: "Calc", .directory),
-    itself("Calc", "Calc.app", .package), .nothing),
-  .init("two hard links", photo, itself("trip", "trip.png"), .nothing),
-  .init("exchange with itself", photo, itself("photo.jpg", "photo.jpg"), flags: .exchange, .nothing),
+    itself("Calc", "Calc.app", .package), .noChange),
+  .init("two hard links", photo, itself("trip", "trip.png"), .noChange),
+  .init("exchange with itself", photo, itself("photo.jpg", "photo.jpg"), flags: .exchange, .noChange),
   // The kernel refuses this one before it asks: the name exists.
   .init(
     "NOREPLACE onto itself", photo, itself("photo.jpg", "photo.jpg"), flags: .noReplace, .refuse(.fileExists)),
@@ -395,7 +400,7 @@ private let exchanges: [RenameRow] = [
     .refuse(.invalidArgument)),
   .init("with nothing", photo, absent("trip"), flags: .exchange, .refuse(.noSuchFileOrDirectory)),
   .init(
-    "with nothing, though the name was there", real("tmp"), absent("notes", remembered: "notes.txt"),
+    "with nothing, though the name was there", real("tmp"), absent("notes", tunnelled: "notes.txt"),
     flags: .exchange,
     .refuse(.noSuchFileOrDirectory)),
   .init(
@@ -405,7 +410,7 @@ private let exchanges: [RenameRow] = [
 
 @Suite struct RenamePlanTests {
   private func check(_ row: RenameRow) {
-    let plan = RenamePlan.plan(row.source, to: row.target, flags: row.flags, in: directory(row.holds))
+    let plan = RenamePlan.plan(row.source, to: row.target, flags: row.flags, in: directory(row.hasEntry))
     #expect(plan == row.plan)
   }
 
@@ -424,19 +429,22 @@ private let exchanges: [RenameRow] = [
     let facets: [ApparentType] = [.file, .special, .directory, .package]
     let bystanders: [Name] = ["trip.jpg", "notes.txt", "Documents", "photo.jpg"]
     var plans = 0
-    for facet in facets {
+    for apparentType in facets {
       for source in [
-        real("s", facet), hiding("photo", "photo.jpg", facet), localized("Dokumente", "Documents", facet),
+        real("s", apparentType), hiding("photo", "photo.jpg", apparentType),
+        localized("Dokumente", "Documents", apparentType),
       ] {
         for typed: Name in ["trip", "trip.jpg", "trip.png", "photo", "Dokumente", "notes", ".x"] {
           for existing in [nil, typed, "other.png" as Name] {
             for existingFacet in facets {
               for elsewhere in [false, true] {
                 for flags: RenameFlags in [[], .noReplace, .exchange] {
-                  for remembered in [nil, "notes.txt" as Name] {
-                    let there = existing.map { RenameTarget.Existing(realName: $0, facet: existingFacet) }
+                  for tunnelled in [nil, "notes.txt" as Name] {
+                    let there = existing.map {
+                      RenameTarget.Existing(realName: $0, apparentType: existingFacet)
+                    }
                     let target = RenameTarget(
-                      typed: typed, existing: there, sameDirectory: !elsewhere, remembered: remembered)
+                      typed: typed, existing: there, sameDirectory: !elsewhere, tunnelled: tunnelled)
                     // A typed name that is a bystander's would resolve to it.
                     let others = bystanders.filter { $0 != existing && $0 != typed }
                     let plan = RenamePlan.plan(source, to: target, flags: flags, in: directory(others))
@@ -448,7 +456,7 @@ private let exchanges: [RenameRow] = [
                         from == source.realName && !others.contains(to) && remove == existing && to != remove)
                     case .exchangeThenRemove(let from, let to), .exchange(let from, let to):
                       #expect(from == source.realName && to == existing)
-                    case .nothing, .refuse: break
+                    case .noChange, .refuse: break
                     }
                     if flags == .noReplace, existing != nil { #expect(plan == .refuse(.fileExists)) }
                     plans += 1
@@ -468,32 +476,32 @@ private let exchanges: [RenameRow] = [
   // A name that does not resolve is created as it is typed.
   @Test func aNewFileHasTheTypedName() {
     #expect(
-      CreatePlan.file(typed: "notes", remembered: nil, in: directory()) == .create("notes", exclusive: false))
-    #expect(CreatePlan.file(typed: bytes(256), remembered: nil, in: directory()) == .refuse(.fileNameTooLong))
+      CreatePlan.file(typed: "notes", tunnelled: nil, in: directory()) == .create("notes", exclusive: false))
+    #expect(CreatePlan.file(typed: bytes(256), tunnelled: nil, in: directory()) == .refuse(.fileNameTooLong))
   }
 
   // After a save by moving away and writing anew the real name is what it was.
   @Test func aSavedFileGetsItsRealNameBack() {
     #expect(
-      CreatePlan.file(typed: "notes", remembered: "notes.txt", in: directory())
+      CreatePlan.file(typed: "notes", tunnelled: "notes.txt", in: directory())
         == .create("notes.txt", exclusive: true))
     #expect(
-      CreatePlan.file(typed: "notes", remembered: "notes.txt", in: directory(["notes.txt"]))
+      CreatePlan.file(typed: "notes", tunnelled: "notes.txt", in: directory(["notes.txt"]))
         == .create("notes", exclusive: false))
     // It would be shown in full, and not be found under the name that was typed.
     #expect(
-      CreatePlan.file(typed: "notes", remembered: "notes.txt", in: directory(["notes.jpg", "notes.png"]))
+      CreatePlan.file(typed: "notes", tunnelled: "notes.txt", in: directory(["notes.jpg", "notes.png"]))
         == .create("notes", exclusive: false))
   }
 
   private func link(
     _ source: RenameSource, _ typed: Name, elsewhere: Bool = false,
-    remembered: Name? = nil,
-    holds: [Name] = []
+    tunnelled: Name? = nil,
+    hasEntry: [Name] = []
   ) -> CreatePlan {
     .link(
-      source, typed: typed, sameDirectory: !elsewhere, remembered: remembered,
-      in: directory(holds))
+      source, typed: typed, sameDirectory: !elsewhere, tunnelled: tunnelled,
+      in: directory(hasEntry))
   }
 
   // A link of a display name keeps the hidden extension, by the same rules as a rename.
@@ -509,14 +517,14 @@ private let exchanges: [RenameRow] = [
   }
 
   @Test func aLinkNeverReplaces() {
-    #expect(link(photo, "trip", holds: ["trip.jpg"]) == .refuse(.fileExists))
+    #expect(link(photo, "trip", hasEntry: ["trip.jpg"]) == .refuse(.fileExists))
   }
 
   @Test func aLinkOfARealNameHasTheTypedName() {
     #expect(link(real("photo.jpg", shown: "photo"), "trip") == .create("trip", exclusive: false))
-    #expect(link(real("tmp"), "notes", remembered: "notes.txt") == .create("notes.txt", exclusive: true))
+    #expect(link(real("tmp"), "notes", tunnelled: "notes.txt") == .create("notes.txt", exclusive: true))
     #expect(
-      link(real("fifo", .special), "notes", remembered: "notes.txt") == .create("notes", exclusive: false))
+      link(real("fifo", .special), "notes", tunnelled: "notes.txt") == .create("notes", exclusive: false))
   }
 
   @Test func directoriesAndPackagesAreNotLinked() {

@@ -8,7 +8,7 @@ private let second: Int64 = 1_000_000_000
 @Suite struct TunnelTests {
   private func tunnel(_ mode: TunnelMode = .process, timeout: UInt64 = 15, capacity: Int = 4096) -> Tunnel {
     let tunnel = Tunnel(mode: mode, timeout: timeout, capacity: capacity)
-    tunnel.remember(directory: 1, display: "notes", real: "notes.txt", process: 7, now: 100 * second)
+    tunnel.record(directory: 1, display: "notes", real: "notes.txt", process: 7, now: 100 * second)
     return tunnel
   }
 
@@ -49,7 +49,7 @@ private let second: Int64 = 1_000_000_000
   // Processes of a foreign pid namespace all have the id 0: only the time tells them apart.
   @Test func processesWithoutAnIdShareOne() {
     let tunnel = Tunnel()
-    tunnel.remember(directory: 1, display: "notes", real: "notes.txt", process: 0, now: 0)
+    tunnel.record(directory: 1, display: "notes", real: "notes.txt", process: 0, now: 0)
     #expect(tunnel.take(directory: 1, display: "notes", process: 7, now: 1) == nil)
     #expect(tunnel.take(directory: 1, display: "notes", process: 0, now: 1) != nil)
   }
@@ -78,7 +78,7 @@ private let second: Int64 = 1_000_000_000
 
   @Test func theLastNameThatWentAwayCounts() {
     let tunnel = tunnel()
-    tunnel.remember(directory: 1, display: "notes", real: "notes.rtf", process: 8, now: 110 * second)
+    tunnel.record(directory: 1, display: "notes", real: "notes.rtf", process: 8, now: 110 * second)
     #expect(tunnel.peek(directory: 1, display: "notes", process: 7, now: 111 * second) == nil)
     #expect(
       tunnel.take(directory: 1, display: "notes", process: 8, now: 120 * second)?.realName == "notes.rtf")
@@ -87,7 +87,7 @@ private let second: Int64 = 1_000_000_000
 
   @Test func aNameThatHidNothingIsNotRemembered() {
     let tunnel = Tunnel()
-    tunnel.remember(directory: 1, display: "v1.2", real: "v1.2", process: 7, now: 0)
+    tunnel.record(directory: 1, display: "v1.2", real: "v1.2", process: 7, now: 0)
     #expect(tunnel.peek(directory: 1, display: "v1.2", process: 7, now: 0) == nil)
   }
 
@@ -97,15 +97,15 @@ private let second: Int64 = 1_000_000_000
       name: Array("user.com.apple.FinderInfo".utf8), value: [UInt8](repeating: 1, count: 32))
     let huge = Tunnel.Attribute(
       name: Array("user.huge".utf8), value: [UInt8](repeating: 2, count: Tunnel.attributeLimit))
-    tunnel.remember(directory: 1, display: "a", real: "a.txt", attributes: [huge, info], process: 7, now: 0)
+    tunnel.record(directory: 1, display: "a", real: "a.txt", attributes: [huge, info], process: 7, now: 0)
     #expect(tunnel.take(directory: 1, display: "a", process: 7, now: 1)?.attributes == [info])
   }
 
   @Test func aForgottenDirectoryTakesItsNamesAlong() {
     let tunnel = tunnel()
-    tunnel.remember(directory: 2, display: "notes", real: "notes.md", process: 7, now: 100 * second)
-    tunnel.forget(directory: 1)
-    tunnel.forget(directory: 3)
+    tunnel.record(directory: 2, display: "notes", real: "notes.md", process: 7, now: 100 * second)
+    tunnel.removeAll(in: 1)
+    tunnel.removeAll(in: 3)
     #expect(tunnel.peek(directory: 1, display: "notes", process: 7, now: 101 * second) == nil)
     #expect(
       tunnel.peek(directory: 2, display: "notes", process: 7, now: 101 * second)?.realName == "notes.md")
@@ -125,7 +125,7 @@ private let second: Int64 = 1_000_000_000
   @Test func theOldestNameIsDroppedFirst() {
     let tunnel = Tunnel(capacity: 3)
     for index in 0..<7 {
-      tunnel.remember(directory: 1, display: Name("\(index)"), real: Name("\(index).txt"), process: 7, now: 0)
+      tunnel.record(directory: 1, display: Name("\(index)"), real: Name("\(index).txt"), process: 7, now: 0)
     }
     let left = (0..<7).filter { tunnel.peek(directory: 1, display: Name("\($0)"), process: 7, now: 0) != nil }
     #expect(left == [4, 5, 6])
@@ -134,7 +134,7 @@ private let second: Int64 = 1_000_000_000
   @Test func aNameThatWentAwayAgainIsAsYoungAsItsLastTime() {
     let tunnel = Tunnel(capacity: 2)
     for name: Name in ["a", "a", "b"] {
-      tunnel.remember(directory: 1, display: name, real: "r", process: 7, now: 0)
+      tunnel.record(directory: 1, display: name, real: "r", process: 7, now: 0)
     }
     #expect(tunnel.peek(directory: 1, display: "a", process: 7, now: 0) != nil)
   }
@@ -155,7 +155,7 @@ private let second: Int64 = 1_000_000_000
       switch Int.random(in: 0..<8, using: &generator) {
       case 0..<4:
         let real = Name("real \(step)")
-        tunnel.remember(
+        tunnel.record(
           directory: key.directory, display: key.display, real: real, process: process, now: now)
         model[key] = (real, process, now)
       case 4..<7:
@@ -167,7 +167,7 @@ private let second: Int64 = 1_000_000_000
         if expected != nil { model[key] = nil }
       default:
         guard step % 5 == 0 else { continue }
-        tunnel.forget(directory: key.directory)
+        tunnel.removeAll(in: key.directory)
         model = model.filter { $0.key.directory != key.directory }
       }
     }
@@ -180,8 +180,8 @@ private let second: Int64 = 1_000_000_000
         group.addTask {
           (0..<2_000).count { index in
             let name = Name("\(index % 8)")
-            tunnel.remember(directory: UInt64(process), display: name, real: "r", process: process, now: 0)
-            if index % 100 == 0 { tunnel.forget(directory: UInt64(process)) }
+            tunnel.record(directory: UInt64(process), display: name, real: "r", process: process, now: 0)
+            if index % 100 == 0 { tunnel.removeAll(in: UInt64(process)) }
             return tunnel.take(directory: UInt64(process), display: name, process: process, now: 0) != nil
           }
         }

@@ -17,13 +17,15 @@ import ViewedTree
   private func unwatched() -> DirectoryView {
     DirectoryView(
       of: WatchedDirectory(unwatched: view.rootHandle, NodeTable.root, queue: view.changes), view.rootHandle,
-      inspector: view.inspector, site: Site(place: [], rules: DirectoryRules()), watch: nil, recheck: nil,
+      inspector: view.inspector, site: Site(role: [], rules: DirectoryRules()), watch: nil, recheck: nil,
       changes: view.changes,
       ownChanges: view.ownChanges, listings: Tally(), cached: view.cached, nodes: view.nodes)
   }
 
   private func holds(_ name: Name, _ directory: DirectoryView) throws -> Bool {
-    try directory.withCurrent { (projection) throws(Errno) in projection.slot(realName: name.bytes.span) != nil }
+    try directory.withCurrent { (projection) throws(Errno) in
+      projection.slot(realName: name.bytes.span) != nil
+    }
   }
 
   private func eventuallyHolds(_ name: Name, _ directory: DirectoryView) throws -> Bool {

@@ -19,29 +19,29 @@ import ViewedTree
     try name.withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
   }
 
-  private func item(_ name: Name, _ entry: Entry) -> ListedItem {
-    ListedItem(
+  private func item(_ name: Name, _ entry: Entry) -> ListingEntry {
+    ListingEntry(
       directory: NodeTable.root, name: name, realName: name, identity: FileIdentity(entry.attributes),
-      facet: .plain, type: .regular)
+      nodeKind: .plain, type: .regular)
   }
 
   /// The kernel's unlink of what it is told to be gone.
-  private func tellVanished(_ item: ListedItem) -> NodeID {
+  private func tellVanished(_ item: ListingEntry) -> NodeID {
     let told = view.entryOfVanished(item)
-    view.forgetVanished(item)
+    view.orphanVanished(item)
     return told.id
   }
 
   @Test(arguments: [false, true]) func whatIsKnownByAnotherNameSinceStaysKnown(isOpen: Bool) throws {
     let before = try lookup("a")
-    let file = isOpen ? try view.open(before.id, flags: O_RDONLY, caller: .daemon) : nil
+    let file = isOpen ? try view.open(before.id, flags: O_RDONLY, client: .daemon) : nil
     defer { if let file { view.close(file) } }
     rename(tree.path("a"), tree.path("b"))
     let there = try lookup("b")
     // The kernel may still believe in the old name: who makes a file by that one must not get this one.
     #expect((there.id == before.id) == isOpen)
     #expect(tellVanished(item("a", before)) != there.id)
-    #expect(view.nodes.location(of: there.id)?.name.name == "b")
+    #expect(view.nodes.link(of: there.id)?.name.name == "b")
     #expect(try lookup("b").id == there.id)
   }
 
@@ -49,7 +49,7 @@ import ViewedTree
     link(tree.path("a"), tree.path("b"))
     if isOtherKnown { _ = try lookup("b") }
     let before = try lookup("a")
-    let file = try view.open(before.id, flags: O_RDONLY, caller: .daemon)
+    let file = try view.open(before.id, flags: O_RDONLY, client: .daemon)
     defer { view.close(file) }
     unlink(tree.path("a"))
     #expect(tellVanished(item("a", before)) != before.id)
@@ -59,9 +59,9 @@ import ViewedTree
   /// The kernel would give the node up for good. (EIO)
   @Test func directoryThatIsRemoved_withTheInodeNumberOfAFileThatIsGone_isNotTheNodeOfThatFile() throws {
     var status = try lookup("a").attributes
-    #expect("a".withCString { view.remains(of: $0, status, in: view.rootHandle) } != nil)
+    #expect("a".withCString { view.lastState(of: $0, status, in: view.rootHandle) } != nil)
     status.st_mode = S_IFDIR | 0o755
-    #expect("a".withCString { view.remains(of: $0, status, in: view.rootHandle) } == nil)
+    #expect("a".withCString { view.lastState(of: $0, status, in: view.rootHandle) } == nil)
   }
 
   @Test func whatOthersRenamedIsToldToBeTheSame() throws {
@@ -69,15 +69,15 @@ import ViewedTree
     rename(tree.path("a"), tree.path("b"))
     let (old, new) = (item("a", before), item("b", before))
     #expect(try view.entryOfMoved(new).id == before.id)
-    #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, caller: .daemon) }
-    view.noteMoved(old, to: new)
+    #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, client: .daemon) }
+    view.noteReplayedRename(old, to: new)
     // A client that has not looked it up since may have come by the old name.
-    #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, caller: .daemon) }
+    #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, client: .daemon) }
     let found = try "b".withCString { (name) throws(Errno) in
-      try view.lookupOrAbsence(NodeTable.root, name, caller: .daemon)
+      try view.lookupOrNegativeEntry(NodeTable.root, name, client: .daemon)
     }
     #expect(found.id == before.id)
-    view.close(try view.open(before.id, flags: O_RDONLY, caller: .daemon))
+    view.close(try view.open(before.id, flags: O_RDONLY, client: .daemon))
   }
 
   /// The kernel goes on believing in the first name of a file that it was told by a second one, too.
@@ -99,30 +99,30 @@ import ViewedTree
     #expect(try lookup("a").id == first.id)
   }
 
-  @Test(arguments: [false, true]) func whatIsGoneIsOpenedOnlyThroughWhatIsOpen(isTold: Bool) throws {
+  @Test(arguments: [false, true]) func whatIsGoneIsOpenedOnlyThroughWhatIsOpen(reportsChanges: Bool) throws {
     let before = try lookup("a")
     let node = before.id
-    let file = try view.open(node, flags: O_RDWR, caller: .daemon)
+    let file = try view.open(node, flags: O_RDWR, client: .daemon)
     defer { view.close(file) }
     func opens(_ thread: pid_t) -> Bool {
-      let caller = Caller(user: geteuid(), group: getegid(), process: thread, umask: 0)
-      guard let file = try? view.open(node, flags: O_WRONLY, caller: caller) else { return false }
+      let client = Client(user: geteuid(), group: getegid(), thread: thread, umask: 0)
+      guard let file = try? view.open(node, flags: O_WRONLY, client: client) else { return false }
       view.close(file)
       return true
     }
     func looksUp(_ thread: pid_t) {
-      let caller = Caller(user: geteuid(), group: getegid(), process: thread, umask: 0)
+      let client = Client(user: geteuid(), group: getegid(), thread: thread, umask: 0)
       _ = try? "a".withCString { (name) throws(Errno) in
-        try view.lookupOrAbsence(NodeTable.root, name, caller: caller)
+        try view.lookupOrNegativeEntry(NodeTable.root, name, client: client)
       }
     }
     #expect(opens(7))
     unlink(tree.path("a"))
     // Who has come by the name has to look it up again, whether or not it is known already that the name is gone: the
     // kernel may not have taken that in yet.
-    if isTold {
+    if reportsChanges {
       #expect(tellVanished(item("a", before)) == node)
-      #expect(view.nodes.location(of: node) == nil)
+      #expect(view.nodes.link(of: node) == nil)
     }
     // By its name: the kernel looks that up when it is told that it is stale.
     for _ in 0..<2 {
@@ -134,33 +134,33 @@ import ViewedTree
     looksUp(8)
     #expect(opens(7) && !opens(8))
     // Who cannot be told from others.
-    #expect(opens(0) == isTold && opens(0) == isTold)
+    #expect(opens(0) == reportsChanges && opens(0) == reportsChanges)
   }
 
   /// As truncate(2), which names a file, and ftruncate(2) of what is open.
   @Test(arguments: [false, true])
-  func truncate_byANameThatIsGone_cutsOnlyWhatIsOpen(isTold: Bool) throws {
+  func truncate_byANameThatIsGone_cutsOnlyWhatIsOpen(reportsChanges: Bool) throws {
     let before = try lookup("a")
-    let file = try view.open(before.id, flags: O_RDWR, caller: .daemon)
+    let file = try view.open(before.id, flags: O_RDWR, client: .daemon)
     defer { view.close(file) }
     func cuts(_ thread: pid_t, open file: OpenFile? = nil) -> Bool {
-      let caller = Caller(user: geteuid(), group: getegid(), process: thread, umask: 0)
+      let client = Client(user: geteuid(), group: getegid(), thread: thread, umask: 0)
       var change = AttributeChange()
       change.size = 1
-      return (try? view.setAttributes(before.id, change, open: file, caller: caller)) != nil
+      return (try? view.setAttributes(before.id, change, open: file, client: client)) != nil
     }
     #expect(cuts(7))
     unlink(tree.path("a"))
-    if isTold { _ = tellVanished(item("a", before)) }
+    if reportsChanges { _ = tellVanished(item("a", before)) }
     #expect(cuts(7, open: file))
     // The kernel looks the name up, or comes again without having done so through /proc/self/fd.
     for _ in 0..<2 {
       #expect(!cuts(7))
-      view.staleNames.goesOn(7)
+      view.staleRetries.clearRefusal(7)
     }
     #expect(!cuts(7) && cuts(7))
     // A client in another process-id namespace cannot be told from others.
-    #expect(cuts(0) == isTold)
+    #expect(cuts(0) == reportsChanges)
   }
 
   @Test func whatIsThereAgainStaysKnown() throws {
@@ -174,7 +174,7 @@ import ViewedTree
     // The same number, as if another file had got it.
     rename(tree.path("a"), tree.path("b"))
     #expect(tellVanished(item("a", before)) == before.id)
-    #expect(view.nodes.location(of: before.id) == nil)
+    #expect(view.nodes.link(of: before.id) == nil)
     #expect(try lookup("b").id != before.id)
   }
 }

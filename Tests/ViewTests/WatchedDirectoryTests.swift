@@ -24,7 +24,9 @@ import ViewedTree
     tree.view.startCaching(EmptyCache())
   }
 
-  private func lease() throws -> CacheLease { try #require(view.cached.lease(root, view.rootHandle)) }
+  private func version() throws -> DirectoryVersion {
+    try #require(view.cached.version(root, view.rootHandle))
+  }
 
   private func holds(_ name: Name, _ directory: DirectoryView) throws -> Bool {
     try directory.withCurrent { (projection) throws(Errno) in
@@ -33,17 +35,17 @@ import ViewedTree
   }
 
   @Test func leaseAndView_ofOneDirectory_shareItsWatch() throws {
-    let lease = try lease()
-    #expect(try view.directoryView(root).watched === lease.directory)
+    let version = try version()
+    #expect(try view.directoryView(root).watched === version.directory)
   }
 
   @Test func droppedView_leavesCachedEntriesWatched() throws {
-    let lease = try lease()
+    let version = try version()
     #expect(try holds("notes.txt", view.directoryView(root)))
     view.releaseDescriptors()
     tree.make("new.txt")
     view.watch?.drain()
-    #expect(lease.isBroken)
+    #expect(version.isStale)
     #expect(try holds("new.txt", view.directoryView(root)))
   }
 
@@ -53,8 +55,8 @@ import ViewedTree
     #expect(view.cached.remove(root))
     tree.make("new.txt")
     #expect(try holds("new.txt", directory))
-    let lease = try lease()
-    #expect(directory.watched === lease.directory)
+    let version = try version()
+    #expect(directory.watched === version.directory)
   }
 
   @Test func directoryView_droppedWhileInUse_staysTheOnlyOne() throws {
@@ -68,24 +70,24 @@ import ViewedTree
 
   @Test func watch_endsWithTheLastReference() throws {
     weak var watched: WatchedDirectory?
-    watched = try lease().directory
+    watched = try version().directory
     #expect(watched != nil)
     #expect(view.cached.remove(root))
     #expect(watched == nil)
   }
 
   @Test func pendingChange_isProcessedByBothReaders() throws {
-    view.startFollowing()
-    defer { view.stopFollowing() }
+    view.startCollectingChanges()
+    defer { view.stopChangeLoop() }
     let directory = try view.directoryView(root)
     #expect(try holds("notes.txt", directory))
     tree.make("new.txt")
     // The view's turn first: the kernel's caches still hear of the change.
     #expect(try holds("new.txt", directory))
-    let taken = view.changes.takeUnseen()
+    let taken = view.changes.takeDirtyDirectories()
     #expect(taken.count == 1)
     #expect(taken.first?.stale.names == ["new.txt"])
     #expect(taken.first?.view === directory)
-    #expect(view.changes.takeUnseen().isEmpty)
+    #expect(view.changes.takeDirtyDirectories().isEmpty)
   }
 }

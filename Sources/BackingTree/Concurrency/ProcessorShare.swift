@@ -17,7 +17,7 @@ package enum ProcessorShare {
   package static func run<R: ~Copyable, Failure: Error>(
     of user: Int64 = dfs_request_user(), _ body: () throws(Failure) -> R
   ) throws(Failure) -> R {
-    guard user >= 0, mayRestore else { return try body() }
+    guard user >= 0, canRestoreNice else { return try body() }
     let rank = running.withLock { running in
       running[user, default: 0] += 1
       return running[user]!
@@ -43,7 +43,7 @@ package enum ProcessorShare {
 
   /// Whether a thread may lower its nice value again (CAP_SYS_NICE, or RLIMIT_NICE). Found out with a thread that is needed for
   /// nothing else: without the right its nice value stays raised.
-  static let mayRestore: Bool = {
+  static let canRestoreNice: Bool = {
     let result = Guarded(false)
     let thread = Thread {
       let before = Thread.nice

@@ -22,9 +22,9 @@ public struct Directory: Sendable {
   /// there, which may hang. (`statx`, AT_STATX_DONT_SYNC)
   ///
   /// On a local file system the status is up to date.
-  public func knownStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
+  public func cachedStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     var out = stat()
-    try systemCall { dfs_known_status(descriptor, name, &out) }
+    try systemCall { dfs_cached_status(descriptor, name, &out) }
     return out
   }
 

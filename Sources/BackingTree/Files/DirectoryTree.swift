@@ -23,13 +23,13 @@ public enum DirectoryTree {
   public static func checkRemovable(_ top: Directory, _ credentials: Credentials) throws(Errno) {
     try walk(top) { (directory) throws(Errno) in
       let status = try directory.status()
-      let mayHoldOthers = status.st_mode & S_ISVTX != 0
+      let isSticky = status.st_mode & S_ISVTX != 0
       var isEmpty = true
       var subdirectories: [[UInt8]] = []
       try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
         isEmpty = false
         var type = entry.type
-        if mayHoldOthers || type == .unknown {
+        if isSticky || type == .unknown {
           let found = try directory.status(entry.cName)
           type = FileType(mode: found.st_mode)
           try check(found, in: status, credentials)
@@ -61,13 +61,13 @@ public enum DirectoryTree {
         }
       }
       for file in files {
-        try unlessGone { () throws(Errno) in
+        try ignoringMissing { () throws(Errno) in
           try file.withCName { (file) throws(Errno) in try directory.unlink(file) }
         }
       }
       return subdirectories
     } leaving: { (parent, name) throws(Errno) in
-      try unlessGone { () throws(Errno) in
+      try ignoringMissing { () throws(Errno) in
         try name.withCName { (name) throws(Errno) in try parent.removeDirectory(name) }
       }
     }
@@ -83,31 +83,31 @@ public enum DirectoryTree {
     _ top: Directory, entering: (Directory) throws(Errno) -> [[UInt8]],
     leaving: (_ parent: Directory, _ name: [UInt8]) throws(Errno) -> Void
   ) throws(Errno) {
-    var place = try TreeCursor(top)
+    var cursor = try TreeCursor(top)
     // For each directory from the top to the cursor: the sub-directories still to be entered, and the directory's name.
-    var pending = [try entering(place.directory)]
+    var pending = [try entering(cursor.directory)]
     var names: [[UInt8]] = []
     while true {
       if let name = pending[pending.count - 1].popLast() {
         do throws(Errno) {
-          try name.withCName { (name) throws(Errno) in try place.enter(name) }
+          try name.withCName { (name) throws(Errno) in try cursor.enter(name) }
         } catch {
           if error == .noSuchFileOrDirectory { continue }
           throw error == .improperLink ? .resourceBusy : error
         }
         names.append(name)
-        pending.append(try entering(place.directory))
+        pending.append(try entering(cursor.directory))
       } else {
         pending.removeLast()
         guard let name = names.popLast() else { return }
         // `..` of a directory that was moved meanwhile leads to an unchecked directory.
-        do throws(Errno) { try place.leave() } catch { throw error == .ioError ? .resourceBusy : error }
-        try leaving(place.directory, name)
+        do throws(Errno) { try cursor.leave() } catch { throw error == .ioError ? .resourceBusy : error }
+        try leaving(cursor.directory, name)
       }
     }
   }
 
-  private static func unlessGone(_ body: () throws(Errno) -> Void) throws(Errno) {
+  private static func ignoringMissing(_ body: () throws(Errno) -> Void) throws(Errno) {
     do throws(Errno) { try body() } catch { if error != .noSuchFileOrDirectory { throw error } }
   }
 }

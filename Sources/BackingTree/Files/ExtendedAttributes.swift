@@ -27,12 +27,12 @@ public struct ExtendedAttributes: ~Copyable {
   }
 
   /// The attributes of an entry of the thread's working directory.
-  public init(ofWorking name: UnsafePointer<CChar>) {
+  public init(inWorkingDirectory name: UnsafePointer<CChar>) {
     path = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
   }
 
   /// Whether an entry of the thread's working directory has extended attributes. One system call. (`llistxattr`)
-  public static func exist(ofWorking name: UnsafePointer<CChar>) throws(Errno) -> Bool {
+  public static func exist(inWorkingDirectory name: UnsafePointer<CChar>) throws(Errno) -> Bool {
     do throws(Errno) { return try systemCall { llistxattr(name, nil, 0) } > 0 } catch {
       if error == .notSupported || error == .notPermitted { return false }
       throw error

@@ -5,7 +5,7 @@ import SystemPackage
 /// The position of a walk in a directory tree: a directory at or below the top, open for reading.
 ///
 /// A step down opens one name and a step up opens `..`, so the cost of a walk is proportional to the number of directories at any
-/// depth. The directory and its parent are always open, and never more than `mostOpen` descriptors. (`openat2`, `openat`)
+/// depth. The directory and its parent are always open, and never more than `maximumOpen` descriptors. (`openat2`, `openat`)
 ///
 /// No step follows a symlink or enters a mount point: the mount that the walk is done for may be mounted there. `..` must lead to
 /// the directory that the walk came from, so a directory renamed meanwhile cannot divert the walk.
@@ -18,7 +18,7 @@ public struct TreeCursor: ~Copyable {
     var descriptor: CInt
   }
 
-  private static let mostOpen = 4
+  private static let maximumOpen = 4
   private static let readDirectory = O_RDONLY | dfs_O_DIRECTORY
 
   private var levels: [Level]
@@ -49,7 +49,7 @@ public struct TreeCursor: ~Copyable {
     if depth > 0 { path.append(0x2f) }
     path.append(contentsOf: bytes)
     levels.append(Level(identity: identity, pathEnd: path.count, descriptor: opened.release()))
-    if levels.count > Self.mostOpen { closeLevel(levels.count - 1 - Self.mostOpen) }
+    if levels.count > Self.maximumOpen { closeLevel(levels.count - 1 - Self.maximumOpen) }
   }
 
   /// Steps up to the directory's parent.

@@ -11,17 +11,17 @@ public final class ClientDescriptors: Sendable {
   public static let opened = ClientDescriptors(limit: DescriptorLimit.forClients, multiple: 2)
   /// A reserve for open directories, used when a user has none of `opened` left, so that the user can still list and remove. One
   /// user may have half.
-  public static let listed = ClientDescriptors(limit: DescriptorLimit.keptForListing, multiple: 1)
+  public static let forListing = ClientDescriptors(limit: DescriptorLimit.reservedForListing, multiple: 1)
 
   private struct State {
-    var given = 0
+    var reserved = 0
     var users: [uid_t: Int] = [:]
   }
 
   private let limit: Int
   private let multiple: Int
   private let state = Guarded(State())
-  private static let isShared = Atomic<Bool>(false)
+  private static let isLimitedPerUser = Atomic<Bool>(false)
 
   init(limit: Int, multiple: Int) {
     self.limit = limit
@@ -29,29 +29,29 @@ public final class ClientDescriptors: Sendable {
   }
 
   /// Enables the limit per user: more than one user can reach the mount.
-  public static func share() { isShared.store(true, ordering: .relaxed) }
+  public static func limitPerUser() { isLimitedPerUser.store(true, ordering: .relaxed) }
 
   /// Reserves descriptors that are about to be opened for a client of a user.
   ///
   /// - Throws: ENFILE when the user has its share. Not EMFILE, which would say that the client has reached its own limit.
-  public func take(_ count: Int, for user: uid_t) throws(Errno) {
-    let isTaken = state.withLock { state in
+  public func reserve(_ count: Int, for user: uid_t) throws(Errno) {
+    let isReserved = state.withLock { state in
       let own = (state.users[user] ?? 0) + count
-      let left = limit - state.given - count
-      guard left >= 0, !Self.isShared.load(ordering: .relaxed) || allows(own: own, left: left) else {
+      let left = limit - state.reserved - count
+      guard left >= 0, !Self.isLimitedPerUser.load(ordering: .relaxed) || allows(own: own, left: left) else {
         return false
       }
-      state.given += count
+      state.reserved += count
       state.users[user] = own
       return true
     }
-    guard isTaken else { throw .tooManyOpenFilesInSystem }
+    guard isReserved else { throw .tooManyOpenFilesInSystem }
   }
 
   /// Returns descriptors that were closed, or that were reserved and not opened.
-  public func giveBack(_ count: Int, of user: uid_t) {
+  public func release(_ count: Int, of user: uid_t) {
     state.withLock { state in
-      state.given -= count
+      state.reserved -= count
       let own = (state.users[user] ?? 0) - count
       state.users[user] = own > 0 ? own : nil
     }

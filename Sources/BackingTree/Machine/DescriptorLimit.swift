@@ -12,10 +12,10 @@ public enum DescriptorLimit {
   public static let workers = min(256, max(16, count / 16))
 
   /// The reserve for clients that list directories when they can get no other descriptors.
-  static let keptForListing = 2 * workers
+  static let reservedForListing = 2 * workers
 
   /// The reserve: what the workers need at once, plus the reserve for listing.
-  private static let kept = 4 * workers + keptForListing
+  private static let reserve = 4 * workers + reservedForListing
 
   /// Raises the soft limit to the hard limit. (`setrlimit`, RLIMIT_NOFILE) To be called before anything else of this type, which
   /// caches the limit.
@@ -28,21 +28,21 @@ public enum DescriptorLimit {
 
   /// Whether a descriptor belongs to the reserve. The kernel always allocates the lowest free descriptor, so a high number means
   /// that few are left.
-  public static func isKept(_ descriptor: CInt) -> Bool { descriptor >= firstKept }
+  public static func isReserved(_ descriptor: CInt) -> Bool { descriptor >= firstReserved }
 
   /// Records a descriptor that is kept open for a client.
-  public static func given(_ descriptor: CInt) { lastGiven.store(descriptor, ordering: .relaxed) }
+  public static func noteOpened(_ descriptor: CInt) { lastOpened.store(descriptor, ordering: .relaxed) }
 
-  private static let lastGiven = Atomic<CInt>(0)
+  private static let lastOpened = Atomic<CInt>(0)
 
   /// Whether only the reserve is left. (`fcntl`, F_DUPFD_CLOEXEC)
   ///
   /// - Parameter descriptor: any open descriptor, to be duplicated.
   public static func isReached(copying descriptor: CInt) -> Bool {
     // Fast path: as clients use up the descriptors, they get higher and higher ones before the last.
-    if lastGiven.load(ordering: .relaxed) < firstKept / 2 { return false }
+    if lastOpened.load(ordering: .relaxed) < firstReserved / 2 { return false }
     let lowest = Descriptor(adopting: fcntl(descriptor, F_DUPFD_CLOEXEC, 0))
-    return lowest.rawValue < 0 || isKept(lowest.rawValue)
+    return lowest.rawValue < 0 || isReserved(lowest.rawValue)
   }
 
   /// The maximum number of open descriptors.
@@ -52,14 +52,14 @@ public enum DescriptorLimit {
   }()
 
   /// The lowest descriptor of the reserve. With a low limit, clients get half of it.
-  static let firstKept = CInt(clamping: max(count - kept, count / 2))
+  static let firstReserved = CInt(clamping: max(count - reserve, count / 2))
 
   /// The descriptors that the daemon itself keeps open while it runs: the session, the log, the watch, SOURCE and the like.
   private static let own = 16
 
-  /// The number of descriptors for clients besides `keptForListing`. Together with that and the daemon's own they stay below the
-  /// reserve, so that a user with a share left can use it.
-  static let forClients = max(Int(firstKept) - own - keptForListing, Int(firstKept) / 2)
+  /// The number of descriptors for clients besides `reservedForListing`. Together with that and the daemon's own they stay below
+  /// the reserve, so that a user with a share left can use it.
+  static let forClients = max(Int(firstReserved) - own - reservedForListing, Int(firstReserved) / 2)
 
   private static var nofile: __rlimit_resource_t { __rlimit_resource_t(RLIMIT_NOFILE.rawValue) }
 }

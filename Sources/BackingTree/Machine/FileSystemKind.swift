@@ -8,7 +8,7 @@ public struct FileSystemKind: Equatable, Sendable {
 
   /// Whether files may also be changed by other machines or by the process that serves the file system. Local watches do not
   /// report such changes.
-  public var changesUnseen: Bool {
+  public var mayChangeUnseen: Bool {
     switch magic {
     // NFS, SMB (three of them), AFS, Coda, NCP, 9P, Ceph, Lustre, VirtualBox's and VMware's shared folders, FUSE.
     case 0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f, 0x7375_7245, 0x564c, 0x0102_1997, 0x00c3_6400,
@@ -23,14 +23,16 @@ public struct FileSystemKind: Equatable, Sendable {
 
   /// Whether data of a successful write needs no action at close. True on local file systems; on network file systems close(2)
   /// may report write errors.
-  public var keepsWhatWasWritten: Bool { isLocal }
+  public var completesWritesBeforeClose: Bool { isLocal }
 
   /// Whether the kernel itself serves the file system, from a disk or memory.
   public var isLocal: Bool { Self.local.contains(magic) }
 
   /// Whether a write through a mapping updates the file's times, if it is the first to a page since the page's writeback: ext2 to
   /// ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
-  public var timesMappedWrites: Bool { [0xef53, 0x9123_683e, 0x5846_5342, 0xf2f5_2010].contains(magic) }
+  public var updatesTimesOfMappedWrites: Bool {
+    [0xef53, 0x9123_683e, 0x5846_5342, 0xf2f5_2010].contains(magic)
+  }
 
   /// linux/magic.h: ext2 to ext4, tmpfs, btrfs, XFS, F2FS, ZFS, overlayfs, FAT, exFAT, ISO 9660, UDF, HFS+, bcachefs, JFS,
   /// ReiserFS, NILFS2, NTFS3, ramfs.

@@ -26,7 +26,7 @@ public struct MountTable {
   /// The topmost mount at a path; nil when nothing is mounted there.
   ///
   /// The mount itself is not accessed, as its daemon may be dead: only the path without the last component is resolved.
-  public static func last(at path: FilePath) -> Line? {
+  public static func topmost(at path: FilePath) -> Line? {
     let mounts = current
     if let leaf = path.lastComponent, leaf.kind == .regular {
       let parent = path.removingLastComponent()
@@ -57,7 +57,8 @@ public struct MountTable {
     let number = Array("\(major):\(minor)".utf8)
     return (text ?? []).split(separator: UInt8(ascii: "\n")).contains { line in
       let fields = line.split(separator: UInt8(ascii: " "))
-      guard fields.count > 6, fields[2].elementsEqual(number), let dash = fields.firstIndex(of: [UInt8(ascii: "-")]),
+      guard fields.count > 6, fields[2].elementsEqual(number),
+        let dash = fields.firstIndex(of: [UInt8(ascii: "-")]),
         dash + 1 < fields.count
       else { return false }
       let type = string(fields[dash + 1])
@@ -66,7 +67,8 @@ public struct MountTable {
   }
 
   private static let remoteTypes: Set<String> = [
-    "nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "coda", "lustre", "ncpfs", "virtiofs", "vboxsf", "vmhgfs",
+    "nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "coda", "lustre", "ncpfs", "virtiofs", "vboxsf",
+    "vmhgfs",
   ]
 
   private static var text: [UInt8]? { Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") }

@@ -7,7 +7,7 @@ protocol ChangeSource: Sendable {
   var queue: CInt { get }
 
   /// Whether an event says if this process caused it.
-  var tellsWho: Bool { get }
+  var reportsPID: Bool { get }
 
   /// Watches a directory. Changes are reported from when this returns at the latest. A directory keeps its number until it is
   /// removed. Only one thread at a time may add and remove.

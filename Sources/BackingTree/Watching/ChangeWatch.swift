@@ -35,14 +35,14 @@ public final class ChangeWatch: Sendable {
     /// The attributes of the entry of that name changed, including extended attributes.
     case attributes(UnsafePointer<CChar>)
     /// The attributes of the directory itself changed.
-    case itself
+    case directoryAttributes
     /// Events were lost, or the directory itself is gone: discard all cached state of it.
     case everything
 
     /// False for a file that is still being modified and for a change of the directory itself only.
     public var isComplete: Bool {
       switch self {
-      case .modification, .itself: false
+      case .modification, .directoryAttributes: false
       default: true
       }
     }
@@ -60,14 +60,14 @@ public final class ChangeWatch: Sendable {
   private struct Listener {
     let serial: UInt64
     let call: Handler
-    let hearsEchoes: Bool
+    let receivesSelfEvents: Bool
   }
 
   private struct Watches {
     /// Several owners may watch one directory, for which the kernel has a single watch.
     var listeners: [Watched: [Listener]] = [:]
     var serial: UInt64 = 0
-    var echoes = Echoes()
+    var selfEvents = SelfEvents()
   }
 
   private let source: any ChangeSource
@@ -83,11 +83,11 @@ public final class ChangeWatch: Sendable {
 
   /// - Parameters:
   ///   - root: a directory of the file system that has most of the watched directories.
-  ///   - tellsWho: whether fanotify may be used.
+  ///   - reportsPID: whether fanotify may be used.
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
-  public init(root: Directory, tellsWho: Bool = true) throws(Errno) {
+  public init(root: Directory, reportsPID: Bool = true) throws(Errno) {
     waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
-    if tellsWho, let source = try? FanotifySource(root: root) {
+    if reportsPID, let source = try? FanotifySource(root: root) {
       self.source = source
     } else {
       source = try InotifySource()
@@ -95,7 +95,7 @@ public final class ChangeWatch: Sendable {
   }
 
   /// Whether events say which process caused them and the number of watches is unlimited. (fanotify)
-  public var tellsWho: Bool { source.tellsWho }
+  public var reportsPID: Bool { source.reportsPID }
 
   /// The per-user limit `max_user_watches` or `max_user_instances`; nil where the kernel has no inotify. (`/proc/sys/fs/inotify`)
   public static func limit(_ name: String) -> Int? {
@@ -123,17 +123,17 @@ public final class ChangeWatch: Sendable {
   /// Watches a directory until the registration is released. The handler receives all changes from the return of this function
   /// on, and must not keep the registration.
   ///
-  /// - Parameter hearsEchoes: whether the handler also receives the changes made in `unheard`.
+  /// - Parameter receivesSelfEvents: whether the handler also receives the changes made in `suppressingSelfEvents`.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
-    _ directory: Directory, hearsEchoes: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
+    _ directory: Directory, receivesSelfEvents: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
   ) throws(Errno) -> Registration {
     marking.lock()
     defer { marking.unlock() }
     let watched = try add(directory)
     return watches.withLock { watches in
       watches.serial += 1
-      let listener = Listener(serial: watches.serial, call: handler, hearsEchoes: hearsEchoes)
+      let listener = Listener(serial: watches.serial, call: handler, receivesSelfEvents: receivesSelfEvents)
       watches.listeners[watched, default: []].append(listener)
       return Registration(self, watched, serial: watches.serial)
     }
@@ -143,7 +143,7 @@ public final class ChangeWatch: Sendable {
     do throws(Errno) {
       return Watched(isFallback: false, number: try source.add(directory))
     } catch {
-      guard source.tellsWho else { throw error }
+      guard source.reportsPID else { throw error }
       // fanotify takes directories of one file system only. This one is on another, mounted below.
       let (inotify, isNew) = try fallback.withLock { (fallback) throws(Errno) -> (InotifySource, Bool) in
         if let fallback { return (fallback, false) }
@@ -178,14 +178,16 @@ public final class ChangeWatch: Sendable {
     return stopped
   }
 
-  /// Runs a change of watched directories. Only watches with `hearsEchoes` receive the events: the thread that makes the change
-  /// updates the state of the other watches itself. With inotify, which does not report the cause of an event, all watches
+  /// Runs a change of watched directories. Only watches with `receivesSelfEvents` receive the events: the thread that makes the
+  /// change updates the state of the other watches itself. With inotify, which does not report the cause of an event, all watches
   /// receive them.
-  public func unheard<R: ~Copyable>(_ echoes: [Echo], _ body: () throws(Errno) -> R) throws(Errno) -> R {
-    guard tellsWho else { return try body() }
-    let expected = watches.withLock { $0.echoes.expect(echoes) }
+  public func suppressingSelfEvents<R: ~Copyable>(_ selfEvents: [SelfEvent], _ body: () throws(Errno) -> R)
+    throws(Errno) -> R
+  {
+    guard reportsPID else { return try body() }
+    let expected = watches.withLock { $0.selfEvents.expect(selfEvents) }
     // A call that failed may have made a part of the change.
-    defer { watches.withLock { $0.echoes.noteQueued(expected) } }
+    defer { watches.withLock { $0.selfEvents.noteQueued(expected) } }
     return try body()
   }
 
@@ -193,12 +195,12 @@ public final class ChangeWatch: Sendable {
   /// KiB. `content` is still reported. (fanotify)
   ///
   /// - Returns: false where the source cannot do that.
-  public func ignoreModifications(of file: borrowing Descriptor) -> Bool {
+  public func suppressModifications(of file: borrowing Descriptor) -> Bool {
     (try? source.ignoreWriting(to: file.rawValue, true)) != nil
   }
 
   /// Reports each `modification` of an open file again.
-  public func hearModifications(of file: borrowing Descriptor) {
+  public func restoreModifications(of file: borrowing Descriptor) {
     try? source.ignoreWriting(to: file.rawValue, false)
   }
 
@@ -208,30 +210,32 @@ public final class ChangeWatch: Sendable {
   public func drain() { delivery.run(deliverAll) }
 
   private func deliverAll() {
-    let awaitsEchoes = watches.withLock { $0.echoes.beginReading() }
+    let expectsSelfEvents = watches.withLock { $0.selfEvents.beginReading() }
     source.read { deliver($0, isFallback: false) }
     if let inotify = fallback.withLock({ $0 }) { inotify.read { deliver($0, isFallback: true) } }
-    if awaitsEchoes { watches.withLock { $0.echoes.endReading() } }
+    if expectsSelfEvents { watches.withLock { $0.selfEvents.endReading() } }
   }
 
   private func deliver(_ event: ChangeEvent, isFallback: Bool) {
     let watched = Watched(isFallback: isFallback, number: event.number)
     switch event.kind {
-    case .overflow: for listener in everyListener { listener.call(.everything) }
+    case .overflow: for listener in allListeners { listener.call(.everything) }
     // Either the directory is gone, or its watch was stopped. In the second case it has no listeners left, and a new watch on the
     // same directory has a new number.
-    case .end: for listener in listeners(of: watched, forgetting: true) { listener.call(.everything) }
+    case .end: for listener in listeners(of: watched, removing: true) { listener.call(.everything) }
     case .change:
       guard let name = event.name else {
         guard event.mask.contains(.attributes) else { return }
-        for listener in listeners(of: watched) { listener.call(.itself) }
+        for listener in listeners(of: watched) { listener.call(.directoryAttributes) }
         return
       }
       if !event.mask.isDisjoint(with: .names) {
         let change = Change.entry(name, wasMoved: !event.mask.isDisjoint(with: .moved))
         let kinds = event.mask.intersection(.names)
-        let isEcho = event.isOwn && watches.withLock { $0.echoes.take(kinds, name, in: watched) }
-        for listener in listeners(of: watched) where !isEcho || listener.hearsEchoes { listener.call(change) }
+        let isSelfEvent = event.isOwn && watches.withLock { $0.selfEvents.take(kinds, name, in: watched) }
+        for listener in listeners(of: watched) where !isSelfEvent || listener.receivesSelfEvents {
+          listener.call(change)
+        }
       }
       if event.mask.contains(.written) {
         for listener in listeners(of: watched) { listener.call(.content(name, isOwn: event.isOwn)) }
@@ -244,12 +248,12 @@ public final class ChangeWatch: Sendable {
     }
   }
 
-  private func listeners(of watched: Watched, forgetting: Bool = false) -> [Listener] {
+  private func listeners(of watched: Watched, removing: Bool = false) -> [Listener] {
     watches.withLock { watches in
-      defer { if forgetting { watches.listeners[watched] = nil } }
+      defer { if removing { watches.listeners[watched] = nil } }
       return watches.listeners[watched] ?? []
     }
   }
 
-  private var everyListener: [Listener] { watches.withLock { Array($0.listeners.values.joined()) } }
+  private var allListeners: [Listener] { watches.withLock { Array($0.listeners.values.joined()) } }
 }

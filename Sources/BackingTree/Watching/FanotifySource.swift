@@ -11,7 +11,7 @@ final class FanotifySource: ChangeSource {
     var last: ChangeEvent.Number = 0
   }
 
-  let tellsWho = true
+  let reportsPID = true
   private let group: Descriptor
   /// A directory of the file system, needed to open directories by handle.
   private let root: Descriptor
@@ -60,20 +60,20 @@ final class FanotifySource: ChangeSource {
     // A directory with a number is marked already; marking it again would cost some microseconds.
     guard isNew else { return number }
     do throws(Errno) { try mark(directory, isAdded: true) } catch {
-      forget(number)
+      removeHandle(number)
       throw error
     }
     return number
   }
 
   func remove(_ number: ChangeEvent.Number) {
-    guard let handle = forget(number), let directory = try? open(handle) else { return }
+    guard let handle = removeHandle(number), let directory = try? open(handle) else { return }
     // If this fails, events of the directory still arrive and are ignored.
     try? mark(Directory(descriptor: directory.rawValue), isAdded: false)
   }
 
   @discardableResult
-  private func forget(_ number: ChangeEvent.Number) -> FileHandle? {
+  private func removeHandle(_ number: ChangeEvent.Number) -> FileHandle? {
     handles.withLock { handles in
       guard let handle = handles.handles.removeValue(forKey: number) else { return nil }
       handles.numbers[handle] = nil
@@ -96,12 +96,12 @@ final class FanotifySource: ChangeSource {
         offset += length
         count += 1
         let mask = event.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
-        var told = ChangeEvent(
+        var reported = ChangeEvent(
           mask: ChangeEvent.Mask(rawValue: UInt32(truncatingIfNeeded: mask)).intersection(.all),
           isOwn: event.loadUnaligned(fromByteOffset: 20, as: Int32.self) == process)
         if mask & UInt64(FAN_Q_OVERFLOW) != 0 {
-          told.kind = .overflow
-          body(told)
+          reported.kind = .overflow
+          body(reported)
           continue
         }
         // struct fanotify_event_info_fid: u8 type, u8 pad, u16 length, 8 bytes of file system; struct file_handle; name.
@@ -110,15 +110,15 @@ final class FanotifySource: ChangeSource {
           let handle = FileHandle(UnsafeRawBufferPointer(rebasing: event[(start + 12)..<length])),
           let number = handles.withLock({ $0.numbers[handle] })
         else { continue }
-        told.number = number
+        reported.number = number
         let name = (event.baseAddress! + start + 20 + handle.length).assumingMemoryBound(to: CChar.self)
         if mask & UInt64(FAN_DELETE_SELF) != 0 {
-          told.kind = .end
-          forget(number)
+          reported.kind = .end
+          removeHandle(number)
         } else if strcmp(name, ".") != 0 {
-          told.name = name
+          reported.name = name
         }
-        body(told)
+        body(reported)
       }
       return count
     }

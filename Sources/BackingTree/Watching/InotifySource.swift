@@ -4,7 +4,7 @@ import SystemPackage
 
 /// inotify(7), which needs no privilege. Watches at most as many directories as `fs.inotify.max_user_watches` allows a user.
 final class InotifySource: ChangeSource {
-  let tellsWho = false
+  let reportsPID = false
   private let descriptor: Descriptor
   var queue: CInt { descriptor.rawValue }
 
@@ -35,15 +35,15 @@ final class InotifySource: ChangeSource {
         let mask = event.load(fromByteOffset: 4, as: UInt32.self)
         let length = Int(event.load(fromByteOffset: 12, as: UInt32.self))
         offset += 16 + length
-        var told = ChangeEvent(number: event.load(as: CInt.self), mask: .init(rawValue: mask))
+        var reported = ChangeEvent(number: event.load(as: CInt.self), mask: .init(rawValue: mask))
         if mask & UInt32(IN_Q_OVERFLOW) != 0 {
-          told.kind = .overflow
+          reported.kind = .overflow
         } else if mask & UInt32(IN_IGNORED) != 0 {
-          told.kind = .end
+          reported.kind = .end
         } else if length > 0 {
-          told.name = UnsafePointer((event + 16).assumingMemoryBound(to: CChar.self))
+          reported.name = UnsafePointer((event + 16).assumingMemoryBound(to: CChar.self))
         }
-        body(told)
+        body(reported)
         count += 1
       }
       return count

@@ -7,9 +7,9 @@ import Glibc
 final class SharedPass: @unchecked Sendable {
   private let lock: UnsafeMutablePointer<pthread_mutex_t> = .allocate(capacity: 1)
   private let ended: UnsafeMutablePointer<pthread_cond_t> = .allocate(capacity: 1)
-  private var isUnderWay = false
+  private var isPassRunning = false
   /// The number of passes begun and ended, and the number of the pass that the latest caller needs.
-  private var begun: UInt64 = 0
+  private var started: UInt64 = 0
   private var done: UInt64 = 0
   private var needed: UInt64 = 0
   /// One thread runs at most two passes: its own, and one for the threads that called during it. Its own client waits for it.
@@ -35,23 +35,23 @@ final class SharedPass: @unchecked Sendable {
     #endif
     pthread_mutex_lock(lock)
     defer { pthread_mutex_unlock(lock) }
-    let own = begun + 1
+    let own = started + 1
     needed = own
     while done < own {
-      guard !isUnderWay else {
+      guard !isPassRunning else {
         pthread_cond_wait(ended, lock)
         continue
       }
-      isUnderWay = true
+      isPassRunning = true
       for _ in 0..<Self.maximumPasses where done < needed {
-        begun += 1
+        started += 1
         pthread_mutex_unlock(lock)
         pass()
         pthread_mutex_lock(lock)
-        done = begun
+        done = started
         pthread_cond_broadcast(ended)
       }
-      isUnderWay = false
+      isPassRunning = false
       pthread_cond_signal(ended)
     }
   }

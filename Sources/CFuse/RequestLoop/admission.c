@@ -4,7 +4,8 @@
 // request of a user may wait for another user's. So a user occupies no more workers than are left free. Then some are always
 // free, however many users reach that limit: n users occupy n parts of n + 1, and one part stays free. Further requests of the
 // user are buffered, first in, first out, and served when an earlier one is done. While a request of the user is so slow that the
-// watchdog stole the loop from its worker, the user's further requests are served without owning the loop (`DFS_SERVE_APART`).
+// watchdog stole the loop from its worker, the user's further requests are served without owning the loop
+// (`DFS_SERVE_WITHOUT_LOOP`).
 //
 // Applies: to every request but FORGET and INTERRUPT, which never block, and INIT and DESTROY.
 //
@@ -25,7 +26,7 @@
 enum {
   BUCKETS = 64,
   // Bytes for each user. Most requests have less than 200, but a WRITE has up to 1 MiB.
-  MOST_BUFFERED = 64 << 20,
+  MAX_BUFFERED = 64 << 20,
   // Between two checks whether a client is being killed: each reads a file of /proc, which costs some microseconds.
   NANOSECONDS_BETWEEN_CHECKS = 20000000,
 };
@@ -132,7 +133,7 @@ static bool may_serve(const struct dfs_pool *pool, const struct account *account
   return left > 0 && (account->served == 0 || account->served < left);
 }
 
-static bool is_interrupted(bool is_for_reply_alone);
+static bool is_interrupted(bool is_discardable);
 
 static void begin(struct dfs_pool *pool, struct account *account, const struct fuse_in_header *header, uint64_t owner) {
   account->served++;
@@ -153,7 +154,7 @@ static void finish(void) {
 }
 
 static bool buffer_request(struct dfs_pool *pool, struct account *account, const void *request, size_t size) {
-  if (account->bytes + size > MOST_BUFFERED) return false;
+  if (account->bytes + size > MAX_BUFFERED) return false;
   struct buffered *item = malloc(sizeof *item + size);
   if (!item) return false;
   item->size = size;
@@ -191,7 +192,7 @@ enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t 
   pthread_mutex_lock(&pool->lock);
   struct account *account = account_of(pool, user_of(header, size));
   if (account && TAILQ_EMPTY(&account->buffered) && may_serve(pool, account)) {
-    if (account->slow) admission = DFS_SERVE_APART;
+    if (account->slow) admission = DFS_SERVE_WITHOUT_LOOP;
     begin(pool, account, header, account->slow ? 0 : owner);
   } else if (account) {
     admission = buffer_request(pool, account, request, size) ? DFS_BUFFERED : DFS_REFUSED;
@@ -280,8 +281,8 @@ void dfs_admission_end(struct dfs_pool *pool) {
   if (pool) atomic_store(&pool->is_ending, true);
 }
 
-static bool is_interrupted(bool is_for_reply_alone) {
-  if (is_for_reply_alone && atomic_load_explicit(&own.pool->is_ending, memory_order_relaxed)) return true;
+static bool is_interrupted(bool is_discardable) {
+  if (is_discardable && atomic_load_explicit(&own.pool->is_ending, memory_order_relaxed)) return true;
   if (!atomic_load_explicit(&own.is_signalled, memory_order_relaxed)) return false;
   uint64_t time = dfs_nanoseconds();
   if (time - own.last_check < NANOSECONDS_BETWEEN_CHECKS) return false;

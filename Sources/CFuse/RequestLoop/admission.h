@@ -8,7 +8,7 @@
 enum dfs_admission {
   DFS_SERVE,
   // To be served without owning the loop: other requests of this user are slow.
-  DFS_SERVE_APART,
+  DFS_SERVE_WITHOUT_LOOP,
   // Buffered: a worker receives it from dfs_admission_next.
   DFS_BUFFERED,
   // Not to be served: the user has too much buffered, or memory is short.

@@ -66,7 +66,7 @@ enum {
 static _Atomic uint64_t owner;
 // The value of `owner` while this thread serves its request as the owner; 0 when it is not the owner.
 static __thread uint64_t owned;
-static atomic_bool is_free;
+static atomic_bool has_no_owner;
 // Idle workers wait for `calls`: the loop has no owner, or an overflow worker is needed. The watchdog waits for `work`.
 static sem_t calls, work;
 static atomic_bool is_watched;
@@ -92,7 +92,7 @@ static uint64_t slept;
 static __thread bool is_idle, is_overflow;
 
 static void free_loop(void) {
-  atomic_store(&is_free, true);
+  atomic_store(&has_no_owner, true);
   sem_post(&calls);
 }
 
@@ -112,7 +112,7 @@ static bool ends_serving(void) {
 
 // MARK: Watchdog
 
-static void *watch(void *unused) {
+static void *run_watchdog(void *unused) {
   while (!atomic_load(&has_ended)) {
     while (sem_wait(&work)) {}
     uint64_t last = 0;
@@ -190,7 +190,7 @@ static bool is_worth_polling(void) { return may_poll && place == DFS_REMOTE_CPU 
 // As read(2), waiting for a request. -1 with EINTR from the end of the session on, and with EAGAIN where an overflow worker has
 // received the request. Overflow workers must not block; while there are none a single system call waits, because poll(2) before
 // read(2) costs a microsecond of the 20 that a LOOKUP takes.
-static ssize_t read_waiting(int fd, void *buffer, size_t size) {
+static ssize_t read_blocking(int fd, void *buffer, size_t size) {
   static __thread pid_t self;
   if (!self) self = gettid();
   bool blocks = !dfs_overflow_is_active();
@@ -218,7 +218,7 @@ static ssize_t receive(int fd, void *buffer, size_t size) {
   }
   uint64_t before = place != DFS_REMOTE_CPU ? dfs_nanoseconds() : 0;
   ssize_t count;
-  while ((count = read_waiting(fd, buffer, size)) < 0 && errno == EAGAIN) {}
+  while ((count = read_blocking(fd, buffer, size)) < 0 && errno == EAGAIN) {}
   if (place != DFS_REMOTE_CPU) slept = dfs_nanoseconds() - before;
   return count;
 }
@@ -252,7 +252,7 @@ static ssize_t wait_for_loop(int fd, void *buffer, size_t size) {
     while (is_overflow) {
       ssize_t count = read(fd, buffer, size);
       if (is_request(count)) {
-        if (admit(fd, buffer, count, 0) > DFS_SERVE_APART) continue;
+        if (admit(fd, buffer, count, 0) > DFS_SERVE_WITHOUT_LOOP) continue;
         if (dfs_overflow_is_needed(fd, (pid_t)((const struct fuse_in_header *)buffer)->pid)) sem_post(&calls);
       }
       if (count >= 0 || errno != EAGAIN) return count;
@@ -260,7 +260,7 @@ static ssize_t wait_for_loop(int fd, void *buffer, size_t size) {
       dfs_overflow_ends();
     }
     while (sem_wait(&calls)) {}
-    if (atomic_exchange(&is_free, false)) return OWNS_LOOP;
+    if (atomic_exchange(&has_no_owner, false)) return OWNS_LOOP;
     dfs_overflow_starts();
     is_overflow = true;
   }
@@ -281,8 +281,8 @@ static ssize_t receive_admitted(int fd, void *buffer, size_t size) {
     uint64_t served = atomic_load_explicit(&owner, memory_order_relaxed) + 1;
     bool keeps_loop = has_watchdog && !takes_long(header->opcode);
     enum dfs_admission admission = admit(fd, buffer, count, keeps_loop ? served : 0);
-    if (admission > DFS_SERVE_APART) continue;
-    if (!keeps_loop || admission == DFS_SERVE_APART) {
+    if (admission > DFS_SERVE_WITHOUT_LOOP) continue;
+    if (!keeps_loop || admission == DFS_SERVE_WITHOUT_LOOP) {
       release_loop();
       return count;
     }
@@ -358,7 +358,7 @@ void dfs_receive_begin(unsigned threads) {
   // One worker stays free to receive.
   pool = dfs_pool_new(threads - 1);
   atomic_store(&is_ending, false);
-  atomic_store(&is_free, true);
+  atomic_store(&has_no_owner, true);
   atomic_store(&has_ended, false);
   atomic_store(&is_watched, false);
   sem_init(&calls, 0, 1);
@@ -368,7 +368,7 @@ void dfs_receive_begin(unsigned threads) {
   may_poll = sysconf(_SC_NPROCESSORS_ONLN) > 1;
   if (may_poll) dfs_idle_priority_begin();
   // Without a watchdog the owner releases the loop before each request.
-  has_watchdog = dfs_start_thread(&watchdog, watch);
+  has_watchdog = dfs_start_thread(&watchdog, run_watchdog);
 }
 
 void dfs_receive_stop(void) {

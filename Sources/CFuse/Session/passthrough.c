@@ -15,7 +15,7 @@ int dfs_backing_open(fuse_req_t request, int fd) {
 
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 
-int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth) {
+int dfs_passthrough_request(struct fuse_conn_info *connection, unsigned depth) {
   // libfuse does not count the FUSE file system itself here.
   connection->max_backing_stack_depth = depth - 1;
   fuse_set_feature_flag(connection, FUSE_CAP_HANDLE_KILLPRIV_V2);
@@ -36,7 +36,7 @@ int dfs_reply_create(fuse_req_t request, const struct fuse_entry_param *entry, s
   return fuse_reply_create(request, entry, info);
 }
 
-void dfs_passthrough_use(int device) { (void)device; }
+void dfs_passthrough_set_device(int device) { (void)device; }
 
 #else
 
@@ -58,14 +58,14 @@ struct open_out {
 
 static int device = -1;
 
-void dfs_passthrough_use(int fd) { device = fd; }
+void dfs_passthrough_set_device(int fd) { device = fd; }
 
-int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth) {
+int dfs_passthrough_request(struct fuse_conn_info *connection, unsigned depth) {
   (void)connection;
-  if (!dfs_init_offers(INIT_PASSTHROUGH)) return 0;
+  if (!dfs_init_capable(INIT_PASSTHROUGH)) return 0;
   dfs_init_allow_depth(depth);
   // Without FUSE_HANDLE_KILLPRIV_V2 the kernel requests security.capability before each write.
-  dfs_init_want(INIT_PASSTHROUGH | FUSE_HANDLE_KILLPRIV_V2);
+  dfs_init_request(INIT_PASSTHROUGH | FUSE_HANDLE_KILLPRIV_V2);
   return 1;
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 // For each send and receive: a helper that its user has stopped must not stop the mount.
-enum { SECONDS_TO_ANSWER = 5 };
+enum { REPLY_TIMEOUT_SECONDS = 5 };
 
 static int send_message(int socket, dfs_helper_message message, int fd) {
   struct iovec piece = {&message, sizeof message};
@@ -35,27 +35,27 @@ static int send_message(int socket, dfs_helper_message message, int fd) {
   return count == sizeof message ? 0 : -1;
 }
 
-static void hang_up(struct dfs_helper *helper) {
+static void close_socket(struct dfs_helper *helper) {
   close(helper->socket);
   helper->socket = -1;
 }
 
 // Sends a request and returns the reply, or -1 with errno set. After a timeout it closes the socket: the late reply would be
 // taken for that to the next request.
-static int ask(struct dfs_helper *helper, int fd) {
-  dfs_helper_message answer;
+static int send_request(struct dfs_helper *helper, int fd) {
+  dfs_helper_message reply;
   ssize_t count = -1;
   if (helper->socket >= 0 && send_message(helper->socket, 0, fd) == 0) {
-    do count = recv(helper->socket, &answer, sizeof answer, 0);
+    do count = recv(helper->socket, &reply, sizeof reply, 0);
     while (count < 0 && errno == EINTR);
   }
-  if (count != sizeof answer) {
-    if (helper->socket >= 0) hang_up(helper);
+  if (count != sizeof reply) {
+    if (helper->socket >= 0) close_socket(helper);
     errno = EPIPE;
     return -1;
   }
-  if (answer >= 0) return answer;
-  errno = -answer;
+  if (reply >= 0) return reply;
+  errno = -reply;
   return -1;
 }
 
@@ -90,23 +90,23 @@ int dfs_helper_start(struct dfs_helper *helper, const char *path, int device) {
   if (error) {
     helper->process = -1;
   } else {
-    struct timeval patience = {.tv_sec = SECONDS_TO_ANSWER};
-    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    error = ask(helper, device) < 0 ? errno : 0;
+    struct timeval timeout = {.tv_sec = REPLY_TIMEOUT_SECONDS};
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    error = send_request(helper, device) < 0 ? errno : 0;
   }
   if (error) dfs_helper_end(helper);
   return error;
 }
 
-int dfs_helper_register(struct dfs_helper *helper, int fd) { return ask(helper, fd); }
+int dfs_helper_register(struct dfs_helper *helper, int fd) { return send_request(helper, fd); }
 
 void dfs_helper_unregister(struct dfs_helper *helper, int backing) {
-  if (helper->socket >= 0 && send_message(helper->socket, backing, -1)) hang_up(helper);
+  if (helper->socket >= 0 && send_message(helper->socket, backing, -1)) close_socket(helper);
 }
 
 void dfs_helper_end(struct dfs_helper *helper) {
-  if (helper->socket >= 0) hang_up(helper);
+  if (helper->socket >= 0) close_socket(helper);
   if (helper->process <= 0) return;
   // A helper that its user has stopped does not notice that the socket is closed.
   kill(helper->process, SIGKILL);

@@ -58,7 +58,7 @@ int dfs_session_mount(struct fuse_session *session, const char *mount_point) {
     fuse_session_unmount(session);
     return -1;
   }
-  dfs_passthrough_use(fuse_session_fd(session));
+  dfs_passthrough_set_device(fuse_session_fd(session));
   return 0;
 }
 

@@ -9,9 +9,9 @@
 static const uint64_t DFS_HAS_EXPIRE_ONLY = 1ull << 35;
 
 // Whether the kernel offers the feature of a flag (linux/fuse.h, 64 bits), once INIT was received.
-bool dfs_init_offers(uint64_t flag);
+bool dfs_init_capable(uint64_t flag);
 // Requests a feature if the kernel offers it. Call before the reply to INIT.
-void dfs_init_want(uint64_t flag);
+void dfs_init_request(uint64_t flag);
 // Sets how deep file systems may be stacked, for passthrough. Call before the reply to INIT.
 void dfs_init_allow_depth(uint32_t depth);
 

@@ -6,7 +6,7 @@
 
 // Requests passthrough. Call before the reply to INIT. The backing file system may itself be stacked `depth` - 1 deep. Returns
 // whether the kernel offers passthrough.
-int dfs_passthrough_want(struct fuse_conn_info *connection, unsigned depth);
+int dfs_passthrough_request(struct fuse_conn_info *connection, unsigned depth);
 // Registers an open file with the kernel, with the credentials of the calling thread. The kernel writes to the file with them, so
 // they must be without CAP_FSETID. Returns the backing id, or -1 with errno set: EPERM without CAP_SYS_ADMIN, ELOOP when the
 // file's file system is stacked too deep, EOPNOTSUPP when the file cannot be read in this way.
@@ -17,4 +17,4 @@ int dfs_reply_open(fuse_req_t request, struct fuse_file_info *info, int backing)
 int dfs_reply_create(fuse_req_t request, const struct fuse_entry_param *entry, struct fuse_file_info *info, int backing);
 
 // Sets the session's device, once the session is mounted.
-void dfs_passthrough_use(int device);
+void dfs_passthrough_set_device(int device);

@@ -24,7 +24,7 @@ struct dfs_open {
   uint32_t client;
   // How many descriptors count for that user, and whether they are among those reserved for listing.
   uint16_t descriptors;
-  bool is_listed;
+  bool is_for_listing;
 };
 
 // MARK: Following the client's CPU (affinity.c)

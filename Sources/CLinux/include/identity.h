@@ -27,11 +27,11 @@ int dfs_unshare_file_system_state(void);
 int dfs_assume_credentials(const struct dfs_credentials *as);
 // Restores the calling thread's credentials to the daemon's own: user 0, group 0, no supplementary groups, the file capabilities
 // of root, and the umask that it had at first. Aborts the process when that fails.
-void dfs_resume_credentials(const struct dfs_credentials *as);
+void dfs_restore_credentials(const struct dfs_credentials *as);
 
 // Drops the supplementary groups of the whole process, in every thread. A new thread inherits those of its creator.
 int dfs_drop_groups(void);
 
 // Drops CAP_SYS_RESOURCE for good, before threads are made. Unlike the capabilities that override permissions it does not depend
 // on the user id: with it, clients could write past quotas and into blocks that are reserved for root.
-void dfs_obey_quotas(void);
+void dfs_drop_resource_capability(void);

@@ -12,15 +12,16 @@ enum Handle {
   ///
   /// - Parameters:
   ///   - descriptors: how many descriptors are counted for the client's user.
-  ///   - isListed: whether they are counted in ``ClientDescriptors/listed``, the descriptors that are reserved for listing.
-  static func own(
-    _ object: AnyObject, of caller: Caller, descriptors: Int = 1, isListed: Bool = false
+  ///   - isForListing: whether they are counted in ``ClientDescriptors/forListing``, the descriptors that are reserved for
+  ///   listing.
+  static func make(
+    _ object: AnyObject, of client: Client, descriptors: Int = 1, isForListing: Bool = false
   ) -> UInt64 {
     let open = Pointer.allocate(capacity: 1)
     open.initialize(
       to: dfs_open(
-        object: Unmanaged.passRetained(object).toOpaque(), client: caller.user,
-        descriptors: UInt16(descriptors), is_listed: isListed))
+        object: Unmanaged.passRetained(object).toOpaque(), client: client.user,
+        descriptors: UInt16(descriptors), is_for_listing: isForListing))
     return UInt64(UInt(bitPattern: open))
   }
 
@@ -42,11 +43,11 @@ enum Handle {
     object(info, as: OpenFile.self)
   }
 
-  static func disown(_ info: UnsafeMutablePointer<fuse_file_info>?) {
+  static func release(_ info: UnsafeMutablePointer<fuse_file_info>?) {
     guard let open = open(info) else { return }
     Unmanaged<AnyObject>.fromOpaque(open.pointee.object).release()
-    (open.pointee.is_listed ? ClientDescriptors.listed : .opened)
-      .giveBack(Int(open.pointee.descriptors), of: open.pointee.client)
+    (open.pointee.is_for_listing ? ClientDescriptors.forListing : .opened)
+      .release(Int(open.pointee.descriptors), of: open.pointee.client)
     open.deallocate()
   }
 
@@ -54,11 +55,11 @@ enum Handle {
   static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
     if let file = file(info) {
       request.server.passthrough.closed(file.node, for: request)
-      request.server.keptContent.closed(file)
+      request.server.pageCachePolicy.closed(file)
       request.view.close(file)
     } else if let replayed = object(info, as: ReplayedOpen.self), replayed.isPassedThrough {
       request.server.passthrough.closed(replayed.node, for: request)
     }
-    disown(info)
+    release(info)
   }
 }

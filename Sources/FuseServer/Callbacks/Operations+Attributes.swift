@@ -13,14 +13,14 @@ extension Operations {
       Request.serve(raw) { (request) throws(Errno) in
         let change = AttributeChange(attributes!.pointee, which: which)
         try request.view.setAttributes(
-          id, change, open: Handle.file(info), caller: request.caller,
+          id, change, open: Handle.file(info), client: request.client,
           isInterrupted: { request.isInterrupted })
         // For every other request, the kernel recognizes a reply that is older than a later invalidation. It does not for
         // SETATTR, so the kernel may not cache these attributes.
         var result = try request.view.attributes(id)
         fuse_reply_attr(raw, &result, 0)
       } replay: { (replayed) throws(Errno) in
-        replayed.reply(try replayed.answers.attributes(id))
+        replayed.reply(try replayed.responder.attributes(id))
       }
     }
     table.statfs = { raw, id in

@@ -9,28 +9,28 @@ extension Operations {
   static func addDirectories(to table: inout fuse_lowlevel_ops) {
     table.opendir = { raw, id, info in
       Request.serve(raw) { (request) throws(Errno) in
-        let caller = request.caller
-        func open(isListed: Bool) throws(Errno) {
-          try request.counting(in: isListed ? .listed : .opened) { () throws(Errno) in
-            if !isListed { try request.view.refuseTheLastDescriptors() }
-            let directory = try request.view.openDirectory(id, caller: caller)
-            info!.pointee.fh = Handle.own(directory, of: caller, isListed: isListed)
-            if let holds = directory.keptListingHolds {
+        let client = request.client
+        func open(isForListing: Bool) throws(Errno) {
+          try request.reservingDescriptors(in: isForListing ? .forListing : .opened) { () throws(Errno) in
+            if !isForListing { try request.view.ensureDescriptorsLeft() }
+            let directory = try request.view.openDirectory(id, client: client)
+            info!.pointee.fh = Handle.make(directory, of: client, isForListing: isForListing)
+            if let isValid = directory.isCachedListingValid {
               info!.pointee.cache_readdir = 1
-              info!.pointee.keep_cache = holds ? 1 : 0
+              info!.pointee.keep_cache = isValid ? 1 : 0
             }
           }
         }
-        do throws(Errno) { try open(isListed: false) } catch {
+        do throws(Errno) { try open(isForListing: false) } catch {
           guard error == .tooManyOpenFilesInSystem else { throw error }
-          try open(isListed: true)
+          try open(isForListing: true)
         }
-        if fuse_reply_open(raw, info) == -ENOENT { Handle.disown(info) }
+        if fuse_reply_open(raw, info) == -ENOENT { Handle.release(info) }
       }
     }
     table.releasedir = { raw, _, info in
       Request.serveRelease(raw) { request in
-        Handle.disown(info)
+        Handle.release(info)
         request.succeed()
       }
     }
@@ -41,11 +41,11 @@ extension Operations {
         defer { buffer.deallocate() }
         var used = 0
         try request.view.list(directory, from: Int64(offset), size: size) { entry in
-          let need = dfs_add_entry(
+          let written = dfs_add_entry(
             buffer + used, size - used, UInt64(entry.inode), UInt32(entry.type) >> 12, entry.next,
             entry.name.baseAddress!, UInt32(entry.name.count))
-          used += need
-          return need > 0
+          used += written
+          return written > 0
         }
         fuse_reply_buf(raw, buffer.assumingMemoryBound(to: CChar.self), used)
       }
@@ -57,9 +57,9 @@ extension Operations {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
         defer { buffer.deallocate() }
         var used = 0
-        var told: [(entry: Entry, name: CName)] = []
+        var added: [(entry: Entry, name: CName)] = []
         do throws(Errno) {
-          let lease = view.leaseOfEntries(in: directory, from: Int64(offset), caller: request.caller)
+          let version = view.versionOfEntries(in: directory, from: Int64(offset), client: request.client)
           // An entry takes several times the space that it takes in the backing directory.
           try view.list(directory, from: Int64(offset), size: size / 4) { listed in
             let length = UInt32(listed.name.count)
@@ -67,9 +67,9 @@ extension Operations {
             if length > DFS_NAME_MAX { return true }
             guard used + dfs_plus_size(length) <= size else { return false }
             var parameters = fuse_entry_param()
-            if let lease, let entry = view.entry(of: listed, in: directory, lease) {
+            if let version, let entry = view.entry(of: listed, in: directory, version) {
               parameters = request.parameters(entry)
-              told.append((entry, CName(listed.name)))
+              added.append((entry, CName(listed.name)))
             } else {
               parameters.attr.st_ino = ino_t(listed.inode)
               parameters.attr.st_mode = listed.type
@@ -79,12 +79,14 @@ extension Operations {
             return true
           }
         } catch {
-          view.forget(told.map(\.entry))
+          view.forget(added.map(\.entry))
           throw error
         }
         let bytes = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
-        if fuse_reply_buf(raw, bytes, used) == -ENOENT { view.forget(told.map(\.entry)) }
-        for (entry, name) in told { name.withPointer { view.settle(entry, directory.node, $0) } }
+        if fuse_reply_buf(raw, bytes, used) == -ENOENT { view.forget(added.map(\.entry)) }
+        for (entry, name) in added {
+          name.withPointer { view.revalidateAfterReply(entry, directory.node, $0) }
+        }
       }
     }
     table.fsyncdir = { raw, id, _, _ in

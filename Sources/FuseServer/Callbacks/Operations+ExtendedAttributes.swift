@@ -15,33 +15,33 @@ extension Operations {
           if id == NodeTable.root, let setting = LiveOptions.setting(name!) {
             // A client that queries the length first sets the option when it reads the value.
             if size == 0 { return 4096 }
-            return try Array(request.server.set(setting, for: request.caller).utf8).copied(into: buffer)
+            return try Array(request.server.set(setting, for: request.client).utf8).copied(into: buffer)
           }
-          return try request.view.getAttribute(id, name!, into: buffer, caller: request.caller)
+          return try request.view.getAttribute(id, name!, into: buffer, client: request.client)
         }
       } replay: { (replayed) throws(Errno) in
         try replayed.replyValue(size) { (buffer) throws(Errno) in
-          try replayed.answers.attribute(id, name!, into: buffer)
+          try replayed.responder.attribute(id, name!, into: buffer)
         }
       }
     }
     table.listxattr = { raw, id, size in
       Request.serve(raw) { (request) throws(Errno) in
         try request.replyValue(size) { (buffer) throws(Errno) in
-          try request.view.listAttributes(id, into: buffer, caller: request.caller)
+          try request.view.listAttributes(id, into: buffer, client: request.client)
         }
       }
     }
     table.setxattr = { raw, id, name, value, size, flags in
       Request.serve(raw) { (request) throws(Errno) in
         try request.view.setAttribute(
-          id, name!, UnsafeRawBufferPointer(start: value, count: size), flags: flags, caller: request.caller)
+          id, name!, UnsafeRawBufferPointer(start: value, count: size), flags: flags, client: request.client)
         request.succeed()
       }
     }
     table.removexattr = { raw, id, name in
       Request.serve(raw) { (request) throws(Errno) in
-        try request.view.removeAttribute(id, name!, caller: request.caller)
+        try request.view.removeAttribute(id, name!, client: request.client)
         request.succeed()
       }
     }

@@ -10,19 +10,19 @@ extension Operations {
     table.open = { raw, id, info in
       Request.serve(raw) { (request) throws(Errno) in
         var backing: CInt = 0
-        let caller = request.caller
-        let descriptors = request.view.isPackageFile(id) ? OpenPackage.mostDescriptors : 1
-        try request.counting(descriptors) { () throws(Errno) in
+        let client = request.client
+        let descriptors = request.view.isPackageFile(id) ? OpenPackage.maximumDescriptors : 1
+        try request.reservingDescriptors(descriptors) { () throws(Errno) in
           switch try request.view.open(
-            node: id, flags: info!.pointee.flags, caller: caller, isInterrupted: { request.isInterrupted })
+            node: id, flags: info!.pointee.flags, client: client, isInterrupted: { request.isInterrupted })
           {
           case .file(let file):
-            info!.pointee.fh = Handle.own(file, of: caller, descriptors: descriptors)
-            info!.pointee.noflush = file.isHeardOfWhenClosed ? 0 : 1
+            info!.pointee.fh = Handle.make(file, of: client, descriptors: descriptors)
+            info!.pointee.noflush = file.needsFlush ? 0 : 1
             backing = request.server.passthrough.opened(file, info!, for: request)
-            if backing == 0, request.server.keptContent.opened(file) { info!.pointee.keep_cache = 1 }
+            if backing == 0, request.server.pageCachePolicy.opened(file) { info!.pointee.keep_cache = 1 }
           case .package(let package):
-            info!.pointee.fh = Handle.own(package, of: caller, descriptors: descriptors)
+            info!.pointee.fh = Handle.make(package, of: client, descriptors: descriptors)
             // The data belongs to this open alone: the package may have changed by the next open.
             info!.pointee.direct_io = 1
             info!.pointee.noflush = 1
@@ -30,7 +30,7 @@ extension Operations {
         }
         if dfs_reply_open(raw, info, backing) == -ENOENT {
           // The client has not invalidated the page cache.
-          request.server.keptContent.forget(id)
+          request.server.pageCachePolicy.remove(id)
           Handle.close(info, for: request)
         }
       } replay: { replayed in
@@ -41,22 +41,22 @@ extension Operations {
       Request.serve(raw) { (request) throws(Errno) in
         let view = request.view
         let flags = info!.pointee.flags
-        let caller = request.caller
-        try request.counting { () throws(Errno) in
+        let client = request.client
+        try request.reservingDescriptors { () throws(Errno) in
           let created =
             flags & dfs_O_TMPFILE == dfs_O_TMPFILE
-            ? try view.makeTemporaryFile(parent, mode: mode, flags: flags, caller: caller)
+            ? try view.makeTemporaryFile(parent, mode: mode, flags: flags, client: client)
             : try view.create(
-              parent, name!, mode: mode, flags: flags, caller: caller,
+              parent, name!, mode: mode, flags: flags, client: client,
               isInterrupted: { request.isInterrupted })
-          info!.pointee.fh = Handle.own(created.file, of: caller)
-          info!.pointee.noflush = created.file.isHeardOfWhenClosed ? 0 : 1
+          info!.pointee.fh = Handle.make(created.file, of: client)
+          info!.pointee.noflush = created.file.needsFlush ? 0 : 1
           let backing = request.server.passthrough.opened(created.file, info!, for: request)
           if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
             view.forget(created.entry.id, count: 1)
             Handle.close(info, for: request)
           }
-          view.settle(created.entry, parent, name!)
+          view.revalidateAfterReply(created.entry, parent, name!)
         }
       }
     }
@@ -98,8 +98,8 @@ extension Operations {
         let isPage = info!.pointee.writepage != 0
         let appends = !isPage && info!.pointee.flags & O_APPEND != 0
         // Set-user-ID bits, and blocks that are reserved for root, depend on the identity that writes.
-        let writer = request.view.writer(of: file, isPage: isPage, caller: request.caller)
-        let count = try writer.act { () throws(Errno) in
+        let writer = request.view.writer(of: file, isPage: isPage, client: request.client)
+        let count = try writer.impersonate { () throws(Errno) in
           if appends, let bytes = input!.pointee.buf.mem {
             return try systemCall { dfs_append(data.buf.fd, bytes, data.buf.size) }
           }
@@ -113,7 +113,7 @@ extension Operations {
     table.flush = { raw, _, info in
       Request.serve(raw) { (request) throws(Errno) in
         guard let file = Handle.file(info) else { return request.succeed() }
-        request.view.closing(file, caller: request.caller)
+        request.view.closing(file, client: request.client)
         // Closing a duplicate makes a backing file system that delays errors (NFS, quotas) report them now.
         let copy = dup(file.descriptor.rawValue)
         if copy >= 0, Glibc.close(copy) != 0 { throw Errno(rawValue: errno) }
@@ -134,7 +134,7 @@ extension Operations {
     table.fallocate = { raw, _, mode, offset, length, info in
       Request.serve(raw) { (request) throws(Errno) in
         guard let file = Handle.file(info) else { throw .badFileDescriptor }
-        _ = try request.caller.act { () throws(Errno) in
+        _ = try request.client.impersonate { () throws(Errno) in
           try systemCall { dfs_fallocate(file.descriptor.rawValue, mode, offset, length) }
         }
         request.succeed()
@@ -157,7 +157,7 @@ extension Operations {
       Request.serve(raw) { (request) throws(Errno) in
         // EXDEV makes the caller fall back to reading and writing, which works for a package.
         guard let source = Handle.file(infoIn), let target = Handle.file(infoOut) else { throw .improperLink }
-        let count = try request.caller.act { () throws(Errno) in
+        let count = try request.client.impersonate { () throws(Errno) in
           try systemCall {
             dfs_copy_file_range(
               source.descriptor.rawValue, offsetIn, target.descriptor.rawValue, offsetOut, length,

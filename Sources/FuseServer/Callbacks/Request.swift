@@ -20,9 +20,9 @@ struct Request {
 
   var view: View { server.view }
 
-  var caller: Caller {
+  var client: Client {
     let context = fuse_req_ctx(raw)!.pointee
-    return Caller(user: context.uid, group: context.gid, process: context.pid, umask: context.umask)
+    return Client(user: context.uid, group: context.gid, thread: context.pid, umask: context.umask)
   }
 
   /// Whether the client was interrupted (FUSE_INTERRUPT), or the session is ending.
@@ -30,13 +30,13 @@ struct Request {
 
   /// Counts descriptors for the client's user and runs `body`, which opens something that the client keeps open. The descriptors
   /// are given back when the handle is released, or at once if `body` fails.
-  func counting(
+  func reservingDescriptors(
     _ count: Int = 1, in descriptors: ClientDescriptors = .opened, _ body: () throws(Errno) -> Void
   ) throws(Errno) {
-    let user = caller.user
-    try descriptors.take(count, for: user)
+    let user = client.user
+    try descriptors.reserve(count, for: user)
     do throws(Errno) { try body() } catch {
-      descriptors.giveBack(count, of: user)
+      descriptors.release(count, of: user)
       throw error
     }
   }
@@ -61,8 +61,8 @@ extension Request {
   ) {
     let request = Request(raw: raw!)
     do throws(Errno) {
-      if let answers = request.server.replay?.answers[fuse_req_ctx(raw)!.pointee.pid] {
-        try replay(ReplayedRequest(request, answers))
+      if let responder = request.server.replay?.responders[fuse_req_ctx(raw)!.pointee.pid] {
+        try replay(ReplayedRequest(request, responder))
       } else {
         try body(request)
       }
@@ -85,8 +85,8 @@ extension Request {
 
   /// Replies with an error. EMFILE of the daemon becomes ENFILE: the client has not reached a limit of its own.
   func fail(_ error: Errno) {
-    let isDaemons = error == .tooManyOpenFiles
-    fuse_reply_err(raw, (isDaemons ? Errno.tooManyOpenFilesInSystem : error).rawValue)
+    let isDaemonLimit = error == .tooManyOpenFiles
+    fuse_reply_err(raw, (isDaemonLimit ? Errno.tooManyOpenFilesInSystem : error).rawValue)
   }
 
   /// Replies with the entry of a name in a directory.
@@ -94,12 +94,12 @@ extension Request {
     let view = view
     let entry = found.current
     var out = parameters(entry)
-    if server.notifier.hasLostNames(parent) { out.entry_timeout = 0 }
+    if server.notifier.hasOverflowed(parent) { out.entry_timeout = 0 }
     if fuse_reply_entry(raw, &out) == -ENOENT {
       // The reply did not reach the kernel, so no FORGET will follow.
       view.forget(entry.id, count: 1)
     }
-    view.settle(entry, parent, name)
+    view.revalidateAfterReply(entry, parent, name)
   }
 
   func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {
@@ -114,10 +114,10 @@ extension Request {
     out.attr = entry.attributes
     // A directory's attributes stay valid for the permission check that follows at once (the kernel turns this timeout into one
     // tick).
-    let atOnce = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
-    out.attr_timeout = entry.attributesLease == nil ? atOnce : view.keptFor
-    if server.notifier.isUnsettled(entry.id) { out.attr_timeout = 0 }
-    out.entry_timeout = entry.nameLease == nil ? 0 : view.keptFor
+    let directoryTimeout = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
+    out.attr_timeout = entry.attributesVersion == nil ? directoryTimeout : view.cacheTimeout
+    if server.notifier.mayHoldStaleNames(entry.id) { out.attr_timeout = 0 }
+    out.entry_timeout = entry.nameVersion == nil ? 0 : view.cacheTimeout
     return out
   }
 
@@ -127,25 +127,25 @@ extension Request {
     // A request gets one reply, from any thread.
     nonisolated(unsafe) let request = self
     let client = fuse_req_ctx(raw)!.pointee.pid
-    let isDeferred = server.notifier.defers(untilSettled: id, for: client) {
-      do throws(Errno) { try request.replySettledAttributes(of: id) } catch { request.fail(error) }
+    let isDeferred = server.notifier.deferReply(untilNamesDropped: id, for: client) {
+      do throws(Errno) { try request.replyAttributesNow(of: id) } catch { request.fail(error) }
     }
-    if !isDeferred { try replySettledAttributes(of: id) }
+    if !isDeferred { try replyAttributesNow(of: id) }
   }
 
-  private func replySettledAttributes(of id: NodeID) throws(Errno) {
+  private func replyAttributesNow(of id: NodeID) throws(Errno) {
     let view = view
-    try view.refuseStaleName(of: id, caller)
-    var attributes = try view.leasedAttributes(id)
-    if server.notifier.isUnsettled(id) {
+    try view.refuseStaleName(of: id, client)
+    var attributes = try view.versionedAttributes(id)
+    if server.notifier.mayHoldStaleNames(id) {
       // Timeout 0, so that the next path walk requests the attributes again.
       fuse_reply_attr(raw, &attributes.stat, 0)
       return
     }
     // A stat of the mount point is used to check whether the daemon replies, so its attributes are cached for at most a second.
-    let longest = id == NodeTable.root ? min(1, view.keptFor) : view.keptFor
-    fuse_reply_attr(raw, &attributes.stat, attributes.lease == nil ? 0 : longest)
-    if let lease = attributes.lease { view.settle(lease, of: id) }
+    let timeout = id == NodeTable.root ? min(1, view.cacheTimeout) : view.cacheTimeout
+    fuse_reply_attr(raw, &attributes.stat, attributes.version == nil ? 0 : timeout)
+    if let version = attributes.version { view.revalidateAfterReply(version, of: id) }
   }
 
   /// Replies with a value, or with its length if the client requests only that (size 0).

@@ -17,15 +17,15 @@ struct InvalidationQueues {
   static let share = 1024
   /// How long a reply is deferred while a message waits for a lock that the client itself may hold. Longer than a LOOKUP holds
   /// the lock.
-  static let patience: Int64 = 5
+  static let lockHolderLimit: Int64 = 5
   /// How long a reply is deferred while a message waits for a lock, which another user may hold for ever. Shorter than a person
   /// notices.
   static let limit: Int64 = 80
   /// The longest deferral while no message waits for a lock yet, because the machine is busy.
-  static let longest: Int64 = 2000
+  static let maximumDeferral: Int64 = 2000
   /// The delay after which an expired name is expired once more. Revalidation takes no lock, so its reply may reach the kernel
   /// after the first message and be believed.
-  static let untilRepeat: Int64 = 1000
+  static let repeatDelay: Int64 = 1000
 
   struct Staleness: Equatable {
     var mayBeDirectory: Bool
@@ -39,9 +39,9 @@ struct InvalidationQueues {
     /// Nodes whose attributes are to be expired once the kernel knows the nodes: the LOOKUP of a node holds the lock until then.
     var nodes: Set<NodeID> = []
     /// Whether all names of the directory are to be invalidated, because too many are stale to be listed.
-    var areNamesLost = false
+    var hasOverflowed = false
 
-    var isEmpty: Bool { names.isEmpty && nodes.isEmpty && !areNamesLost }
+    var isEmpty: Bool { names.isEmpty && nodes.isEmpty && !hasOverflowed }
   }
 
   private struct Queue {
@@ -68,9 +68,9 @@ struct InvalidationQueues {
 
     func isDue(_ now: Int64, waitsSince: Int64?) -> Bool {
       let age = now - begin
-      if age >= InvalidationQueues.longest { return true }
+      if age >= InvalidationQueues.maximumDeferral { return true }
       guard let waitsSince else { return false }
-      let limit = mayHoldLock ? InvalidationQueues.patience : InvalidationQueues.limit
+      let limit = mayHoldLock ? InvalidationQueues.lockHolderLimit : InvalidationQueues.limit
       return min(age, now - waitsSince) >= limit
     }
   }
@@ -85,7 +85,7 @@ struct InvalidationQueues {
   /// How many directories have replies that may depend on their queues.
   private(set) var awaited = 0
   /// Whether any directory has given up its list of names since the queues were last empty.
-  private(set) var areAnyLost = false
+  private(set) var hasAnyOverflowed = false
 
   // MARK: Adding
 
@@ -96,18 +96,18 @@ struct InvalidationQueues {
         if let node = stale.node { queue.moved.insert(node) }
         let old = queue.batch.names[stale.name]
         if old == nil, names >= Self.maximumNames, queue.batch.names.count >= Self.share {
-          queue.batch.areNamesLost = true
+          queue.batch.hasOverflowed = true
         }
-        if queue.batch.areNamesLost { continue }
+        if queue.batch.hasOverflowed { continue }
         if old == nil { names += 1 }
         queue.batch.names[stale.name] = Staleness(
           mayBeDirectory: stale.mayBeDirectory || old?.mayBeDirectory ?? false)
       }
-      guard queue.batch.areNamesLost else { return }
+      guard queue.batch.hasOverflowed else { return }
       names -= queue.batch.names.count
       queue.batch.names = [:]
     }
-    if hasLostNames(directory) { areAnyLost = true }
+    if hasOverflowed(directory) { hasAnyOverflowed = true }
   }
 
   mutating func add(node: NodeID, in directory: NodeID) {
@@ -116,9 +116,9 @@ struct InvalidationQueues {
 
   private mutating func change(_ directory: NodeID, _ body: (inout Queue, inout Int) -> Void) {
     let count = queues.count
-    let wasAwaited = isUnsettled(directory)
+    let wasAwaited = mayHoldStaleNames(directory)
     body(&queues[directory, default: Queue()], &names)
-    if !wasAwaited, isUnsettled(directory) { awaited += 1 }
+    if !wasAwaited, mayHoldStaleNames(directory) { awaited += 1 }
     if queues.count > count { ready.append(directory) }
   }
 
@@ -131,8 +131,8 @@ struct InvalidationQueues {
 
   /// Takes the next batch of a directory. The caller has sent the previous batch completely.
   ///
-  /// - Returns: the batch, nil when the directory is settled; and the replies that were deferred until the batches taken so far
-  ///   were sent.
+  /// - Returns: the batch, nil when the directory has no stale name left; and the replies that were deferred until the batches
+  ///   taken so far were sent.
   mutating func takeBatch(of directory: NodeID, now: Int64) -> (batch: Batch?, replies: [Reply]) {
     guard var queue = queues[directory] else { return (nil, []) }
     let (ready, others) = queue.deferred.partitioned { $0.batch <= queue.taken }
@@ -140,7 +140,7 @@ struct InvalidationQueues {
     if others.isEmpty { deferring.remove(directory) }
     if queue.batch.isEmpty {
       queues[directory] = nil
-      if queues.isEmpty { areAnyLost = false }
+      if queues.isEmpty { hasAnyOverflowed = false }
       if queue.awaitedSince != nil { awaited -= 1 }
       return (nil, replies)
     }
@@ -159,7 +159,7 @@ struct InvalidationQueues {
   /// - Returns: whether the timer must be woken.
   mutating func addRepeat(of name: StaleName, now: Int64) -> Bool {
     guard repeats.count < Self.maximumNames else { return false }
-    repeats.append((now + Self.untilRepeat, name))
+    repeats.append((now + Self.repeatDelay, name))
     return repeats.count == 1
   }
 
@@ -174,21 +174,21 @@ struct InvalidationQueues {
   // MARK: Replies
 
   /// Whether a path walk through a directory may still meet a stale name.
-  func isUnsettled(_ directory: NodeID) -> Bool { queues[directory]?.awaitedSince != nil }
+  func mayHoldStaleNames(_ directory: NodeID) -> Bool { queues[directory]?.awaitedSince != nil }
 
   /// Whether more names of a directory are stale than the queue lists.
-  func hasLostNames(_ directory: NodeID) -> Bool { queues[directory]?.batch.areNamesLost ?? false }
+  func hasOverflowed(_ directory: NodeID) -> Bool { queues[directory]?.batch.hasOverflowed ?? false }
 
-  /// Keeps a reply until a directory is settled.
+  /// Keeps a reply until a directory has no stale name left.
   ///
   /// - Returns: whether the reply was kept; if not, the nodes that a stale name may still lead to.
   mutating func deferReply(
-    untilSettled directory: NodeID, for client: pid_t, mayHoldLock: Bool, now: Int64,
+    untilNamesDropped directory: NodeID, for client: pid_t, mayHoldLock: Bool, now: Int64,
     _ reply: @escaping Reply
   ) -> (isDeferred: Bool, moved: Set<NodeID>) {
     guard let queue = queues[directory], let since = queue.awaitedSince else { return (false, []) }
     // Do not defer further replies behind a queue that has been blocked for longer than this.
-    guard queue.waitsSince.map({ now - $0 < Self.limit }) ?? (now - since < Self.longest) else {
+    guard queue.waitsSince.map({ now - $0 < Self.limit }) ?? (now - since < Self.maximumDeferral) else {
       return (false, queue.moved)
     }
     let last = queue.batch.isEmpty ? queue.taken : queue.taken + 1

@@ -23,7 +23,7 @@ import View
 final class KernelNotifier: KernelCache, @unchecked Sendable {
   private let session: OpaquePointer
   private let view: View
-  private let keptContent: KeptContent
+  private let pageCachePolicy: PageCachePolicy
   private let queues = Guarded(InvalidationQueues())
   private let threads = NotifierPool()
   /// Threads for replies, so that a reply does not queue behind threads that wait for directory locks.
@@ -32,12 +32,12 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   /// How many directories have replies that may depend on their queues. Read for each reply about a directory.
   private let awaited = Atomic<Int>(0)
   /// Whether any directory has given up its list of stale names. Read for each reply with an entry.
-  private let areAnyLost = Atomic<Bool>(false)
+  private let hasAnyOverflowed = Atomic<Bool>(false)
 
-  init(session: OpaquePointer, view: View, keptContent: KeptContent) {
+  init(session: OpaquePointer, view: View, pageCachePolicy: PageCachePolicy) {
     self.session = session
     self.view = view
-    self.keptContent = keptContent
+    self.pageCachePolicy = pageCachePolicy
   }
 
   private var hasEnded: Bool { ended.load(ordering: .acquiring) }
@@ -52,7 +52,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   func expireAttributes(of node: NodeID, in directory: NodeID?) {
-    keptContent.forget(node)
+    pageCachePolicy.remove(node)
     guard !expireNow(node), let directory else { return }
     change { $0.add(node: node, in: directory) }
   }
@@ -92,40 +92,40 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
 
   private func publish(_ queues: InvalidationQueues) {
     awaited.store(queues.awaited, ordering: .releasing)
-    areAnyLost.store(queues.areAnyLost, ordering: .releasing)
+    hasAnyOverflowed.store(queues.hasAnyOverflowed, ordering: .releasing)
   }
 
   // MARK: Replies that depend on invalidations
 
   /// Whether a path walk through a directory may still meet a stale name. If so, the directory's attributes must not be cached.
-  func isUnsettled(_ directory: NodeID) -> Bool {
+  func mayHoldStaleNames(_ directory: NodeID) -> Bool {
     guard awaited.load(ordering: .acquiring) > 0 else { return false }
-    return queues.withLock { $0.isUnsettled(directory) }
+    return queues.withLock { $0.mayHoldStaleNames(directory) }
   }
 
   /// Whether more names of a directory are stale than its queue lists. If so, no name in it may be cached.
-  func hasLostNames(_ directory: NodeID) -> Bool {
-    guard areAnyLost.load(ordering: .acquiring) else { return false }
-    return queues.withLock { $0.hasLostNames(directory) }
+  func hasOverflowed(_ directory: NodeID) -> Bool {
+    guard hasAnyOverflowed.load(ordering: .acquiring) else { return false }
+    return queues.withLock { $0.hasOverflowed(directory) }
   }
 
   /// Defers a reply until the kernel has dropped a directory's stale names, or until a time limit.
   ///
   /// - Returns: false when there is nothing to wait for; `reply` is not called then.
-  func defers(
-    untilSettled directory: NodeID, for client: pid_t, _ reply: @escaping @Sendable () -> Void
+  func deferReply(
+    untilNamesDropped directory: NodeID, for client: pid_t, _ reply: @escaping @Sendable () -> Void
   ) -> Bool {
-    guard isUnsettled(directory), !hasEnded else { return false }
+    guard mayHoldStaleNames(directory), !hasEnded else { return false }
     // Called before the lock is taken, because it reads a file (`/proc/TID/syscall`).
     let mayHoldLock = dfs_may_hold_directory_lock(client)
     let now = milliseconds()
     let (isDeferred, moved) = queues.withLock {
-      $0.deferReply(untilSettled: directory, for: client, mayHoldLock: mayHoldLock, now: now, reply)
+      $0.deferReply(untilNamesDropped: directory, for: client, mayHoldLock: mayHoldLock, now: now, reply)
     }
     // The path walk may meet a stale name.
     view.noteStaleWalk(to: moved, by: client)
     guard isDeferred else { return false }
-    if hasEnded { giveLeftReplies() } else { threads.wakeTimer() }
+    if hasEnded { sendRemainingReplies() } else { threads.wakeTimer() }
     return true
   }
 
@@ -133,7 +133,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
 
   func start() {
     repliers.start { nil }
-    threads.start { [self] in giveDueReplies() }
+    threads.start { [self] in sendDueReplies() }
   }
 
   /// Sends no message from now on. Called before the session's descriptor is closed: another file may then get its number.
@@ -141,10 +141,10 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     ended.store(true, ordering: .sequentiallyConsistent)
     // A thread that was about to send has entered the kernel by then, which no longer needs the descriptor's number.
     for job in threads.stop(milliseconds: 100) + repliers.stop(milliseconds: 0) { job() }
-    giveLeftReplies()
+    sendRemainingReplies()
   }
 
-  private func giveLeftReplies() {
+  private func sendRemainingReplies() {
     for reply in queues.withLock({ $0.removeAll() }) { reply() }
   }
 
@@ -155,7 +155,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   /// - Returns: the milliseconds until the next call; nil if nothing is scheduled.
-  private func giveDueReplies() -> Int? {
+  private func sendDueReplies() -> Int? {
     let now = milliseconds()
     var due = InvalidationQueues.Due()
     change { due = $0.takeDue(now: now) }
@@ -171,7 +171,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   /// Takes the next batch of a directory, and sends the replies that waited for the previous one; nil when the directory is
-  /// settled.
+  /// without stale names.
   private func takeBatch(of directory: NodeID) -> InvalidationQueues.Batch? {
     if hasEnded { return nil }
     let (batch, replies) = queues.withLock { queues in
@@ -192,17 +192,17 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
       expireOrInvalidate(".", in: directory, mayBeDirectory: false)
       for node in batch.nodes { _ = expireNow(node) }
     }
-    for (name, staleness) in batch.names { drop(name, in: directory, staleness) }
-    guard batch.areNamesLost else { return }
+    for (name, staleness) in batch.names { dropDentry(name, in: directory, staleness) }
+    guard batch.hasOverflowed else { return }
     // Sent directly: the queue has no room for these names.
     for stale in view.staleNames(inDirectory: directory) {
-      drop(stale.name, in: directory, .init(mayBeDirectory: stale.mayBeDirectory))
+      dropDentry(stale.name, in: directory, .init(mayBeDirectory: stale.mayBeDirectory))
     }
     _ = expireNow(directory)
   }
 
   /// Invalidates a dentry, or expires it if it may be a directory's, so that the kernel looks it up again.
-  private func drop(_ name: Name, in directory: NodeID, _ staleness: InvalidationQueues.Staleness) {
+  private func dropDentry(_ name: Name, in directory: NodeID, _ staleness: InvalidationQueues.Staleness) {
     let isKnown = expireOrInvalidate(name, in: directory, mayBeDirectory: staleness.mayBeDirectory)
     guard isKnown, staleness.mayBeDirectory, !staleness.isRepeated else { return }
     let stale = StaleName(name, in: directory, mayBeDirectory: true)
@@ -214,7 +214,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   private func expireOrInvalidate(_ name: Name, in directory: NodeID, mayBeDirectory: Bool) -> Bool {
     if hasEnded { return false }
     var isExpired = mayBeDirectory
-    if mayBeDirectory, !dfs_init_offers(UInt64(DFS_HAS_EXPIRE_ONLY)) {
+    if mayBeDirectory, !dfs_init_capable(UInt64(DFS_HAS_EXPIRE_ONLY)) {
       // Before Linux 6.2, a name can only be invalidated. A name that still leads to its directory is left to its entry timeout.
       if view.leadsToKnownDirectory(name, in: directory) { return false }
       isExpired = false

@@ -31,7 +31,7 @@ final class NotifierPool: Sendable {
       while !state.withLock({ $0.hasEnded }) {
         var wait = tick()
         // The system may have been out of threads for a moment.
-        if !startMissing() { wait = min(wait ?? Self.pause, Self.pause) }
+        if !startNeededThreads() { wait = min(wait ?? Self.pause, Self.pause) }
         if let wait { clock.wait(milliseconds: wait) } else { clock.wait() }
       }
     }
@@ -41,7 +41,7 @@ final class NotifierPool: Sendable {
 
   /// Runs a job on a thread of the pool; on the calling thread once the pool is stopped.
   func add(_ job: @escaping @Sendable () -> Void) {
-    let (hasEnded, lacksThread) = state.withLock { state -> (Bool, Bool) in
+    let (hasEnded, needsThread) = state.withLock { state -> (Bool, Bool) in
       if state.hasEnded { return (true, false) }
       state.jobs.append(job)
       return (false, state.jobs.count > state.idle)
@@ -49,7 +49,7 @@ final class NotifierPool: Sendable {
     if hasEnded { return job() }
     // The timer thread starts it, not the calling thread: that may be a worker with the policy SCHED_IDLE, which a new thread
     // would inherit until it first runs.
-    if lacksThread { clock.post() }
+    if needsThread { clock.post() }
     work.post()
   }
 
@@ -67,10 +67,10 @@ final class NotifierPool: Sendable {
   func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
 
   /// - Returns: false when a thread could not be started.
-  private func startMissing() -> Bool {
-    let missing = state.withLock { $0.hasEnded ? 0 : $0.jobs.count - $0.idle }
+  private func startNeededThreads() -> Bool {
+    let needed = state.withLock { $0.hasEnded ? 0 : $0.jobs.count - $0.idle }
     // `threads.count` includes the timer thread.
-    for _ in 0..<max(0, min(missing, Self.maximum + 1 - threads.count)) where !startThread() { return false }
+    for _ in 0..<max(0, min(needed, Self.maximum + 1 - threads.count)) where !startThread() { return false }
     return true
   }
 

@@ -9,7 +9,7 @@ final class NotifierThreads: Sendable {
   private let view: View
   private let notifier: KernelNotifier
   private let replay: Replay?
-  private let following = ThreadGroup()
+  private let changeLoop = ThreadGroup()
 
   init(view: View, notifier: KernelNotifier, replay: Replay?) {
     self.view = view
@@ -18,20 +18,20 @@ final class NotifierThreads: Sendable {
     notifier.start()
     replay?.start()
     view.startCaching(notifier)
-    view.startFollowing()
-    following.start {
+    view.startCollectingChanges()
+    changeLoop.start {
       // Where many clients compute, the daemon's threads wait for a CPU, and events pile up that the next request must process
       // before its reply. With the raised priority, a change in the backing tree was seen after 0.1 to 0.3 s instead of 0.4 to
       // 0.9 s (Mount/attack --pattern everything, two CPUs, a load of 30). The thread's work depends on the number of changes
       // alone.
       Thread.raisePriority()
-      view.follow { replay?.add($0) }
+      view.runChangeLoop { replay?.add($0) }
     }
   }
 
   /// Called before the session's descriptor is closed.
   func stop() {
-    view.stopFollowing()
+    view.stopChangeLoop()
     replay?.stop()
     notifier.stop()
   }
@@ -42,7 +42,7 @@ final class NotifierThreads: Sendable {
   func waitUntilEnded() -> Bool {
     let haveEnded = [
       notifier.waitUntilEnded(milliseconds: 200), replay?.waitUntilEnded(milliseconds: 200) ?? true,
-      following.waitUntilEnded(milliseconds: 200),
+      changeLoop.waitUntilEnded(milliseconds: 200),
     ]
     return haveEnded.allSatisfy { $0 }
   }

@@ -9,7 +9,7 @@ import View
 ///
 /// The FUSE protocol has no message for that. So a replay thread of the daemon repeats the change through the mount: it creates,
 /// removes and renames, and the kernel notifies the programs. The replies to the requests of such a thread describe the state
-/// that already exists (`ReplayAnswers`); the requests change nothing.
+/// that already exists (`ReplayResponder`); the requests change nothing.
 ///
 /// A replay waits for the locks of its directories, which any user may hold: so there are several threads. Replays that share a
 /// directory run one after the other, in the order in which the changes were reported. No other replay and no request waits for
@@ -18,7 +18,7 @@ final class Replay: @unchecked Sendable {
   private struct Queue {
     var changes: [ViewChange] = []
     /// Directories with too many changes to replay one by one.
-    var crowded: Set<NodeID> = []
+    var overflowed: Set<NodeID> = []
     /// Directories whose changes are being replayed.
     var busy: Set<NodeID> = []
     var idleThreads = 0
@@ -42,7 +42,7 @@ final class Replay: @unchecked Sendable {
   /// The bound for threads. Each directory whose lock a client holds may block one.
   private static let maximumThreads = 32
 
-  let answers = ReplayThreads()
+  let responders = ReplayThreads()
   private let view: View
   private let mountPoint: FilePath
   private let notifier: KernelNotifier
@@ -66,7 +66,7 @@ final class Replay: @unchecked Sendable {
         if queue.changes.count < Self.limit {
           queue.changes.append(change)
         } else {
-          queue.crowded.formUnion(change.directories)
+          queue.overflowed.formUnion(change.directories)
         }
       }
       return queue.idleThreads == 0
@@ -87,9 +87,9 @@ final class Replay: @unchecked Sendable {
   func waitUntilEnded(milliseconds: Int) -> Bool { threads.waitUntilEnded(milliseconds: milliseconds) }
 
   private func run() {
-    let answers = self.answers.add(Thread.current, view)
+    let responder = self.responders.add(Thread.current, view)
     // The kernel may reuse the TID for a client's thread.
-    defer { self.answers.remove(Thread.current) }
+    defer { self.responders.remove(Thread.current) }
     while true {
       queue.withLock { $0.idleThreads += 1 }
       wake.wait()
@@ -100,7 +100,7 @@ final class Replay: @unchecked Sendable {
       // Open for a moment only: an open descriptor may keep the mount busy for unmounting.
       if let root = openMount() {
         let replaying = ReplayingThread(
-          view: view, notifier: notifier, answers: answers, root: Directory(descriptor: root.rawValue))
+          view: view, notifier: notifier, responder: responder, root: Directory(descriptor: root.rawValue))
         guard replaying.isRecognized() else {
           finish(first)
           view.logger.notice("programs that watch the mount are not notified of changes in the backing tree")
@@ -134,17 +134,17 @@ final class Replay: @unchecked Sendable {
         }
         taken.formUnion(change.directories)
       }
-      guard let crowded = queue.crowded.first(where: { !taken.contains($0) }) else { return nil }
-      queue.crowded.remove(crowded)
-      queue.busy.insert(crowded)
-      return .touch(crowded)
+      guard let overflowed = queue.overflowed.first(where: { !taken.contains($0) }) else { return nil }
+      queue.overflowed.remove(overflowed)
+      queue.busy.insert(overflowed)
+      return .touch(overflowed)
     }
   }
 
   private func finish(_ task: Task) {
     let isMore = queue.withLock { queue in
       queue.busy.subtract(task.directories)
-      return !queue.changes.isEmpty || !queue.crowded.isEmpty
+      return !queue.changes.isEmpty || !queue.overflowed.isEmpty
     }
     if isMore { wake.post() }
   }

@@ -6,21 +6,21 @@ import SystemPackage
 import View
 
 /// A request of a replay thread, which repeats a change that was made behind the mount. It is replied to from what
-/// ``ReplayAnswers`` says, and can do nothing else to the view.
+/// ``ReplayResponder`` says, and can do nothing else to the view.
 struct ReplayedRequest {
   private let request: Request
-  let answers: ReplayAnswers
+  let responder: ReplayResponder
 
-  init(_ request: Request, _ answers: ReplayAnswers) {
+  init(_ request: Request, _ responder: ReplayResponder) {
     self.request = request
-    self.answers = answers
+    self.responder = responder
   }
 
   func succeed() { request.succeed() }
 
   /// Replies with an entry. The kernel must not cache it: it holds for the replay thread alone.
   func reply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
-    request.reply(entry.unkept, parent, name)
+    request.reply(entry.uncached, parent, name)
   }
 
   /// Replies with attributes that the kernel must not cache.
@@ -37,12 +37,12 @@ struct ReplayedRequest {
   ///
   /// The node's other opens stay as they are: this one joins their passthrough, or uses direct I/O.
   func open(_ node: NodeID, _ info: UnsafeMutablePointer<fuse_file_info>) {
-    let backing = request.server.passthrough.joined(node)
+    let backing = request.server.passthrough.joinOpen(node)
     info.pointee.direct_io = backing == 0 ? 1 : 0
-    info.pointee.fh = Handle.own(
-      ReplayedOpen(node, isPassedThrough: backing != 0), of: request.caller, descriptors: 0)
-    // On RELEASE the kernel closes the backing file as well: the event of that is an echo.
-    if backing != 0 { answers.noteTold(node) }
+    info.pointee.fh = Handle.make(
+      ReplayedOpen(node, isPassedThrough: backing != 0), of: request.client, descriptors: 0)
+    // On RELEASE the kernel closes the backing file as well: the event of that is a self event.
+    if backing != 0 { responder.noteReplayed(node) }
     if dfs_reply_open(request.raw, info, backing) == -ENOENT { Handle.close(info, for: request) }
   }
 }

@@ -9,20 +9,20 @@ import View
 struct ReplayingThread {
   let view: View
   let notifier: KernelNotifier
-  let answers: ReplayAnswers
+  let responder: ReplayResponder
   let root: Directory
 
-  private static let greeting = Name(".displayfs-replay")
+  private static let probe = Name(".displayfs-replay")
 
   /// Whether the daemon recognizes the requests of this thread. If it did not, they would change files.
   func isRecognized() -> Bool {
-    if answers.isRecognized { return true }
-    answers.step = .greeting
-    defer { answers.step = .nothing }
+    if responder.isRecognized { return true }
+    responder.step = .probe
+    defer { responder.step = .idle }
     // A client may have looked this name up, and the kernel may hold a negative entry for it.
-    notifier.expireNow(Self.greeting, in: NodeTable.root)
-    _ = Self.greeting.bytes.withCName { root.has($0) }
-    return answers.isRecognized
+    notifier.expireNow(Self.probe, in: NodeTable.root)
+    _ = Self.probe.bytes.withCName { root.has($0) }
+    return responder.isRecognized
   }
 
   // MARK: Steps
@@ -38,13 +38,13 @@ struct ReplayingThread {
   }
 
   /// Runs an operation on an entry's name in its directory. `step` determines the replies to its requests.
-  private func act(
-    _ item: ListedItem, _ step: ReplayAnswers.Step,
+  private func runStep(
+    _ item: ListingEntry, _ step: ReplayResponder.Step,
     _ body: (Directory, UnsafePointer<CChar>) throws(Errno) -> Void
   ) throws(Errno) {
     let directory = try open(item.directory)
-    answers.step = step
-    defer { answers.step = .nothing }
+    responder.step = step
+    defer { responder.step = .idle }
     // Expire the dentry, so that the kernel sends a LOOKUP. Otherwise it would operate on the cached dentry, whatever that stands
     // for. A touch operates on the entry that is there.
     if case .touching = step {} else { notifier.expireNow(item.name, in: item.directory) }
@@ -53,10 +53,10 @@ struct ReplayingThread {
     }
   }
 
-  private func appear(_ item: ListedItem) {
+  private func appear(_ item: ListingEntry) {
     if view.isStillDirectory(item), item.name == item.realName { return touch(item.directory) }
     // An error only loses the notification: the entry is visible all the same.
-    try? act(item, .appearing(item)) { (directory, name) throws(Errno) in
+    try? runStep(item, .appearing(item)) { (directory, name) throws(Errno) in
       switch item.type {
       case .directory: try directory.makeDirectory(name, mode: 0o700)
       case .symlink: try directory.makeSymlink(name, to: ".")
@@ -65,25 +65,25 @@ struct ReplayingThread {
     }
   }
 
-  private func vanish(_ item: ListedItem) {
+  private func vanish(_ item: ListingEntry) {
     if view.isStillDirectory(item) {
       // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and
       // getcwd(2) would fail for processes that work there.
       if item.name == item.realName { return touch(item.directory) }
       // The kernel moves the dentry to the real name, which still leads there.
-      try? act(item, .touching) { (directory, _) throws(Errno) in
+      try? runStep(item, .touching) { (directory, _) throws(Errno) in
         _ = item.realName.bytes.withCName { directory.has($0) }
       }
     }
-    try? act(item, .vanishing(item)) { (directory, name) throws(Errno) in
+    try? runStep(item, .vanishing(item)) { (directory, name) throws(Errno) in
       if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
     }
   }
 
-  private func rename(_ old: ListedItem, _ new: ListedItem) {
+  private func rename(_ old: ListingEntry, _ new: ListingEntry) {
     do throws(Errno) {
       let target = try open(new.directory)
-      try act(old, .renaming(from: old, to: new)) { (directory, name) throws(Errno) in
+      try runStep(old, .renaming(from: old, to: new)) { (directory, name) throws(Errno) in
         notifier.expireNow(new.name, in: new.directory)
         try new.name.bytes.withCName { (newName) throws(Errno) in
           try directory.rename(name, to: Directory(descriptor: target.rawValue), newName)
@@ -96,9 +96,9 @@ struct ReplayingThread {
     }
   }
 
-  private func write(_ item: ListedItem) {
-    if item.type == .regular, item.facet == .plain {
-      try? act(item, .touching) { (directory, name) throws(Errno) in
+  private func write(_ item: ListingEntry) {
+    if item.type == .regular, item.nodeKind == .plain {
+      try? runStep(item, .touching) { (directory, name) throws(Errno) in
         _ = try directory.open(name, O_WRONLY | O_NONBLOCK)
       }
     }
@@ -106,8 +106,8 @@ struct ReplayingThread {
     touch(item)
   }
 
-  private func touch(_ item: ListedItem) {
-    try? act(item, .touching) { (directory, name) throws(Errno) in
+  private func touch(_ item: ListingEntry) {
+    try? runStep(item, .touching) { (directory, name) throws(Errno) in
       try systemCall { utimensat(directory.descriptor, name, nil, AT_SYMLINK_NOFOLLOW) }
     }
   }
@@ -115,8 +115,8 @@ struct ReplayingThread {
   /// Reports a directory as changed, without details.
   func touch(_ directory: NodeID) {
     guard let opened = try? open(directory) else { return }
-    answers.step = .touching
-    defer { answers.step = .nothing }
+    responder.step = .touching
+    defer { responder.step = .idle }
     _ = try? systemCall { utimensat(AT_FDCWD, "/proc/self/fd/\(opened.rawValue)", nil, 0) }
   }
 

@@ -9,7 +9,7 @@ import View
 /// nodes at a time when it needs memory itself, and the allocator returns small freed blocks only on malloc_trim(3).
 final class MemoryReturn: Sendable {
   /// Fewer forgotten nodes than this are not worth the work.
-  private static let many = 4096
+  private static let threshold = 4096
 
   private let forgotten = Atomic<Int>(0)
   private let hasEnded = Atomic<Bool>(false)
@@ -18,7 +18,7 @@ final class MemoryReturn: Sendable {
   /// Counts nodes that the kernel has forgotten.
   func add(_ count: Int) {
     let sum = forgotten.add(count, ordering: .relaxed)
-    if sum.oldValue < Self.many, sum.newValue >= Self.many { wake.post() }
+    if sum.oldValue < Self.threshold, sum.newValue >= Self.threshold { wake.post() }
   }
 
   func end() {

@@ -78,7 +78,7 @@ final class Passthrough: Sendable {
 
   /// In bytes. A smaller file that is opened for reading is not worth the two messages to the helper: one READ fetches it, and
   /// the page cache keeps it.
-  static let leastForHelper: Int64 = 128 << 10
+  static let minimumSizeForHelper: Int64 = 128 << 10
 
   private struct State {
     var registrar = Registrar.daemon
@@ -139,7 +139,7 @@ final class Passthrough: Sendable {
   ) {
     state.withLock { state in
       state.isForRootAlone = isForRootAlone
-      if state.obstacle == nil, dfs_passthrough_want(&connection, isStacked ? 2 : 1) == 0 {
+      if state.obstacle == nil, dfs_passthrough_request(&connection, isStacked ? 2 : 1) == 0 {
         state.obstacle = "this kernel does not support it; Linux 6.9 and newer do"
       }
     }
@@ -181,7 +181,7 @@ final class Passthrough: Sendable {
   ///
   /// - Returns: the backing id of the node's other opens; 0 when there are none or they are not passed through. Then the open is
   ///   not counted.
-  func joined(_ node: NodeID) -> CInt { state.withLock { $0.backings[node] }?.join() ?? 0 }
+  func joinOpen(_ node: NodeID) -> CInt { state.withLock { $0.backings[node] }?.join() ?? 0 }
 
   /// Counts the close of an open file of the node; the last one undoes the registration.
   func closed(_ node: NodeID, for request: Request) {
@@ -202,7 +202,7 @@ final class Passthrough: Sendable {
       switch registrar {
       case .daemon: return try registerAsRoot(file, for: request, isForRootAlone: isForRootAlone)
       case .helper(let helper):
-        if !file.mayWrite, file.size < Self.leastForHelper { return 0 }
+        if !file.mayWrite, file.size < Self.minimumSizeForHelper { return 0 }
         if file.isOnServer { throw .hasServer }
         return try helper.register(file.descriptor.rawValue)
       }
@@ -227,7 +227,7 @@ final class Passthrough: Sendable {
       throw .hasServer
     }
     // Without CAP_FSETID: a set-user-ID bit must not survive a write by a user without the right to keep it.
-    return try identity.caller(umask: request.caller.umask).act(setID: DFS_SETID_DROPPED) {
+    return try identity.client(umask: request.client.umask).impersonate(setID: DFS_SETID_DROPPED) {
       () throws(Errno) in
       try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
     }
@@ -242,7 +242,7 @@ final class Passthrough: Sendable {
     var explanation = obstacle.map { "off: \($0)" } ?? "on"
     if obstacle == nil, isHelped {
       explanation +=
-        ", by displayfs-passthrough, for files opened to be written and from \(Self.leastForHelper >> 10) KiB"
+        ", by displayfs-passthrough, for files opened to be written and from \(Self.minimumSizeForHelper >> 10) KiB"
     }
     if obstacle == nil, let refusal {
       let reason =

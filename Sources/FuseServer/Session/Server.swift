@@ -11,7 +11,7 @@ public final class Server: @unchecked Sendable {
   public let view: View
   let logger: Logger
   let passthrough = Passthrough()
-  let keptContent = KeptContent()
+  let pageCachePolicy = PageCachePolicy()
   private let wantsPassthrough: Bool
   /// Whether root is the only possible client, if the daemon runs as root. Set once by `run`, before the first request.
   private var isForRootAlone = false
@@ -75,7 +75,7 @@ public final class Server: @unchecked Sendable {
     defer { for argument in cArguments { free(argument) } }
     let userdata = Unmanaged.passUnretained(self).toOpaque()
     if ["allow_other", "allow_root"].contains(where: { options.contains(Array($0.utf8)) }) {
-      ClientDescriptors.share()
+      ClientDescriptors.limitPerUser()
       HeapArenas.allowOnePerThread()
     }
     session = cArguments.withUnsafeMutableBufferPointer {
@@ -99,9 +99,9 @@ public final class Server: @unchecked Sendable {
     }
     defer { dfs_guardian_end(guardian) }
     let isWritable = !options.contains(Array("ro".utf8))
-    if isWritable, !view.finishStaged() { Thread { [view] in view.finishStaged(waits: true) }?.detach() }
+    if isWritable, !view.cleanUpStaging() { Thread { [view] in view.cleanUpStaging(waits: true) }?.detach() }
     prepare(for: session, at: mountPoint, replays: isWritable)
-    let canAnnounce = announceWhenAnswering(mountPoint)
+    let canAnnounce = announceWhenReady(mountPoint)
     let returning = Thread { [memoryReturn, view] in memoryReturn.run(view) }
     let notifying = NotifierThreads(view: view, notifier: notifier, replay: replay)
     nonisolated(unsafe) let served = session
@@ -124,7 +124,7 @@ public final class Server: @unchecked Sendable {
     }
     memoryReturn.end()
     returning?.join()
-    view.settleImports()
+    view.finishImports()
     // libfuse reports no details when it cannot create its first thread.
     if result == -EAGAIN || result == -1 {
       throw MountError(
@@ -139,7 +139,7 @@ public final class Server: @unchecked Sendable {
 
   /// Makes what callbacks use. Called before the first request.
   func prepare(for session: OpaquePointer, at mountPoint: FilePath, replays: Bool) {
-    notifier = KernelNotifier(session: session, view: view, keptContent: keptContent)
+    notifier = KernelNotifier(session: session, view: view, pageCachePolicy: pageCachePolicy)
     if replays { replay = Replay(view: view, mountPoint: mountPoint, notifier: notifier) }
   }
 
@@ -190,8 +190,8 @@ public final class Server: @unchecked Sendable {
   ///
   /// - Returns: an error message; empty on success.
   /// - Throws: EPERM for a client that is neither root nor the daemon's user, ENODATA if options cannot be changed.
-  func set(_ setting: String, for caller: Caller) throws(Errno) -> String {
-    guard caller.user == 0 || caller.user == geteuid() else { throw .notPermitted }
+  func set(_ setting: String, for client: Client) throws(Errno) -> String {
+    guard client.user == 0 || client.user == geteuid() else { throw .notPermitted }
     guard let liveOptions else { throw Errno(rawValue: ENODATA) }
     return liveOptions.apply(setting, to: view) ?? ""
   }
@@ -207,10 +207,10 @@ public final class Server: @unchecked Sendable {
     want(FUSE_CAP_DONT_MASK)
     // READDIR does not block LOOKUP in the same directory. For this flag, the kernel's bit and libfuse's bit are the same, and
     // libfuse before 3.17 does not pass it on.
-    dfs_init_want(UInt64(FUSE_CAP_PARALLEL_DIROPS))
+    dfs_init_request(UInt64(FUSE_CAP_PARALLEL_DIROPS))
     // Since Linux 6.14, the kernel looks up the name that the client gave, even if the name changes meanwhile. Only protocol
     // version 7.42 shows that: vendor kernels backport such a change together with its version.
-    view.noteNamesStable(connection.proto_minor >= 42)
+    view.setLookupNamesStable(connection.proto_minor >= 42)
     // A spliced request cannot be inspected before libfuse parses it.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     passthrough.negotiate(
@@ -226,14 +226,14 @@ public final class Server: @unchecked Sendable {
   /// so its result is what the first client will get.
   ///
   /// - Returns: whether the thread could be started.
-  private func announceWhenAnswering(_ mountPoint: FilePath) -> Bool {
-    let asking = Thread { [onReady] in
+  private func announceWhenReady(_ mountPoint: FilePath) -> Bool {
+    let probe = Thread { [onReady] in
       do throws(Errno) { _ = try mountPoint.stat() } catch {
         guard error == .permissionDenied else { return }
       }
       onReady()
     }
-    asking?.detach()
-    return asking != nil
+    probe?.detach()
+    return probe != nil
   }
 }

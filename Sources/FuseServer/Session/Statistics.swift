@@ -21,19 +21,19 @@ public enum Statistics {
     let view = server.view
     let lines =
       server.passthrough.report + [
-        ("opens that kept cached data", "\(server.keptContent.kept)"),
-        ("changes heard of", changesHeardOf(by: view)), ("changes told", changesTold(by: server)),
-        ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.listingsKept)"),
-        ("listings asked for", "\(view.listings.asked)"), ("listings read", "\(view.listings.fetched)"),
-        ("packages asked for", "\(view.packageMeasures.asked)"),
+        ("opens that kept cached data", "\(server.pageCachePolicy.keptCount)"),
+        ("changes heard of", changeDetection(by: view)), ("changes told", changeReporting(by: server)),
+        ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.cachedListingCount)"),
+        ("listings asked for", "\(view.listings.requested)"), ("listings read", "\(view.listings.fetched)"),
+        ("packages asked for", "\(view.packageMeasures.requested)"),
         ("packages walked", "\(view.packageMeasures.fetched)"), ("memory", memory), ("requests", requests),
       ]
     return Array(lines.map { "\($0.0): \($0.1)\n" }.joined().utf8)
   }
 
-  private static func changesHeardOf(by view: View) -> String {
+  private static func changeDetection(by view: View) -> String {
     let interface =
-      switch view.watchTellsWho {
+      switch view.watchReportsPID {
       case true?: "by fanotify"
       case false?: "by inotify"
       case nil: "no: the kernel has neither fanotify nor inotify to offer"
@@ -42,7 +42,7 @@ public enum Statistics {
   }
 
   /// Whether programs that watch the mount are notified of changes in the backing tree.
-  private static func changesTold(by server: Server) -> String {
+  private static func changeReporting(by server: Server) -> String {
     if !server.view.options.profile.appliesRules { return "no: a mirror does not compare listings" }
     return server.replay == nil ? "no: the mount is read-only" : "yes"
   }

@@ -12,7 +12,7 @@ extension DirectoryView {
     if waits { lock.lock() } else if !lock.tryLock() { return nil }
     defer { unlock() }
     return (0..<state.projection.slotLimit).compactMap { slot in
-      guard let item = listed(slot), item.name != item.realName, mayBeKnown(slot, by: item.name) else {
+      guard let item = listingEntry(slot), item.name != item.realName, mayBeKnown(slot, by: item.name) else {
         return nil
       }
       return item.staleName
@@ -20,10 +20,10 @@ extension DirectoryView {
   }
 
   /// Records how an entry, and all entries whose names depend on it, are listed before a change of the entry.
-  func remember(_ name: Name, becoming child: Projection.Child?, _ isOwn: Bool) {
-    guard state.isRead, changes.isFollowed else { return }
+  func recordListing(of name: Name, becoming child: Projection.Child?, _ isOwn: Bool) {
+    guard state.isRead, changes.isCollecting else { return }
     for rival in state.projection.rivals(of: name, becoming: child) {
-      keep(rival)
+      recordListing(rival)
       guard isOwn else { continue }
       state.ownEffects.altered.append(rival)
       let name = state.projection.displayName(at: rival)
@@ -32,7 +32,7 @@ extension DirectoryView {
       }
     }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
-    if isOwn { state.unreported.before[slot] = nil } else { keep(slot) }
+    if isOwn { state.unreported.before[slot] = nil } else { recordListing(slot) }
   }
 
   /// Whether the kernel may know an entry by a display name that, once it is gone, leads nowhere or to another entry.
@@ -44,28 +44,28 @@ extension DirectoryView {
     // The real name still leads to the entry afterwards.
     if name == real { return false }
     return CName(real).withPointer {
-      nodes.isGivenByDisplayName(
-        FileIdentity(device: handle.identity.device, inode: summary.inode), facet: .plain,
+      nodes.mayBeKnownByDisplayName(
+        FileIdentity(device: handle.identity.device, inode: summary.inode), nodeKind: .plain,
         at: node, $0)
     }
   }
 
   /// Records how an entry is listed, unless it was recorded since changes were reported last.
-  func keep(_ slot: Projection.Slot) {
+  func recordListing(_ slot: Projection.Slot) {
     if state.unreported.before.index(forKey: slot) == nil {
-      state.unreported.before.updateValue(listed(slot), forKey: slot)
+      state.unreported.before.updateValue(listingEntry(slot), forKey: slot)
     }
   }
 
   /// How an entry is listed now; nil when it is not listed.
-  func listed(_ slot: Projection.Slot) -> ListedItem? {
+  func listingEntry(_ slot: Projection.Slot) -> ListingEntry? {
     guard let summary = state.projection.summary(at: slot), !summary.isHidden else { return nil }
     let real = state.projection.realName(at: slot)
     let isFile = summary.kind == .package && inspector.options.packages == .file
-    return ListedItem(
+    return ListingEntry(
       directory: node, name: state.projection.displayName(at: slot), realName: real,
       identity: FileIdentity(device: handle.identity.device, inode: summary.inode),
-      facet: isFile ? .packageFile : .plain,
+      nodeKind: isFile ? .packageFile : .plain,
       type: isFile ? .regular : FileType(direntType: summary.entryType),
       wasMoved: state.unreported.moved.contains(real))
   }
@@ -76,7 +76,7 @@ extension DirectoryView {
       var vanished: [ViewChange] = []
       var others: [ViewChange] = []
       for (slot, before) in state.unreported.before {
-        for change in ViewChange.between(before, listed(slot)) {
+        for change in ViewChange.between(before, listingEntry(slot)) {
           if case .vanished = change { vanished.append(change) } else { others.append(change) }
         }
       }
@@ -88,14 +88,14 @@ extension DirectoryView {
   }
 
   /// Invalidates the names that stand for something else after a change through the mount, before the reply to that change.
-  func forgetDisplaced() {
+  func invalidateDisplaced() {
     guard !state.ownEffects.displaced.isEmpty || !state.ownEffects.altered.isEmpty else { return }
     var names = state.ownEffects.displaced.compactMap { slot, stale -> StaleName? in
       let isShownStill =
         state.projection.summary(at: slot) != nil && state.projection.displayName(at: slot) == stale.name
       return isShownStill ? nil : stale
     }
-    names += takeAbsent(of: state.ownEffects.altered)
+    names += takeNegativeEntries(of: state.ownEffects.altered)
     state.ownEffects.displaced = []
     state.ownEffects.altered = []
     if !names.isEmpty { cached.kernel?.invalidateBeforeNextWalk(names) }
@@ -109,23 +109,23 @@ extension DirectoryView {
   }
 
   /// The display name of an entry as of the last look, for code that has no directory view locked.
-  func lastShownName(_ real: Name) -> Name? {
+  func lastDisplayName(_ real: Name) -> Name? {
     lock.lock()
     defer { lock.unlock() }
-    return shownName(real)
+    return listedDisplayName(real)
   }
 
   /// The display name of an entry as of the last look; nil also while any thread, the calling one included, has the directory
   /// locked.
-  func shownNameUnlessLocked(_ real: Name) -> Name? {
+  func displayNameUnlessLocked(_ real: Name) -> Name? {
     guard lock.tryLock() else { return nil }
     defer { lock.unlock() }
-    return shownName(real)
+    return listedDisplayName(real)
   }
 
   /// The display name of an entry as of the last look, for code that runs inside `changing`.
-  func shownName(_ real: Name) -> Name? {
+  func listedDisplayName(_ real: Name) -> Name? {
     guard let slot = state.projection.slot(realName: real.bytes.span) else { return nil }
-    return listed(slot)?.name
+    return listingEntry(slot)?.name
   }
 }

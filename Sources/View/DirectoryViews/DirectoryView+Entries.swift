@@ -8,7 +8,7 @@ extension DirectoryView {
   /// Inspects one entry again after a change that was made inside `changing`. The client that made the change knows of it, so
   /// only its effects on other entries are reported.
   func reconcile(_ name: Name) {
-    look(at: name, isOwn: true)
+    inspect(name, isOwn: true)
     noteReconciled(name)
   }
 
@@ -21,12 +21,12 @@ extension DirectoryView {
   /// Updates the projection after an entry was removed inside `changing`.
   func reconcileRemoved(_ name: Name) {
     // A complete watch reports an entry that another process has put in its place since.
-    if comparesTimes { look(at: name, isOwn: true) } else { remove(name, true) }
+    if comparesTimes { inspect(name, isOwn: true) } else { remove(name, true) }
     noteReconciled(name)
   }
 
   private func noteReconciled(_ name: Name) {
-    lookBeside(name)
+    inspectSidecarOwner(name)
     // The new times would also cover a change that another process made just before this one, or at the same time.
     if comparesTimes {
       state.times.own = try? FileTimes(handle.directory.status())
@@ -35,11 +35,11 @@ extension DirectoryView {
   }
 
   /// Inspects the file of an AppleDouble sidecar, whose listing depends on the sidecar.
-  func lookBeside(_ name: Name) {
-    if let file = name.accompanied { look(at: file) }
+  func inspectSidecarOwner(_ name: Name) {
+    if let file = name.sidecarOwner { inspect(file) }
   }
 
-  func look(at name: Name, isOwn: Bool = false) {
+  func inspect(_ name: Name, isOwn: Bool = false) {
     let cName = CName(name)
     do throws(Errno) {
       let found = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
@@ -62,13 +62,13 @@ extension DirectoryView {
     // respond: `openBeneath` never enters one, but attributes are read by a path.
     let isCovered =
       handle.holdsMountPoint && CName(name).withPointer { handle.isCovered($0) }
-      || inspector.metadata.isThere
+      || inspector.metadata.isPresent
         && CName(name).withPointer { (try? handle.status($0)).map(handle.isMounted) ?? false }
     // Get the times before the inspection: any later change makes them differ at the next comparison.
     let times =
       comparesTimes && type == .directory && !isCovered
       ? known ?? CName(name).withPointer { try? FileTimes(handle.status($0)) } : nil
-    if let file = name.accompanied { state.accompanied.insert(file) }
+    if let file = name.sidecarOwner { state.namesWithSidecar.insert(file) }
     var sources: [[UInt8]] = []
     let child =
       isCovered
@@ -76,10 +76,10 @@ extension DirectoryView {
       : inspector.inspect(
         name: name, type: type, inode: inode, in: handle.directory, at: site, facts: state.facts,
         sideFiles: sideFiles(of: name), sources: &sources)
-    remember(name, becoming: child, isOwn)
+    recordListing(of: name, becoming: child, isOwn)
     let slot = state.projection.upsert(child)
     if isOwn { state.ownEffects.altered.append(slot) }
-    if !isOwn, state.isRead, changes.isFollowed, state.unreported.before.index(forKey: slot) == nil {
+    if !isOwn, state.isRead, changes.isCollecting, state.unreported.before.index(forKey: slot) == nil {
       // The entry is new, so it was not listed before.
       state.unreported.before.updateValue(nil, forKey: slot)
     }
@@ -88,9 +88,9 @@ extension DirectoryView {
   }
 
   func remove(_ name: Name, _ isOwn: Bool = false) {
-    remember(name, becoming: nil, isOwn)
+    recordListing(of: name, becoming: nil, isOwn)
     state.projection.remove(realName: name)
-    if !state.accompanied.isEmpty, let file = name.accompanied { state.accompanied.remove(file) }
+    if !state.namesWithSidecar.isEmpty, let file = name.sidecarOwner { state.namesWithSidecar.remove(file) }
   }
 
   /// Whether netatalk 2 keeps metadata in this directory, for code that runs inside `changing`.
@@ -98,9 +98,9 @@ extension DirectoryView {
 
   private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
     var result: FinderMetadata.SideFiles = state.facts.hasNetatalkDirectory ? .netatalk : []
-    if state.accompanied.isEmpty { return result }
-    if state.accompanied.contains(name) { result.insert(.appleDouble) }
-    if let file = name.accompanied, state.projection.slot(realName: file.bytes.span) != nil {
+    if state.namesWithSidecar.isEmpty { return result }
+    if state.namesWithSidecar.contains(name) { result.insert(.appleDouble) }
+    if let file = name.sidecarOwner, state.projection.slot(realName: file.bytes.span) != nil {
       result.insert(.ofSibling)
     }
     return result
@@ -121,12 +121,12 @@ extension DirectoryView {
       guard let source,
         let registration = try? watch.watch(
           Directory(descriptor: source.rawValue),
-          { [weak self] change in if change.isComplete { self?.noteInside(name) } })
+          { [weak self] change in if change.isComplete { self?.noteChangeInside(name) } })
       else { continue }
       new.append((path, registration))
     }
     if !new.isEmpty { state.sideWatches.entries[slot] = new }
     // The watch does not report changes that were made before it began.
-    if new.map(\.path) != old.map(\.path) { noteInside(name) }
+    if new.map(\.path) != old.map(\.path) { noteChangeInside(name) }
   }
 }

@@ -7,14 +7,14 @@ import SystemPackage
 extension DirectoryView {
   /// Inspects every directory in this one that has changed inside since its last inspection. Called before a listing. It costs
   /// one system call for each directory, as often as times are compared.
-  func lookInside() throws(Errno) {
+  func inspectChangedSubdirectories() throws(Errno) {
     guard comparesTimes else { return }
     lock.lock()
     defer { unlock() }
     try refresh()
     let now = monotonicNanoseconds()
-    if isWatched, let recheck, now - state.times.insideCompared < recheck { return }
-    state.times.insideCompared = now
+    if isWatched, let recheck, now - state.times.lastComparisonInside < recheck { return }
+    state.times.lastComparisonInside = now
     for (slot, times) in state.times.inside {
       guard state.projection.summary(at: slot) != nil else {
         state.times.inside[slot] = nil
@@ -22,16 +22,16 @@ extension DirectoryView {
       }
       let name = state.projection.realName(at: slot)
       if (CName(name).withPointer { try? FileTimes(handle.status($0)) }) != times {
-        look(at: name)
+        inspect(name)
       }
     }
   }
 
   /// Records a change inside the entry of that name that may affect how the entry itself is shown.
-  func noteInside(_ name: Name) { watched.changes.inspectAgain { $0.names.insert(name) } }
+  func noteChangeInside(_ name: Name) { watched.changes.inspectAgain { $0.names.insert(name) } }
 
   /// Records that all entries must be inspected again, because something that decides how they are shown has changed.
-  func noteEverything() { watched.changes.inspectAgain { $0.isEverything = true } }
+  func noteAllChanged() { watched.changes.inspectAgain { $0.isEverything = true } }
 
   /// Records that all entries must be inspected again by other rules, or at another place.
   func adopt(_ inspector: EntryInspector, _ site: Site) {
@@ -42,7 +42,7 @@ extension DirectoryView {
   }
 
   /// Processes the pending changes that no other thread has taken, and reports them. Called by the change loop.
-  func follow(_ unreported: PendingChanges.Unreported) {
+  func processPendingChanges(_ unreported: PendingChanges.Unreported) {
     // Filter before the lock is taken: most changes were made through the mount, and its clients need not wait for this.
     let written = unreported.written.filter(isByOthers)
     let attributes = unreported.attributes.subtracting(unreported.written).filter(isByOthers)
@@ -59,11 +59,13 @@ extension DirectoryView {
     guard let status = CName(name).withPointer({ try? handle.status($0) }), !handle.isMounted(status) else {
       return false
     }
-    return !ownChanges.areOwn(status)
+    return !ownChanges.contains(status)
   }
 
-  private func reportInside(_ name: Name, _ change: (ListedItem) -> ViewChange) {
-    guard let slot = state.projection.slot(realName: name.bytes.span), let item = listed(slot) else { return }
+  private func reportInside(_ name: Name, _ change: (ListingEntry) -> ViewChange) {
+    guard let slot = state.projection.slot(realName: name.bytes.span), let item = listingEntry(slot) else {
+      return
+    }
     changes.report([change(item)])
   }
 
@@ -76,37 +78,37 @@ extension DirectoryView {
     }
     state.unreported.moved.formUnion(changed.moved)
     if let rules = changed.rules {
-      if state.isRead, changes.isFollowed {
-        for slot in 0..<state.projection.slotLimit { keep(slot) }
+      if state.isRead, changes.isCollecting {
+        for slot in 0..<state.projection.slotLimit { recordListing(slot) }
       }
       self.rules = rules
     }
     var isOutdated = changed.isEverything || !state.isRead
     if changed.names.contains(".AppleDouble") {
-      inspector.metadata.hasNetatalkDirectory()
+      inspector.metadata.noteNetatalkDirectory()
       isOutdated = true
     }
     if inspector.metadata.mayAppear, !changed.attributes.isEmpty {
-      for name in changed.attributes { inspector.metadata.look(at: name, in: handle.directory) }
-      if inspector.metadata.isThere { isOutdated = true }
+      for name in changed.attributes { inspector.metadata.probe(name, in: handle.directory) }
+      if inspector.metadata.isPresent { isOutdated = true }
     }
     if isOutdated { return try readAll() }
     if try haveTimesChanged() { return try readAll() }
     var names = changed.names
-    if !changed.contents.isEmpty { names.formUnion(changed.contents.filter(inspector.mayNameItself)) }
-    if inspector.metadata.isThere { names.formUnion(changed.attributes) }
+    if !changed.contents.isEmpty { names.formUnion(changed.contents.filter(inspector.mayAffectOwnListing)) }
+    if inspector.metadata.isPresent { names.formUnion(changed.attributes) }
     for name in names {
-      look(at: name)
-      lookBeside(name)
+      inspect(name)
+      inspectSidecarOwner(name)
     }
   }
 
   private func haveTimesChanged() throws(Errno) -> Bool {
     guard comparesTimes else { return false }
     let now = monotonicNanoseconds()
-    let isDue = now - state.times.compared >= recheck ?? Self.tick
+    let isDue = now - state.times.lastComparison >= recheck ?? Self.tick
     if isWatched, !isDue { return false }
-    if isDue { state.times.compared = now }
+    if isDue { state.times.lastComparison = now }
     return try FileTimes(handle.directory.status()) != state.times.own || isDue && state.times.mayHaveMissed
   }
 

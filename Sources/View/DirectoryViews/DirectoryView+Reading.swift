@@ -7,7 +7,7 @@ import SystemPackage
 /// Reads the directory, and watches the files that decide how it is read.
 extension DirectoryView {
   /// Adds or removes the one entry that stands for all entries hidden as an application's data.
-  func lookForContainerData() {
+  func updateContainerData() {
     var isShown = false
     if ContainerData.isShown(by: inspector.options) {
       for slot in 0..<state.projection.slotLimit {
@@ -15,7 +15,7 @@ extension DirectoryView {
       }
     }
     let name = ContainerData.realName
-    if isShown { look(at: name) }
+    if isShown { inspect(name) }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
     // An entry in the container may have the same name as the container.
     let isNamed = state.projection.rung(of: slot) == .localized
@@ -34,9 +34,9 @@ extension DirectoryView {
       [weak self] change in
       switch change {
       case .entry(let name, _), .content(let name, _):
-        if strcmp(name, "user-dirs.dirs") == 0 { self?.noteEverything() }
-      case .attributes, .modification, .itself: break
-      case .everything: self?.noteEverything()
+        if strcmp(name, "user-dirs.dirs") == 0 { self?.noteAllChanged() }
+      case .attributes, .modification, .directoryAttributes: break
+      case .everything: self?.noteAllChanged()
       }
     }
   }
@@ -49,8 +49,8 @@ extension DirectoryView {
     state.sideWatches.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) {
       [weak self] change in
       switch change {
-      case .entry(let name, _), .content(let name, _): self?.noteInside(Name(copying: name))
-      case .everything: self?.noteEverything()
+      case .entry(let name, _), .content(let name, _): self?.noteChangeInside(Name(copying: name))
+      case .everything: self?.noteAllChanged()
       default: break
       }
     }
@@ -58,7 +58,7 @@ extension DirectoryView {
 
   /// Reads the directory. Known entries keep their slots, so that listings in progress stay correct.
   func readAll() throws(Errno) {
-    listings.countFetched()
+    listings.countFetch()
     let readable = try handle.directory.openForReading()
     watchUserDirectories()
     let status = try handle.directory.status()
@@ -73,8 +73,8 @@ extension DirectoryView {
       }
     }
     // A sidecar is inspected after all other entries, because its meaning depends on the entry beside it.
-    var companions: [(name: Name, type: FileType, inode: UInt64)] = []
-    state.accompanied = []
+    var sidecars: [(name: Name, type: FileType, inode: UInt64)] = []
+    state.namesWithSidecar = []
     // No entry of the backing directory stands for it.
     gone.remove(ContainerData.realName)
     // Entries that were known before have to be compared with the new ones.
@@ -84,10 +84,10 @@ extension DirectoryView {
     // are added as they come.
     var filling = ProjectionFilling(count: plain == nil ? 0 : max(0, min(Int(status.st_size) / 32, 1 << 16)))
     var others: [(name: Name, type: FileType, inode: UInt64)] = []
-    let ahead = state.ahead.take()?.entries(ifTimesAre: status)
+    let ahead = state.ahead.take()?.entries(ifTimesMatch: status)
     try forEachEntry(of: readable.rawValue, ahead) { (entry) throws(Errno) in
       var type = entry.type
-      if Staging.isBeside(Span(_unsafeElements: entry.name)) { holdsStaging.store(true, ordering: .relaxed) }
+      if Staging.isLocal(Span(_unsafeElements: entry.name)) { mayHoldStaging.store(true, ordering: .relaxed) }
       if let plain, type != .unknown {
         let name = Span(_unsafeElements: entry.name)
         let kind = EntryInspector.kind(of: type)
@@ -104,8 +104,8 @@ extension DirectoryView {
         type = FileType(mode: found.st_mode)
       }
       if !gone.isEmpty { gone.remove(name) }
-      if name.accompanied != nil {
-        companions.append((name, type, entry.inode))
+      if name.sidecarOwner != nil {
+        sidecars.append((name, type, entry.inode))
       } else if plain != nil {
         others.append((name, type, entry.inode))
       } else {
@@ -115,9 +115,9 @@ extension DirectoryView {
     if plain != nil { state.projection = filling.finish() }
     for other in others { upsert(other.name, other.type, inode: other.inode) }
     for name in gone { remove(name) }
-    for companion in companions {
-      upsert(companion.name, companion.type, inode: companion.inode)
-      lookBeside(companion.name)
+    for sidecar in sidecars {
+      upsert(sidecar.name, sidecar.type, inode: sidecar.inode)
+      inspectSidecarOwner(sidecar.name)
     }
     state.isRead = true
   }

@@ -12,7 +12,7 @@ extension DirectoryView {
     var isRead = false
     var facts = EntryInspector.DirectoryFacts()
     /// The names of the entries that `._name` files accompany, whether or not those entries exist.
-    var accompanied: Set<Name> = []
+    var namesWithSidecar: Set<Name> = []
     var sideWatches = SideWatches()
     var times = ComparedTimes()
     var unreported = UnreportedChanges()
@@ -33,20 +33,20 @@ extension DirectoryView {
   struct ComparedTimes {
     /// The directory's times at the last look, and when they were compared.
     var own: FileTimes?
-    var compared: Int64 = 0
+    var lastComparison: Int64 = 0
     /// Whether another process may have changed something without a change of these times: in the same tick of the file system's
     /// clock, or during a change through the mount.
     var mayHaveMissed = false
     /// The times of each directory in this one, and when they were compared: a marker that appears inside a directory changes how
     /// that directory is listed.
     var inside: [Projection.Slot: FileTimes] = [:]
-    var insideCompared: Int64 = 0
+    var lastComparisonInside: Int64 = 0
   }
 
   /// What the differences that will be reported are computed from.
   struct UnreportedChanges {
     /// How the entries that were inspected since the last report were listed before; nil for an entry that was not listed.
-    var before: [Projection.Slot: ListedItem?] = [:]
+    var before: [Projection.Slot: ListingEntry?] = [:]
     /// The real names that were renamed according to the pending changes, while those are processed.
     var moved: Set<Name> = []
   }

@@ -36,7 +36,7 @@ public final class DirectoryView: Sendable {
   /// The number of nanoseconds after which the times are compared although there is a watch; nil means never.
   let recheck: Int64?
   /// Whether a staging directory was among the entries when they were read: one in use, or a leftover.
-  let holdsStaging = Atomic(false)
+  let mayHoldStaging = Atomic(false)
 
   let lock = RecursionFreeLock(.directoryView)
   @exclusivity(unchecked) nonisolated(unsafe) private var protectedState = State()
@@ -77,7 +77,7 @@ public final class DirectoryView: Sendable {
     self.cached = cached
     self.nodes = nodes
     protectedState.ahead = ahead
-    inspector.metadata.look(in: handle.directory)
+    inspector.metadata.probe(directory: handle.directory)
   }
 
   /// The site of the directory as of the last look, for code that does not have it locked.
@@ -132,7 +132,7 @@ public final class DirectoryView: Sendable {
   var comparesTimes: Bool { !isWatched || recheck != nil }
 
   func unlock() {
-    forgetDisplaced()
+    invalidateDisplaced()
     reportChanges()
     lock.unlock()
   }
@@ -140,7 +140,7 @@ public final class DirectoryView: Sendable {
   /// Called before the directory is listed for the kernel to keep the listing.
   ///
   /// - Returns: whether the listing that the kernel keeps from before is still correct.
-  func beginKeptListing() throws(Errno) -> Bool {
+  func beginCachedListing() throws(Errno) -> Bool {
     lock.lock()
     defer { unlock() }
     try refresh()
@@ -153,6 +153,6 @@ public final class DirectoryView: Sendable {
     if isWatched { watch?.drain() }
     defer { reportChanges() }
     try inspectChanged()
-    if site.place.contains(.cloudContainer) { lookForContainerData() }
+    if site.role.contains(.cloudContainer) { updateContainerData() }
   }
 }

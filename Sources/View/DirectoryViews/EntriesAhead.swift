@@ -11,11 +11,11 @@ struct EntriesAhead: Sendable {
   private let times: FileTimes
 
   /// The minimum size of the directory itself, in bytes. For a smaller one a thread is not worth its cost.
-  private static let least = 256 * 1024
+  private static let minimumSize = 256 * 1024
 
   /// Nil where the directory is small, or where its last change is so recent that the next change may leave the same times.
   init?(of directory: Directory) {
-    guard let status = try? directory.status(), status.st_size >= Self.least,
+    guard let status = try? directory.status(), status.st_size >= Self.minimumSize,
       !FileTimes.isRecent(status.st_ctim),
       let readable = try? directory.openForReading(), let entries = DirectoryReadAhead(of: readable)
     else { return nil }
@@ -25,7 +25,9 @@ struct EntriesAhead: Sendable {
 
   /// - Parameter status: the directory's status, read after the watch began.
   /// - Returns: the entries that were read ahead, if the directory has not changed since; otherwise nil.
-  func entries(ifTimesAre status: stat) -> DirectoryReadAhead? { FileTimes(status) == times ? entries : nil }
+  func entries(ifTimesMatch status: stat) -> DirectoryReadAhead? {
+    FileTimes(status) == times ? entries : nil
+  }
 }
 
 /// Calls `body` for each entry of a directory: for the entries that were read ahead, or else for those it has now.

@@ -2,42 +2,42 @@ import BackingTree
 import DisplayNames
 
 /// An entry as a directory of the view lists it.
-public struct ListedItem: Sendable, Equatable {
+public struct ListingEntry: Sendable, Equatable {
   public let directory: NodeID
   /// The display name of the entry.
   public let name: Name
   public let realName: Name
   public let identity: FileIdentity
-  public let facet: Facet
+  public let nodeKind: NodeKind
   /// The type that the listing reports.
   public let type: BackingTree.FileType
   /// Whether the watch reported that the entry was renamed to or from here.
   var wasMoved = false
 
   /// The type of the backing file: a package is listed as a regular file.
-  var backingType: FileType { facet == .packageFile ? .directory : type }
+  var backingType: FileType { nodeKind == .packageFile ? .directory : type }
 }
 
 /// A change in the view that was not made through the view under that name.
 public enum ViewChange: Sendable, Equatable {
-  case appeared(ListedItem)
-  case vanished(ListedItem)
-  case renamed(from: ListedItem, to: ListedItem)
+  case appeared(ListingEntry)
+  case vanished(ListingEntry)
+  case renamed(from: ListingEntry, to: ListingEntry)
   /// A process wrote the entry's content and has closed it.
-  case written(ListedItem)
-  case attributes(ListedItem)
+  case written(ListingEntry)
+  case attributes(ListingEntry)
 }
 
 extension ViewChange {
   /// The difference between how an entry was listed and how it is listed now. Nil stands for not listed.
-  static func between(_ before: ListedItem?, _ after: ListedItem?) -> [ViewChange] {
+  static func between(_ before: ListingEntry?, _ after: ListingEntry?) -> [ViewChange] {
     switch (before, after) {
     case (nil, nil): return []
     case (nil, let after?): return [.appeared(after)]
     case (let before?, nil): return [.vanished(before)]
     case (let before?, let after?):
       let isSame =
-        before.identity == after.identity && before.facet == after.facet && before.type == after.type
+        before.identity == after.identity && before.nodeKind == after.nodeKind && before.type == after.type
         && before.realName == after.realName
       if !isSame { return [.vanished(before), .appeared(after)] }
       return before.name == after.name ? [] : [.renamed(from: before, to: after)]
@@ -49,17 +49,17 @@ extension ViewChange {
   /// Deleting and creating a file is no rename, though a file system may reuse the inode number. An entry that a rename replaces
   /// is not reported as vanished in addition.
   static func joiningRenames(_ changes: [ViewChange]) -> [ViewChange] {
-    var leaving: [FileIdentity: [ListedItem]] = [:]
+    var leaving: [FileIdentity: [ListingEntry]] = [:]
     for case .vanished(let item) in changes where item.wasMoved {
       leaving[item.identity, default: []].append(item)
     }
     guard !leaving.isEmpty else { return changes }
     var joined: [ViewChange] = []
-    var left: [ListedItem] = []
-    var replaced: [ListedItem] = []
+    var left: [ListingEntry] = []
+    var replaced: [ListingEntry] = []
     for change in changes {
       guard case .appeared(let item) = change, item.wasMoved,
-        let from = leaving[item.identity]?.popLast(), from.facet == item.facet, from.type == item.type
+        let from = leaving[item.identity]?.popLast(), from.nodeKind == item.nodeKind, from.type == item.type
       else {
         joined.append(change)
         continue
@@ -76,7 +76,7 @@ extension ViewChange {
   }
 
   /// Whether one half of a rename is here, and the other half may be reported in a moment.
-  static func awaitsOtherHalf(_ changes: [ViewChange]) -> Bool {
+  static func hasHalfRename(_ changes: [ViewChange]) -> Bool {
     var leaving: Set<FileIdentity> = []
     var arriving: Set<FileIdentity> = []
     for change in changes {

@@ -18,7 +18,7 @@ public final class EntryInspector: Sendable {
   private let rulesMakePackages: Bool
 
   /// - Parameter options: the options, with the profile already determined.
-  init(options: ViewOptions, root: Directory, complaints: Complaints) {
+  init(options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog) {
     self.options = options
     hiddenRules = HiddenRules(disabling: options.disabledRules)
     rulesMakePackages = options.rules.contains { $0.kind == .package }
@@ -31,8 +31,9 @@ public final class EntryInspector: Sendable {
     packageTypes = types
     extensionRule = ExtensionRule(
       mode: options.extensions, known: KnownExtensions.known.union(types.extensions))
-    localizer = Localizer(languages: options.languages, root: root, complaints: complaints)
-    metadata = FinderMetadata(options: options, root: root, complaints: complaints)
+    localizer = Localizer(
+      languages: options.languages, root: root, malformedMetadataLog: malformedMetadataLog)
+    metadata = FinderMetadata(options: options, root: root, malformedMetadataLog: malformedMetadataLog)
   }
 
   /// What the content of a directory says about its entries.
@@ -46,12 +47,12 @@ public final class EntryInspector: Sendable {
   }
 
   func facts(of directory: Directory, at site: Site) -> DirectoryFacts {
-    if site.place.contains(.insidePackage) { return DirectoryFacts() }
+    if site.role.contains(.insidePackage) { return DirectoryFacts() }
     var facts = DirectoryFacts()
     if options.hidden != .show, let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes) {
       facts.hiddenList = HiddenList.parse(list) ?? []
     }
-    facts.hasNetatalkDirectory = metadata.isThere && directory.has(".AppleDouble")
+    facts.hasNetatalkDirectory = metadata.isPresent && directory.has(".AppleDouble")
     if let home = homeOfUserDirectories(at: site) {
       facts.userDirectories = localizer.userDirectories(of: home.handle.directory, in: home.path)
     }
@@ -63,12 +64,12 @@ public final class EntryInspector: Sendable {
   func homeOfUserDirectories(at site: Site) -> Site.Home? { options.profile == .macos ? nil : site.home }
 
   /// Whether the content of a file of that name may determine how the file is listed.
-  func mayNameItself(_ name: Name) -> Bool {
+  func mayAffectOwnListing(_ name: Name) -> Bool {
     options.readsDesktopNames && Self.isDesktopEntry(name.bytes.span)
   }
 
   /// Whether, with any options, the content of a file of that name may determine how it or its siblings are listed.
-  static func mayName(_ name: UnsafePointer<CChar>) -> Bool {
+  static func mayAffectListing(_ name: UnsafePointer<CChar>) -> Bool {
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     return name[0] == 0x2e || isDesktopEntry(Span(_unsafeElements: bytes))
   }
@@ -89,8 +90,8 @@ public final class EntryInspector: Sendable {
     var child = Projection.Child(
       realName: name, kind: Self.kind(of: type), inode: inode, entryType: type.direntType)
     if name == ContainerData.realName { return ContainerData.child(of: directory, inode: inode) ?? child }
-    let place = site.place
-    if place.contains(.insidePackage) {
+    let role = site.role
+    if role.contains(.insidePackage) {
       if options.hidden != .show {
         child.hidden = hiddenRules.reason(name: name.bytes.span, kind: child.kind)
       }
@@ -98,7 +99,7 @@ public final class EntryInspector: Sendable {
     }
     let verdict = site.rules.verdict(on: name.bytes.span, isDirectory: type == .directory)
     let finder = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
-    if let elsewhere = finder.elsewhere { sources.append([0x2f] + elsewhere) }
+    if let depotDirectory = finder.depotDirectory { sources.append([0x2f] + depotDirectory) }
     if type == .directory {
       if sideFiles.contains(.netatalk) { sources.append(name.bytes + Array("/.AppleDouble".utf8)) }
       let isPackage =
@@ -122,11 +123,11 @@ public final class EntryInspector: Sendable {
         hiddenFacts.insert(.appleDouble)
       }
       child.hidden = hiddenRules.reason(
-        name: name.bytes.span, kind: child.kind, place: place, facts: hiddenFacts)
+        name: name.bytes.span, kind: child.kind, role: role, facts: hiddenFacts)
       if child.hidden != nil { return child }
     }
     // The trash records this entry by its real name, and only that name can restore it.
-    if place.contains(.trashFiles), directory.hasTrashInfo(for: name) { return child }
+    if role.contains(.trashFiles), directory.hasTrashInfo(for: name) { return child }
     switch verdict.fileExtension?.value {
     case .keep: break
     case .hide: child.stemLength = extensionRule.configuredStemLength(of: name.bytes.span, kind: child.kind)
@@ -162,7 +163,7 @@ public final class EntryInspector: Sendable {
   struct PlainEntries {
     fileprivate let extensionRule: ExtensionRule
     fileprivate let hiddenRules: HiddenRules
-    fileprivate let place: Place
+    fileprivate let role: DirectoryRole
     fileprivate let hides: Bool
     fileprivate let readsDesktopNames: Bool
 
@@ -173,7 +174,7 @@ public final class EntryInspector: Sendable {
       // `._name` may be an AppleDouble sidecar.
       if kind == .directory || name.count > 1 && name[0] == 0x2e && name[1] == 0x5f { return nil }
       if readsDesktopNames, EntryInspector.isDesktopEntry(name) { return nil }
-      let hidden = hides ? hiddenRules.reason(name: name, kind: kind, place: place) : nil
+      let hidden = hides ? hiddenRules.reason(name: name, kind: kind, role: role) : nil
       return (
         hidden, hidden == nil ? extensionRule.stemLength(of: name, kind: kind, finderFlagHidden: false) : nil
       )
@@ -182,11 +183,11 @@ public final class EntryInspector: Sendable {
 
   /// The rules by name alone; nil where every entry has to be inspected.
   func plainEntries(at site: Site, facts: DirectoryFacts) -> PlainEntries? {
-    guard !metadata.isThere, !facts.hasNetatalkDirectory, facts.hiddenList.isEmpty, site.rules.isEmpty,
-      site.place.isDisjoint(with: [.insidePackage, .trashFiles])
+    guard !metadata.isPresent, !facts.hasNetatalkDirectory, facts.hiddenList.isEmpty, site.rules.isEmpty,
+      site.role.isDisjoint(with: [.insidePackage, .trashFiles])
     else { return nil }
     return PlainEntries(
-      extensionRule: extensionRule, hiddenRules: hiddenRules, place: site.place,
+      extensionRule: extensionRule, hiddenRules: hiddenRules, role: site.role,
       hides: options.hidden != .show,
       readsDesktopNames: options.readsDesktopNames)
   }
@@ -203,14 +204,14 @@ public final class EntryInspector: Sendable {
     if let kind = site.rules.verdict(on: name.bytes.span, isDirectory: true).kind {
       return kind.value == .package
     }
-    let sideFiles: FinderMetadata.SideFiles = metadata.isThere ? [.appleDouble, .netatalk] : []
+    let sideFiles: FinderMetadata.SideFiles = metadata.isPresent ? [.appleDouble, .netatalk] : []
     let flags = metadata.flags(of: name, in: directory, sideFiles: sideFiles)
     return packageType(of: name, in: directory, hasBundleBit: flags.hasBundle) != nil
   }
 
   /// Whether a directory of that name may be a package. False is certain without reading anything.
   func mayBePackage(_ name: UnsafePointer<CChar>) -> Bool {
-    if metadata.isThere || rulesMakePackages { return true }
+    if metadata.isPresent || rulesMakePackages { return true }
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     return packageTypes.type(of: Span(_unsafeElements: bytes)) != nil
   }
@@ -234,7 +235,7 @@ public final class EntryInspector: Sendable {
   /// Whether a new entry of that name and kind would be hidden.
   func isHiddenByName(_ name: Name, _ kind: EntryKind, at site: Site) -> Bool {
     site.rules.verdict(on: name.bytes.span, isDirectory: kind == .directory).isHidden?.value
-      ?? (hiddenRules.reason(name: name.bytes.span, kind: kind, place: site.place) != nil)
+      ?? (hiddenRules.reason(name: name.bytes.span, kind: kind, role: site.role) != nil)
   }
 
   /// Whether a name that begins with a period may be a display name that is not the real one.

@@ -13,7 +13,7 @@ struct FinderFlags {
   fileprivate(set) var hidesExtension = false
   fileprivate(set) var isDOSHidden = false
   /// The directory of Samba's depot that holds the entry's Finder info, as a path relative to SOURCE; nil where there is none.
-  fileprivate(set) var elsewhere: [UInt8]?
+  fileprivate(set) var depotDirectory: [UInt8]?
 }
 
 /// Reads and writes Finder info and DOS attributes in any of the stores in which a volume keeps them.
@@ -36,19 +36,19 @@ final class FinderMetadata: Sendable {
   private let isFound: Atomic<Bool>
   private let isAutomatic: Bool
   private let isNTFS = Atomic(false)
-  private let directoriesToLookAt: Atomic<Int>
+  private let directoriesToProbe: Atomic<Int>
   private let onFound = Guarded<@Sendable () -> Void>({})
-  private let complaints: Complaints
+  private let malformedMetadataLog: MalformedMetadataLog
   /// SOURCE; nil when no metadata is to be read.
   private let root: DirectoryHandle?
 
-  init(options: ViewOptions, root: Directory, complaints: Complaints) {
-    self.complaints = complaints
+  init(options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog) {
+    self.malformedMetadataLog = malformedMetadataLog
     self.root = options.finderInfo == .off ? nil : Self.handle(of: root)
     isAutomatic = options.finderInfo == .auto
     let isExpected = options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
     isFound = Atomic(options.finderInfo == .on || options.finderInfo == .auto && isExpected)
-    directoriesToLookAt = Atomic(options.finderInfo == .auto && !isExpected ? 32 : 0)
+    directoriesToProbe = Atomic(options.finderInfo == .auto && !isExpected ? 32 : 0)
     if options.finderInfo != .off { isNTFS.store(Self.isNTFS(root), ordering: .relaxed) }
     if isNTFS.load(ordering: .relaxed) { isFound.store(true, ordering: .relaxed) }
   }
@@ -61,20 +61,20 @@ final class FinderMetadata: Sendable {
   }
 
   /// Whether the volume has such metadata, as far as is known.
-  var isThere: Bool { isFound.load(ordering: .relaxed) }
+  var isPresent: Bool { isFound.load(ordering: .relaxed) }
 
   /// - Parameter call: called once, when metadata is found after the view has begun to show entries.
-  func whenFound(_ call: @escaping @Sendable () -> Void) { onFound.withLock { $0 = call } }
+  func onFirstFound(_ call: @escaping @Sendable () -> Void) { onFound.withLock { $0 = call } }
 
   // MARK: Detection
 
   /// Probes a directory that is about to be shown for metadata, if it is one of the first.
-  func look(in directory: Directory) {
-    guard directoriesToLookAt.load(ordering: .relaxed) > 0,
-      directoriesToLookAt.subtract(1, ordering: .relaxed).oldValue > 0
+  func probe(directory: Directory) {
+    guard directoriesToProbe.load(ordering: .relaxed) > 0,
+      directoriesToProbe.subtract(1, ordering: .relaxed).oldValue > 0
     else { return }
     if Self.hasStore(ExtendedAttributes(of: directory.descriptor)) || directory.has(".AppleDouble") {
-      return found()
+      return noteFound()
     }
     guard let readable = try? directory.openForReading() else { return }
     var left = 8
@@ -87,36 +87,36 @@ final class FinderMetadata: Sendable {
       left -= 1
       return left > 0 && !isFound
     }
-    if isFound { found() }
+    if isFound { noteFound() }
   }
 
   /// Whether to probe an entry after a change of its attributes.
-  var mayAppear: Bool { isAutomatic && !isThere }
+  var mayAppear: Bool { isAutomatic && !isPresent }
 
   /// Probes an entry after a change of its attributes in the backing tree.
-  func look(at name: Name, in directory: Directory) {
+  func probe(_ name: Name, in directory: Directory) {
     guard mayAppear else { return }
-    if CName(name).withPointer({ Self.hasStore(ExtendedAttributes(of: $0, in: directory)) }) { found() }
+    if CName(name).withPointer({ Self.hasStore(ExtendedAttributes(of: $0, in: directory)) }) { noteFound() }
   }
 
   /// Called when netatalk 2 has begun to keep metadata in a directory.
-  func hasNetatalkDirectory() { if mayAppear { found() } }
+  func noteNetatalkDirectory() { if mayAppear { noteFound() } }
 
   /// Called when a client sets an attribute through the mount.
-  func isSet(_ attribute: UnsafePointer<CChar>) {
-    if mayAppear, Self.store(attribute) != nil { found() }
+  func noteSet(_ attribute: UnsafePointer<CChar>) {
+    if mayAppear, Self.store(attribute) != nil { noteFound() }
   }
 
-  private func found() {
-    directoriesToLookAt.store(0, ordering: .relaxed)
+  private func noteFound() {
+    directoriesToProbe.store(0, ordering: .relaxed)
     guard !isFound.exchange(true, ordering: .relaxed) else { return }
     onFound.withLock { $0 }()
   }
 
   private static func hasStore(_ attributes: borrowing ExtendedAttributes) -> Bool {
-    var isThere = false
-    try? attributes.forEachName { if store($0) != nil { isThere = true } }
-    return isThere
+    var isPresent = false
+    try? attributes.forEachName { if store($0) != nil { isPresent = true } }
+    return isPresent
   }
 
   /// ntfs-3g returns this attribute for every file, but lists no attributes.
@@ -130,24 +130,24 @@ final class FinderMetadata: Sendable {
   ///
   /// A malformed store is ignored, and the next store is read.
   func flags(of name: Name, in directory: Directory, sideFiles: SideFiles) -> FinderFlags {
-    guard isThere || !sideFiles.isEmpty else { return FinderFlags() }
+    guard isPresent || !sideFiles.isEmpty else { return FinderFlags() }
     var flags = FinderFlags()
     var isInDepot = false
     let info = CName(name).withPointer { cName -> FinderInfo? in
       let attributes = ExtendedAttributes(of: cName, in: directory)
       var present = Present()
-      if isThere { try? attributes.forEachName { present.insert(Self.store($0)) } }
+      if isPresent { try? attributes.forEachName { present.insert(Self.store($0)) } }
       flags.isDOSHidden = isDOSHidden(name, attributes, hasSambaAttribute: present.hasSambaAttribute)
       for store in FinderInfo.Store.allCases where present.stores & Self.bit(store) != 0 {
         let value = store.attribute.flatMap { attributes.value($0, limit: Self.largestValue) }
         if let info = FinderInfo.decode(store: store, bytes: value ?? []) { return info }
-        complaints.ignored(store.attribute ?? "", of: name)
+        malformedMetadataLog.noteIgnored(store.attribute ?? "", of: name)
       }
       isInDepot = present.isInDepot
       return nil
     }
-    if isInDepot { flags.elsewhere = depotPath(of: name, in: directory) }
-    if let info = info ?? flags.elsewhere.flatMap({ depotInfo(of: name, in: $0) })
+    if isInDepot { flags.depotDirectory = depotPath(of: name, in: directory) }
+    if let info = info ?? flags.depotDirectory.flatMap({ depotInfo(of: name, in: $0) })
       ?? sideFileInfo(of: name, in: directory, sideFiles)
     {
       flags.isInvisible = info.isInvisible
@@ -161,7 +161,9 @@ final class FinderMetadata: Sendable {
     guard let bytes = depotBytes(in: streams) else { return nil }
     let info = FinderInfo.decode(store: .sambaDepot, bytes: bytes)
     // A stream that was just created is still empty.
-    if info == nil, !bytes.isEmpty { complaints.ignored("stream \(SambaDepot.finderInfo)", of: name) }
+    if info == nil, !bytes.isEmpty {
+      malformedMetadataLog.noteIgnored("stream \(SambaDepot.finderInfo)", of: name)
+    }
     return info
   }
 
@@ -192,7 +194,7 @@ final class FinderMetadata: Sendable {
     if hasSambaAttribute {
       let value = attributes.value(DOSAttributes.sambaAttribute, limit: Self.largestValue)
       if let parsed = value.flatMap(DOSAttributes.init(samba:)) { return parsed.contains(.hidden) }
-      complaints.ignored(DOSAttributes.sambaAttribute, of: name)
+      malformedMetadataLog.noteIgnored(DOSAttributes.sambaAttribute, of: name)
     }
     guard isNTFS.load(ordering: .relaxed) else { return false }
     return attributes.value(DOSAttributes.ntfsBigEndianAttribute, limit: 8)
@@ -205,7 +207,7 @@ final class FinderMetadata: Sendable {
         continue
       }
       if let info = FinderInfo.decode(store: .appleDouble, bytes: bytes) { return info }
-      if AppleDouble(bytes) == nil { complaints.ignored("AppleDouble file", of: name) }
+      if AppleDouble(bytes) == nil { malformedMetadataLog.noteIgnored("AppleDouble file", of: name) }
     }
     return nil
   }
@@ -221,11 +223,11 @@ final class FinderMetadata: Sendable {
   ///
   /// - Throws: EACCES when the client may not write the entry, and the errors of its store.
   func set(
-    _ flag: FinderInfo.Flag, to isOn: Bool, of name: Name, in directory: Directory, caller: Caller
+    _ flag: FinderInfo.Flag, to isOn: Bool, of name: Name, in directory: Directory, client: Client
   ) throws(Errno) {
     // Setting attributes requires write permission on the file, which opening it with the client's credentials checks.
     let file = try CName(name).withPointer { (name) throws(Errno) in
-      try caller.actAsMember { () throws(Errno) in try directory.openRegular(name, O_WRONLY) }
+      try client.impersonateWithGroups { () throws(Errno) in try directory.openRegular(name, O_WRONLY) }
     }
     let attributes = ExtendedAttributes(of: file.descriptor.rawValue)
     for store in FinderInfo.Store.allCases {
@@ -248,7 +250,7 @@ final class FinderMetadata: Sendable {
       else { continue }
       if changed == bytes { return }
       let sideFile = try path.withCName { (path) throws(Errno) in
-        try caller.actAsMember { () throws(Errno) in try directory.openRegular(path, O_WRONLY) }
+        try client.impersonateWithGroups { () throws(Errno) in try directory.openRegular(path, O_WRONLY) }
       }
       return try changed.withUnsafeBytesTyped { (bytes) throws(Errno) in
         try writeFully(sideFile.descriptor.rawValue, bytes, at: 0)
@@ -263,11 +265,11 @@ final class FinderMetadata: Sendable {
   /// The metadata to transfer when a file takes another's place: the attributes of all stores that the entry has, DOS
   /// attributes included; the stream in Samba's depot, under the stream's name; and the side files, under their paths. The
   /// copies of the stream and the side files will belong to the client, so the client must be allowed to read the originals.
-  func stored(of name: CName, in directory: Directory, caller: Caller) -> [Tunnel.Attribute] {
+  func stored(of name: CName, in directory: Directory, client: Client) -> [Tunnel.Attribute] {
     func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
       let bytes: [UInt8]? = path.withCName { path in
         guard directory.has(path) else { return nil }
-        return try? caller.actAsMember { () throws(Errno) -> [UInt8] in
+        return try? client.impersonateWithGroups { () throws(Errno) -> [UInt8] in
           guard let bytes = directory.beginning(of: path, limit: Tunnel.attributeLimit) else {
             throw .permissionDenied
           }
@@ -278,12 +280,12 @@ final class FinderMetadata: Sendable {
     }
     return name.withPointer { cName in
       let attributes = ExtendedAttributes(of: cName, in: directory)
-      let beside = Self.paths(of: name.name, [.appleDouble, .netatalk]).compactMap { path in
+      let fromSideFiles = Self.paths(of: name.name, [.appleDouble, .netatalk]).compactMap { path in
         readable(path, in: directory).flatMap {
           AppleDouble($0) == nil ? nil : Tunnel.Attribute(name: path, value: $0)
         }
       }
-      guard Self.hasStore(attributes) else { return beside }
+      guard Self.hasStore(attributes) else { return fromSideFiles }
       let stores = FinderInfo.Store.allCases.compactMap(\.attribute) + [DOSAttributes.sambaAttribute]
       var result = stores.compactMap { store in
         attributes.value(store, limit: Tunnel.attributeLimit).map {
@@ -296,21 +298,21 @@ final class FinderMetadata: Sendable {
       {
         result.append(Tunnel.Attribute(name: Array(SambaDepot.finderInfo.utf8), value: value))
       }
-      return result + beside
+      return result + fromSideFiles
     }
   }
 
   /// Adds the transferred metadata to a file, as far as it has none of its own. Where the backing file system refuses, the file
   /// stays without it.
   func restore(
-    _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, caller: Caller
+    _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, client: Client
   ) {
     let stored = ExtendedAttributes(of: file.rawValue)
     for attribute in attributes {
       if attribute.name.elementsEqual(SambaDepot.finderInfo.utf8) {
-        try? putIntoDepot(attribute.value, of: file, caller)
+        try? writeToDepot(attribute.value, of: file, client)
       } else if attribute.name.first == UInt8(ascii: ".") {
-        try? putBeside(attribute.value, at: attribute.name, in: directory, caller)
+        try? writeSideFile(attribute.value, at: attribute.name, in: directory, client)
       } else {
         attribute.name.withCName { name in
           attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
@@ -319,11 +321,11 @@ final class FinderMetadata: Sendable {
     }
   }
 
-  private func putBeside(
-    _ bytes: [UInt8], at path: [UInt8], in directory: Directory, _ caller: Caller
+  private func writeSideFile(
+    _ bytes: [UInt8], at path: [UInt8], in directory: Directory, _ client: Client
   ) throws(Errno) {
     let parts = path.split(separator: UInt8(ascii: "/")).map(Array.init)
-    try caller.actAsMember { () throws(Errno) in
+    try client.impersonateWithGroups { () throws(Errno) in
       let folder = try (parts.count == 1 ? [UInt8(ascii: ".")] : parts[0]).withCName { (name) throws(Errno) in
         try directory.subdirectory(name)
       }
@@ -339,12 +341,12 @@ final class FinderMetadata: Sendable {
   }
 
   /// Writes the stream with the client's credentials, as Samba does with those of the connected user.
-  private func putIntoDepot(_ stream: [UInt8], of file: borrowing Descriptor, _ caller: Caller) throws(Errno)
+  private func writeToDepot(_ stream: [UInt8], of file: borrowing Descriptor, _ client: Client) throws(Errno)
   {
     let attributes = ExtendedAttributes(of: file.rawValue)
     guard let root, attributes.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
     let path = Self.depotPath(of: try fileStatus(file.rawValue)).split(separator: UInt8(ascii: "/"))
-    try caller.actAsMember { () throws(Errno) in
+    try client.impersonateWithGroups { () throws(Errno) in
       var streams = try Array(path[0]).withCName { (name) throws(Errno) in try root.subdirectory(name) }
       for name in path.dropFirst() {
         streams = try Array(name).withCName { (name) throws(Errno) in
@@ -410,7 +412,7 @@ final class FinderMetadata: Sendable {
   /// The paths of the side files that an entry may have, relative to its directory.
   private static func paths(of name: Name, _ sideFiles: SideFiles) -> [[UInt8]] {
     var paths: [[UInt8]] = []
-    if sideFiles.contains(.appleDouble), let companion = name.companion { paths.append(companion.bytes) }
+    if sideFiles.contains(.appleDouble), let sidecar = name.sidecar { paths.append(sidecar.bytes) }
     if sideFiles.contains(.netatalk) {
       paths.append(Array(".AppleDouble/".utf8) + name.bytes)
       // A directory's side file is inside that directory.

@@ -10,15 +10,15 @@ struct Localizer: Sendable {
   /// The volume's own SystemFolderLocalizations in the view's language.
   private let volumeTable: [String: String]?
   private let builtInTable: [String: String]
-  private let complaints: Complaints
+  private let malformedMetadataLog: MalformedMetadataLog
 
-  init(languages: [LanguageTag], root: Directory, complaints: Complaints) {
+  init(languages: [LanguageTag], root: Directory, malformedMetadataLog: MalformedMetadataLog) {
     self.languages = languages
-    self.complaints = complaints
+    self.malformedMetadataLog = malformedMetadataLog
     volumeTable = Self.tables(
       at: "System/Library/CoreServices/SystemFolderLocalizations",
       fileName: "SystemFolderLocalizations.strings",
-      below: root, languages: languages, complaints: complaints)
+      below: root, languages: languages, malformedMetadataLog: malformedMetadataLog)
     builtInTable =
       LanguageMatch.best(preferred: languages, available: FolderNames.languages)
       .flatMap { FolderNames.names(in: $0) } ?? [:]
@@ -75,7 +75,7 @@ struct Localizer: Sendable {
       guard let bytes = read(name.bytes + layout.infoPlist, in: directory) else { continue }
       sources.append(name.bytes + layout.directory)
       guard let info = BundleInfo(bytes) else {
-        complaints.ignored("Info.plist", of: name)
+        malformedMetadataLog.noteIgnored("Info.plist", of: name)
         return nil
       }
       let declared = BundleNames(displayName: info.displayName, name: info.name)
@@ -110,7 +110,7 @@ struct Localizer: Sendable {
     }
     guard let bytes = read(resources + Array("/InfoPlist.loctable".utf8), in: directory) else { return nil }
     guard let tables = LocalizationTable.parse(bytes) else {
-      complaints.ignored("InfoPlist.loctable", of: Name(resources))
+      malformedMetadataLog.noteIgnored("InfoPlist.loctable", of: Name(resources))
       return nil
     }
     return LanguageMatch.best(
@@ -132,7 +132,7 @@ struct Localizer: Sendable {
     guard let bytes = read(path, in: directory) else { return nil }
     if child.kind == .directory { sources.append(name.bytes) }
     guard let names = DesktopEntry.names(bytes) else {
-      complaints.ignored("desktop entry", of: Name(path))
+      malformedMetadataLog.noteIgnored("desktop entry", of: Name(path))
       return nil
     }
     for language in languages {
@@ -202,7 +202,7 @@ struct Localizer: Sendable {
   private func table(_ path: [UInt8], in directory: Directory) -> [String: String]? {
     guard let bytes = read(path, in: directory) else { return nil }
     guard let table = StringTable.parse(bytes) else {
-      complaints.ignored("string table", of: Name(path))
+      malformedMetadataLog.noteIgnored("string table", of: Name(path))
       return nil
     }
     return table
@@ -224,23 +224,24 @@ struct Localizer: Sendable {
   }
 
   private static func tables(
-    at path: String, fileName: String, below root: Directory, languages: [LanguageTag], complaints: Complaints
+    at path: String, fileName: String, below root: Directory, languages: [LanguageTag],
+    malformedMetadataLog: MalformedMetadataLog
   ) -> [String: String]? {
-    let reader = Localizer(languages: languages, complaints: complaints)
+    let reader = Localizer(languages: languages, malformedMetadataLog: malformedMetadataLog)
     let available = reader.entries(of: Array(path.utf8), in: root, suffix: Array(".lproj".utf8))
     // The volume's table must be in a language that ranks no lower than that of the built-in table: names in English on the
     // volume are no better than built-in names in the requested language.
-    let builtIn = LanguageMatch.asked(for: languages, available: FolderNames.languages)
-    guard let own = LanguageMatch.asked(for: languages, available: available),
+    let builtIn = LanguageMatch.bestPreferred(for: languages, available: FolderNames.languages)
+    guard let own = LanguageMatch.bestPreferred(for: languages, available: available),
       own.rank <= builtIn?.rank ?? .max
     else { return nil }
     return reader.table(Array("\(path)/\(own.table).lproj/\(fileName)".utf8), in: root)
   }
 
   /// Makes a reader of tables, for use before there are any.
-  private init(languages: [LanguageTag], complaints: Complaints) {
+  private init(languages: [LanguageTag], malformedMetadataLog: MalformedMetadataLog) {
     self.languages = languages
-    self.complaints = complaints
+    self.malformedMetadataLog = malformedMetadataLog
     volumeTable = nil
     builtInTable = [:]
   }

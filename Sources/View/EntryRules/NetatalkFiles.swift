@@ -11,18 +11,18 @@ extension View {
   /// Called after a rename; with `.exchange`, after two entries have changed places.
   func moveNetatalkFile(
     of from: Name, in old: LockedDirectory, to: Name, in new: LockedDirectory, _ flags: RenameFlags,
-    _ caller: Caller
+    _ client: Client
   ) {
     guard old.view?.hasNetatalkDirectory ?? false else { return }
     changeNetatalkFile(of: from) { () throws(Errno) in
-      let source = try netatalkDirectory(in: old, makes: false, caller)
+      let source = try netatalkDirectory(in: old, createsMissing: false, client)
       // Most entries have no such file, and then their target directory needs no `.AppleDouble`.
       let isThere = CName(from).withPointer { Directory(descriptor: source.rawValue).has($0) }
       guard isThere else { return }
-      let target = try netatalkDirectory(in: new, makes: true, caller)
+      let target = try netatalkDirectory(in: new, createsMissing: true, client)
       try CName(from).withPointer { (from) throws(Errno) in
         try CName(to).withPointer { (to) throws(Errno) in
-          try caller.actAsMember { () throws(Errno) in
+          try client.impersonateWithGroups { () throws(Errno) in
             try Directory(descriptor: source.rawValue).rename(
               from, to: Directory(descriptor: target.rawValue), to, flags.intersection(.exchange))
           }
@@ -34,26 +34,27 @@ extension View {
   }
 
   /// Called after an entry was removed.
-  func removeNetatalkFile(of name: Name, in place: LockedDirectory, _ caller: Caller) {
+  func removeNetatalkFile(of name: Name, in place: LockedDirectory, _ client: Client) {
     guard place.view?.hasNetatalkDirectory ?? false else { return }
     changeNetatalkFile(of: name) { () throws(Errno) in
-      let directory = try netatalkDirectory(in: place, makes: false, caller)
+      let directory = try netatalkDirectory(in: place, createsMissing: false, client)
       try CName(name).withPointer { (name) throws(Errno) in
-        try caller.actAsMember { () throws(Errno) in
+        try client.impersonateWithGroups { () throws(Errno) in
           try Directory(descriptor: directory.rawValue).unlink(name)
         }
       }
     }
   }
 
-  private func netatalkDirectory(in place: LockedDirectory, makes: Bool, _ caller: Caller) throws(Errno)
+  private func netatalkDirectory(in place: LockedDirectory, createsMissing: Bool, _ client: Client)
+    throws(Errno)
     -> Descriptor
   {
     try Self.directoryName.withPointer { (name) throws(Errno) in
       do throws(Errno) { return try place.handle.subdirectory(name) } catch {
-        guard makes, error == .noSuchFileOrDirectory else { throw error }
+        guard createsMissing, error == .noSuchFileOrDirectory else { throw error }
       }
-      try caller.actAsMember { () throws(Errno) in
+      try client.impersonateWithGroups { () throws(Errno) in
         try place.handle.directory.makeDirectory(name, mode: 0o777)
       }
       place.view?.reconcile(Self.directoryName.name)

@@ -2,7 +2,7 @@ import DisplayNames
 
 /// The properties of a directory that depend on its place in the tree.
 struct Site: Sendable {
-  var place: Place
+  var role: DirectoryRole
   /// The user's own rules for the entries of the directory.
   var rules: DirectoryRules
   /// The home directory that the directory is, or lies in.

@@ -16,7 +16,7 @@ extension View {
       expire(changed.stale, in: directory, kernel)
     }
     for directory in cached.removeSurplus() {
-      expireEverything(in: [directory.node], absent: directory.takeAbsent(), kernel)
+      expireEverything(in: [directory.node], negativeEntries: directory.takeNegativeEntries(), kernel)
     }
   }
 
@@ -25,13 +25,14 @@ extension View {
   ) {
     let id = directory.node
     if stale.isEverything {
-      let isThere = isThere(id)
+      let isReachable = isReachable(id)
       if cached.remove(id, ifStill: directory) {
-        expireEverything(in: [id], absent: directory.takeAbsent(), kernel, areThere: isThere)
+        expireEverything(
+          in: [id], negativeEntries: directory.takeNegativeEntries(), kernel, areReachable: isReachable)
       }
       return
     }
-    if stale.isItselfChanged { expireAttributes(of: id, kernel) }
+    if stale.haveAttributesChanged { expireAttributes(of: id, kernel) }
     let handle = try? self.directory(id)
     for name in stale.names { expire(name, in: directory, handle, kernel) }
     for name in stale.contents.subtracting(stale.names) {
@@ -40,8 +41,8 @@ extension View {
   }
 
   /// Whether a directory is still at its place and not removed.
-  private func isThere(_ id: NodeID) -> Bool {
-    guard nodes.location(of: id) != nil, let handle = try? directory(id) else { return false }
+  private func isReachable(_ id: NodeID) -> Bool {
+    guard nodes.link(of: id) != nil, let handle = try? directory(id) else { return false }
     return (try? fileStatus(handle.directory.descriptor))?.st_nlink != 0
   }
 
@@ -50,23 +51,23 @@ extension View {
     _ name: Name, in directory: WatchedDirectory, _ handle: DirectoryHandle?, _ kernel: any KernelCache
   ) {
     let id = directory.node
-    let known = [Facet.plain, .packageFile].compactMap { facet in
-      CName(name).withPointer { nodes.node(at: id, $0, facet: facet) }
+    let known = [NodeKind.plain, .packageFile].compactMap { nodeKind in
+      CName(name).withPointer { nodes.node(at: id, $0, nodeKind: nodeKind) }
     }
     let status = handle.flatMap { handle in CName(name).withPointer { try? handle.status($0) } }
     let node = status.flatMap { nodes.node(of: FileIdentity($0)) }
     // The content may have changed in the same moment.
     for node in Set(known + [node].compactMap { $0 }) { kernel.expireAttributes(of: node, in: id) }
     let isInPlace =
-      if let status, let node, let location = nodes.location(of: node) {
-        location.parent == id && location.isOf(status) && location.name.name == name
+      if let status, let node, let link = nodes.link(of: node) {
+        link.parent == id && link.matches(status) && link.name.name == name
           && nodes.aliases(of: node).contains(.real)
       } else { false }
     // The kernel knows the right place of an entry that was made through the mount by this name.
-    if !directory.takeAbsent(name), isInPlace { return }
+    if !directory.removeNegativeEntry(name), isInPlace { return }
     let mayBeDirectory =
       status.map { FileType(mode: $0.st_mode) == .directory } ?? false
-      || known.contains { nodes.location(of: $0)?.type == .directory }
+      || known.contains { nodes.link(of: $0)?.type == .directory }
     kernel.invalidate([StaleName(name, in: id, mayBeDirectory: mayBeDirectory)])
   }
 
@@ -83,10 +84,10 @@ extension View {
       if error != .noSuchFileOrDirectory { kernel.invalidate([stale]) }
       return
     }
-    for facet in [Facet.plain, .packageFile] {
-      guard let node = nodes.node(of: FileIdentity(status), facet: facet) else { continue }
+    for nodeKind in [NodeKind.plain, .packageFile] {
+      guard let node = nodes.node(of: FileIdentity(status), nodeKind: nodeKind) else { continue }
       // Must come first: from then on no reply permits the kernel to cache the attributes.
-      openNodes.ignoreModifications(of: node)
+      openNodes.suppressModifications(of: node)
       kernel.expireAttributes(of: node, in: id)
     }
     // A directory's attributes may make it a package.
@@ -94,29 +95,30 @@ extension View {
   }
 
   private func expireAttributes(of directory: NodeID, _ kernel: any KernelCache) {
-    kernel.expireAttributes(of: directory, in: nodes.location(of: directory)?.parent)
+    kernel.expireAttributes(of: directory, in: nodes.link(of: directory)?.parent)
   }
 
   /// Invalidates all that the kernel may cache of some directories.
   ///
-  /// - Parameter areThere: false for a removed directory, which was emptied name by name before.
+  /// - Parameter areReachable: false for a removed directory, which was emptied name by name before.
   private func expireEverything(
-    in directories: Set<NodeID>, absent: Set<Name>, _ kernel: any KernelCache, areThere: Bool = true
+    in directories: Set<NodeID>, negativeEntries: Set<Name>, _ kernel: any KernelCache,
+    areReachable: Bool = true
   ) {
     for id in directories {
       expireAttributes(of: id, kernel)
-      kernel.invalidate(absent.map { StaleName($0, in: id, mayBeDirectory: true) })
+      kernel.invalidate(negativeEntries.map { StaleName($0, in: id, mayBeDirectory: true) })
     }
-    for (node, location) in nodes.located(in: directories) {
-      kernel.expireAttributes(of: node, in: location.parent)
+    for (node, link) in nodes.children(of: directories) {
+      kernel.expireAttributes(of: node, in: link.parent)
     }
-    if areThere { kernel.invalidate(staleNames(in: directories, waits: true)) }
+    if areReachable { kernel.invalidate(staleNames(in: directories, waits: true)) }
   }
 
   /// Invalidates names that, after changes of the backing tree, stand for another entry or for none.
   func expireNames(_ changes: [ViewChange]) {
     guard let kernel = cached.kernel else { return }
-    func expire(_ item: ListedItem) { kernel.invalidate([item.staleName]) }
+    func expire(_ item: ListingEntry) { kernel.invalidate([item.staleName]) }
     for change in changes {
       switch change {
       case .appeared(let item), .vanished(let item): expire(item)
@@ -129,7 +131,7 @@ extension View {
   }
 }
 
-extension ListedItem {
+extension ListingEntry {
   var staleName: StaleName {
     StaleName(name, in: directory, mayBeDirectory: backingType == .directory)
   }

@@ -31,7 +31,7 @@ final class CachedDirectories: Sendable {
     self.queue = queue
     // With inotify at most half of the watches that a user may have, and always no more than about 64 MiB of kernel memory.
     let most = 65_536
-    limit = watch?.tellsWho ?? false ? most : min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, most)
+    limit = watch?.reportsPID ?? false ? most : min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, most)
   }
 
   /// The kernel's caches. Nothing may be cached before they can be invalidated.
@@ -42,17 +42,17 @@ final class CachedDirectories: Sendable {
 
   // MARK: Watching
 
-  /// A lease of a directory, which is watched from then on if it was not before.
+  /// The version of a directory, which is watched from then on if it was not before.
   ///
   /// - Returns: nil when the kernel may cache nothing of the directory.
-  func lease(_ id: NodeID, _ handle: DirectoryHandle) -> CacheLease? {
+  func version(_ id: NodeID, _ handle: DirectoryHandle) -> DirectoryVersion? {
     let (known, mayAdd) = state.withLock { state -> (WatchedDirectory?, Bool) in
       guard state.hasKernel else { return (nil, false) }
       return (state.directories.use(id), true)
     }
-    if let known, known.identity == handle.identity { return CacheLease(known) }
+    if let known, known.identity == handle.identity { return DirectoryVersion(known) }
     guard mayAdd, let new = try? watched(id, handle) else { return nil }
-    return CacheLease(new)
+    return DirectoryVersion(new)
   }
 
   /// A directory that is watched from then on if it was not before. If there is a kernel to cache anything, it is kept.
@@ -60,7 +60,7 @@ final class CachedDirectories: Sendable {
   /// - Returns: nil when the directory must not be watched.
   /// - Throws: ENOSPC when the user has no watch left.
   func watched(_ id: NodeID, _ handle: DirectoryHandle) throws(Errno) -> WatchedDirectory? {
-    guard let watch, !remoteMounts.contain(handle.identity.device) else { return nil }
+    guard let watch, !remoteMounts.contains(handle.identity.device) else { return nil }
     // The node's number may have been that of another directory.
     func isSame(_ directory: WatchedDirectory) -> Bool {
       directory.registration != nil && directory.identity == handle.identity
@@ -99,8 +99,8 @@ final class CachedDirectories: Sendable {
   /// A directory that is already watched; nil otherwise.
   func directory(_ id: NodeID) -> WatchedDirectory? { state.withLock { $0.directories[id] } }
 
-  /// A lease of a directory that is already watched; nil otherwise.
-  func lease(_ id: NodeID) -> CacheLease? { directory(id).map { CacheLease($0) } }
+  /// The version of a directory that is already watched; nil otherwise.
+  func version(_ id: NodeID) -> DirectoryVersion? { directory(id).map { DirectoryVersion($0) } }
 
   /// All directories of which the kernel may cache anything.
   var all: [WatchedDirectory] { state.withLock { $0.directories.all.map(\.value) } }
@@ -132,24 +132,24 @@ final class CachedDirectories: Sendable {
 
   /// Runs a change of directories through the mount. With fanotify the watch does not report the events that the change itself
   /// causes: the code that makes the change calls `noteOwnChange`.
-  func unheard<R: ~Copyable>(
-    _ echoes: (directory: NodeID, kind: ChangeWatch.Echo.Kind, name: UnsafePointer<CChar>)...,
+  func suppressingSelfEvents<R: ~Copyable>(
+    _ selfEvents: (directory: NodeID, kind: ChangeWatch.SelfEvent.Kind, name: UnsafePointer<CChar>)...,
     body: () throws(Errno) -> R
   ) throws(Errno) -> R {
     guard let watch else { return try body() }
-    let awaited = echoes.compactMap { echo -> ChangeWatch.Echo? in
+    let expected = selfEvents.compactMap { selfEvent -> ChangeWatch.SelfEvent? in
       // A file whose name begins with a period may decide how other entries are shown: its event is needed.
-      guard echo.name[0] != 0x2e, let registration = directory(echo.directory)?.registration else {
+      guard selfEvent.name[0] != 0x2e, let registration = directory(selfEvent.directory)?.registration else {
         return nil
       }
-      return ChangeWatch.Echo(echo.kind, echo.name, in: registration)
+      return ChangeWatch.SelfEvent(selfEvent.kind, selfEvent.name, in: registration)
     }
-    return awaited.isEmpty ? try body() : try watch.unheard(awaited, body)
+    return expected.isEmpty ? try body() : try watch.suppressingSelfEvents(expected, body)
   }
 
   /// Records a change that was made through the mount. Replies to other requests about the directory may be stale.
   func noteOwnChange(in id: NodeID) { directory(id)?.changes.noteOwnChange() }
 
   /// Records that something was made through the mount under a name. The kernel's negative entry of the name is gone with that.
-  func noteMade(_ name: Name, in id: NodeID) { _ = directory(id)?.takeAbsent(name) }
+  func noteMade(_ name: Name, in id: NodeID) { _ = directory(id)?.removeNegativeEntry(name) }
 }

@@ -9,16 +9,18 @@ extension View {
   ///
   /// For watched directories it bounds how long a change goes unnoticed that the watch does not report: access times, files that
   /// are changed through another hard link or a mapping, and file systems that are mounted in the backing tree.
-  public var keptFor: Double { coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
+  public var cacheTimeout: Double { coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
 
   /// Lets the kernel cache names and attributes from now on, which `kernel` invalidates.
   public func startCaching(_ kernel: some KernelCache) { cached.kernel = kernel }
 
   /// Whether the watch on a file's directory reports every change of the file's attributes.
-  func mayKeepAttributes(
-    of node: NodeID, _ status: stat, facet: Facet, in handle: DirectoryHandle
+  func canCacheAttributes(
+    of node: NodeID, _ status: stat, nodeKind: NodeKind, in handle: DirectoryHandle
   ) -> Bool {
-    guard facet == .plain, !openNodes.isUnheard(node), UInt64(status.st_dev) == handle.identity.device else {
+    guard nodeKind == .plain, !openNodes.hasSuppressedModifications(node),
+      UInt64(status.st_dev) == handle.identity.device
+    else {
       return false
     }
     // When the kernel writes through passthrough, it clears these bits in the backing inode only, not in its own.
@@ -30,30 +32,32 @@ extension View {
   }
 
   /// Whether the kernel may cache a negative entry. A change that makes the name resolve invalidates the entry.
-  func mayKeepAbsence(of name: UnsafePointer<CChar>, in parent: NodeID, _ lease: CacheLease) -> Bool {
+  func canCacheNegativeEntry(of name: UnsafePointer<CChar>, in parent: NodeID, _ version: DirectoryVersion)
+    -> Bool
+  {
     let copy = Name(copying: name)
-    if isPlainMirror { return lease.noteAbsent(copy) }
+    if isPlainMirror { return version.noteNegativeEntry(copy) }
     // With `hidden=deny`, ENOENT depends on more than the name. An AppleDouble sidecar appears and disappears with its file.
     guard options.hidden != .deny, strncmp(name, "._", 2) != 0 else { return false }
-    if directoryViews.view(of: parent)?.noteAbsent(copy, lease) ?? false { return true }
+    if directoryViews.view(of: parent)?.noteNegativeEntry(copy, version) ?? false { return true }
     // Where hidden entries are not listed, no display name begins with a period: only an entry with this real name can appear.
     guard options.hidden == .reach, name[0] == 0x2e, !inspector.hasKnownExtension(copy) else { return false }
-    return lease.noteAbsent(copy)
+    return version.noteNegativeEntry(copy)
   }
 
   /// Invalidates what the kernel cached from a reply if the directory changed while the reply was on its way.
-  public func settle(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
-    if let lease = entry.nameLease, lease.isBroken {
+  public func revalidateAfterReply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+    if let version = entry.nameVersion, version.isStale {
       let isDirectory = entry.id != 0 && FileType(mode: entry.attributes.st_mode) == .directory
       invalidate([StaleName(Name(copying: name), in: parent, mayBeDirectory: isDirectory)])
     }
-    if let lease = entry.attributesLease { settle(lease, of: entry.id, in: parent) }
+    if let version = entry.attributesVersion { revalidateAfterReply(version, of: entry.id, in: parent) }
   }
 
   /// Invalidates a node's attributes if they changed while the reply was on its way.
   ///
   /// - Parameter parent: the directory of the lookup, if the reply was to one.
-  public func settle(_ lease: CacheLease, of node: NodeID, in parent: NodeID? = nil) {
-    if lease.isBroken(for: node) { cached.kernel?.expireAttributes(of: node, in: parent) }
+  public func revalidateAfterReply(_ version: DirectoryVersion, of node: NodeID, in parent: NodeID? = nil) {
+    if version.isStale(for: node) { cached.kernel?.expireAttributes(of: node, in: parent) }
   }
 }

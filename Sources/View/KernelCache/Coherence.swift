@@ -6,7 +6,7 @@ public enum ViewStatus {
   /// The extended attribute of a mount's root that holds its status, one `name: value` on each line.
   public static let attribute = "user.displayfs.status"
   /// The status line of a mount that reports changes of its backing tree to programs that watch the mount.
-  public static let tells = "changes told: yes"
+  public static let reportsChanges = "changes told: yes"
 }
 
 /// How the daemon notices changes that are made directly in the backing tree.
@@ -33,13 +33,13 @@ public struct Coherence: Sendable {
   var recheck: Int64? { mode == .timeout ? nanoseconds(ofSeconds: timeout) : nil }
 
   /// This configuration, with `auto` replaced by the mode that suits a tree.
-  func decided(for source: Directory, on fileSystem: FileSystemKind) -> Coherence {
+  func resolved(for source: Directory, on fileSystem: FileSystemKind) -> Coherence {
     guard mode == .auto else { return self }
     // The status of a displayfs mount says whether it reports all changes.
     let status = ExtendedAttributes(of: source.descriptor).value(ViewStatus.attribute, limit: 65_536) ?? []
-    let isTold =
-      !fileSystem.changesUnseen
-      || status.split(separator: 0x0a).contains { $0.elementsEqual(ViewStatus.tells.utf8) }
-    return Coherence(mode: isTold ? .watch : .timeout, timeout: timeout)
+    let reportsChanges =
+      !fileSystem.mayChangeUnseen
+      || status.split(separator: 0x0a).contains { $0.elementsEqual(ViewStatus.reportsChanges.utf8) }
+    return Coherence(mode: reportsChanges ? .watch : .timeout, timeout: timeout)
   }
 }

@@ -25,17 +25,17 @@ extension View {
 
   /// Invalidates the names by which the kernel may know an entry, because what they stand for changes. Called with no directory
   /// view locked.
-  func invalidateNames(of location: NodeTable.Location) { invalidate(staleNames(of: location)) }
+  func invalidateNames(of link: NodeTable.Link) { invalidate(staleNames(of: link)) }
 
   /// The names by which the kernel may know an entry: its real name, its display name as of the last look at the directory, and
   /// its current display name. Called with no directory view locked.
-  func staleNames(of location: NodeTable.Location) -> [StaleName] {
-    let real = location.name.name
+  func staleNames(of link: NodeTable.Link) -> [StaleName] {
+    let real = link.name.name
     var all: Set<Name> = [real]
-    if let last = directoryViews.view(of: location.parent)?.lastShownName(real) { all.insert(last) }
-    if let shown = shownName(real, in: location.parent) { all.insert(shown) }
+    if let last = directoryViews.view(of: link.parent)?.lastDisplayName(real) { all.insert(last) }
+    if let shown = listedDisplayName(real, in: link.parent) { all.insert(shown) }
     return all.map {
-      StaleName($0, in: location.parent, mayBeDirectory: location.type == .directory)
+      StaleName($0, in: link.parent, mayBeDirectory: link.type == .directory)
     }
   }
 
@@ -43,15 +43,15 @@ extension View {
   /// used by itself; this invalidates the other one.
   ///
   /// - Parameters:
-  ///   - given: the kinds of names by which the kernel may know the entry.
+  ///   - aliases: the kinds of names by which the kernel may know the entry.
   ///   - shown: its display name before the change; nil where it was not listed.
   ///   - node: the entry's node if it lives on under another name.
-  func noteGone(
-    _ given: AliasKinds, _ real: Name, _ shown: Name?, in parent: NodeID, mayBeDirectory: Bool,
+  func invalidateOtherAlias(
+    _ aliases: AliasKinds, _ real: Name, _ shown: Name?, in parent: NodeID, mayBeDirectory: Bool,
     node: NodeID? = nil
   ) {
     cached.noteOwnChange(in: parent)
-    guard given.areSeveral else { return }
+    guard aliases.areSeveral else { return }
     invalidate(
       names(real, shown).map { StaleName($0, in: parent, mayBeDirectory: mayBeDirectory, node: node) })
   }
@@ -78,20 +78,20 @@ extension View {
   ///   locked must not wait: display names of a locked view are left out, and invalidated when the view is refreshed.
   func staleNames(in directories: Set<NodeID>, waits: Bool) -> [StaleName] {
     guard !directories.isEmpty else { return [] }
-    var result = nodes.located(in: directories).map { _, location in
-      StaleName(location.name.name, in: location.parent, mayBeDirectory: location.type == .directory)
+    var result = nodes.children(of: directories).map { _, link in
+      StaleName(link.name.name, in: link.parent, mayBeDirectory: link.type == .directory)
     }
     for id in directories {
       result += directoryViews.view(of: id)?.displayNames(waits: waits) ?? []
       result +=
-        cached.directory(id)?.takeAbsent().map { StaleName($0, in: id, mayBeDirectory: true) } ?? []
+        cached.directory(id)?.takeNegativeEntries().map { StaleName($0, in: id, mayBeDirectory: true) } ?? []
     }
     return result
   }
 
   /// Records whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
-  public func noteNamesStable(_ areStable: Bool) {
-    movedNodes.areNamesStable.store(areStable, ordering: .relaxed)
+  public func setLookupNamesStable(_ areStable: Bool) {
+    movedNodes.areLookupNamesStable.store(areStable, ordering: .relaxed)
   }
 
   /// Records that a thread has walked a path on which the kernel may have resolved a stale name to one of these nodes. They
@@ -104,7 +104,7 @@ extension View {
   public func leadsToKnownDirectory(_ name: Name, in directory: NodeID) -> Bool {
     guard let handle = try? self.directory(directory) else { return false }
     return CName(name).withPointer { name in
-      guard let found = try? find(directory, handle, name), found.facet == .plain else { return false }
+      guard let found = try? find(directory, handle, name), found.nodeKind == .plain else { return false }
       return FileType(mode: found.status.st_mode) == .directory
         && nodes.node(of: FileIdentity(found.status)) != nil
     }
@@ -121,13 +121,13 @@ extension View {
   ///
   /// Descriptors may run out while a worker has one of these views locked for a client. Such a view is left to the change loop,
   /// which holds no lock.
-  func forgetDisplayNames(of views: [DirectoryView], isFollowing: Bool = false) {
+  func invalidateDisplayNames(of views: [DirectoryView], isChangeLoop: Bool = false) {
     guard !views.isEmpty, let kernel = cached.kernel else { return }
     for view in views {
-      if let names = view.displayNames(waits: isFollowing) {
+      if let names = view.displayNames(waits: isChangeLoop) {
         kernel.invalidate(names)
       } else {
-        changes.isLetGo(view)
+        changes.noteDropped(view)
       }
     }
   }

@@ -4,14 +4,14 @@ import SystemPackage
 
 extension View {
   /// Records that a replay reports all changes of a file until now to the kernel's watchers: an event of the backing tree about
-  /// them is an echo.
-  public func noteTold(_ id: NodeID) {
+  /// them is a self event.
+  public func noteReplayed(_ id: NodeID) {
     if let located = try? locate(id) { ownChanges.note(located.rawValue) }
   }
 }
 
 /// The changes of content and attributes that were made through the mount. The kernel has reported them to its watchers itself,
-/// so the backing tree's event for the same change is an echo.
+/// so the backing tree's event for the same change is a self event.
 ///
 /// Stored is the status change time (ctime) that each file had when the mount was done with it. A file that has another ctime
 /// now was changed by another process.
@@ -19,34 +19,34 @@ final class OwnChanges: Sendable {
   private struct State {
     var times: [FileIdentity: timespec] = [:]
     var order: [FileIdentity] = []
-    var underWay: [FileIdentity: Int] = [:]
+    var inProgress: [FileIdentity: Int] = [:]
   }
 
-  /// The most files remembered. An echo arrives within milliseconds, and fewer files than this are changed in that time.
+  /// The most files recorded. A self event arrives within milliseconds, and fewer files than this are changed in that time.
   private static let limit = 4096
 
   private let state = Guarded(State())
   private let nodes: NodeTable
   private let openNodes: OpenNodes
-  private let isAsked: Bool
+  private let isEnabled: Bool
 
-  /// - Parameter isAsked: whether `areOwn` will be called. A mirror reports no changes, so nothing is recorded for it.
-  init(nodes: NodeTable, openNodes: OpenNodes, isAsked: Bool) {
-    self.isAsked = isAsked
+  /// - Parameter isEnabled: whether `contains` will be called. A mirror reports no changes, so nothing is recorded for it.
+  init(nodes: NodeTable, openNodes: OpenNodes, isEnabled: Bool) {
+    self.isEnabled = isEnabled
     self.nodes = nodes
     self.openNodes = openNodes
   }
 
   /// Runs a change of a file's attributes that is made through the mount.
-  func make<R: ~Copyable>(on descriptor: CInt, _ body: () throws(Errno) -> R) throws(Errno) -> R {
-    guard isAsked else { return try body() }
+  func recording<R: ~Copyable>(on descriptor: CInt, _ body: () throws(Errno) -> R) throws(Errno) -> R {
+    guard isEnabled else { return try body() }
     let identity = FileIdentity(try fileStatus(descriptor))
-    state.withLock { $0.underWay[identity, default: 0] += 1 }
+    state.withLock { $0.inProgress[identity, default: 0] += 1 }
     defer {
       note(descriptor)
       state.withLock { state in
-        let rest = state.underWay[identity]! - 1
-        state.underWay[identity] = rest == 0 ? nil : rest
+        let rest = state.inProgress[identity]! - 1
+        state.inProgress[identity] = rest == 0 ? nil : rest
       }
     }
     return try body()
@@ -54,7 +54,7 @@ final class OwnChanges: Sendable {
 
   /// Called when the mount is done with an open file that it may have changed.
   func note(_ descriptor: CInt) {
-    guard isAsked, let status = try? fileStatus(descriptor) else { return }
+    guard isEnabled, let status = try? fileStatus(descriptor) else { return }
     state.withLock { state in
       let identity = FileIdentity(status)
       if state.times.updateValue(status.st_ctim, forKey: identity) == nil { state.order.append(identity) }
@@ -65,12 +65,12 @@ final class OwnChanges: Sendable {
   }
 
   /// Whether a file of that status is as the mount left it, or is being changed through the mount.
-  func areOwn(_ status: stat) -> Bool {
+  func contains(_ status: stat) -> Bool {
     let identity = FileIdentity(status)
     // Must come first: a file that is closed is recorded before it leaves `openNodes`.
     if let node = nodes.node(of: identity), openNodes.isBeingWritten(node) { return true }
     return state.withLock { state in
-      if state.underWay[identity] != nil { return true }
+      if state.inProgress[identity] != nil { return true }
       guard let own = state.times[identity] else { return false }
       return own == status.st_ctim
     }

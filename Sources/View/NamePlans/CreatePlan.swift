@@ -6,24 +6,24 @@ public struct DestinationFacts {
   /// Whether the name ends in an extension that identifies a file type. `trip.png` does; `v1.2` and `notes~` do not.
   public let hasKnownExtension: (Name) -> Bool
   /// Whether the directory has an entry with this real name, byte for byte, listed or not.
-  public let holds: (Name) -> Bool
+  public let hasEntry: (Name) -> Bool
   /// Whether an entry could get this display name by hiding its extension: no other entry claims the name, and the directory is
   /// not inside a package, where every name is a real one.
-  public let gives: (Name) -> Bool
+  public let canShow: (Name) -> Bool
 
   public init(
-    hasKnownExtension: @escaping (Name) -> Bool, holds: @escaping (Name) -> Bool,
-    gives: @escaping (Name) -> Bool
+    hasKnownExtension: @escaping (Name) -> Bool, hasEntry: @escaping (Name) -> Bool,
+    canShow: @escaping (Name) -> Bool
   ) {
     self.hasKnownExtension = hasKnownExtension
-    self.holds = holds
-    self.gives = gives
+    self.hasEntry = hasEntry
+    self.canShow = canShow
   }
 
   /// The real name that `typed` recently stood for, if it is free and would be shown as `typed` again. Otherwise the typed name
   /// would not resolve.
-  func remembered(_ name: Name?, for typed: Name) -> Name? {
-    guard let name, !holds(name), gives(typed) else { return nil }
+  func tunnelled(_ name: Name?, for typed: Name) -> Name? {
+    guard let name, !hasEntry(name), canShow(typed) else { return nil }
     return name
   }
 }
@@ -37,12 +37,12 @@ public enum CreatePlan: Equatable, Sendable {
   /// Plans a regular file under a name that does not resolve. Directories, symlinks and special files take the typed name and
   /// need no plan.
   ///
-  /// - Parameter remembered: the real name that `typed` stood for a moment ago (`Tunnel`): an editor that moved the old file away
+  /// - Parameter tunnelled: the real name that `typed` stood for a moment ago (`Tunnel`): an editor that moved the old file away
   ///   is writing the new one.
-  public static func file(typed: Name, remembered: Name?, in directory: DestinationFacts) -> CreatePlan {
+  public static func file(typed: Name, tunnelled: Name?, in directory: DestinationFacts) -> CreatePlan {
     guard typed.fits else { return .refuse(.fileNameTooLong) }
-    if let remembered = directory.remembered(remembered, for: typed), remembered != typed {
-      return .create(remembered, exclusive: true)
+    if let tunnelled = directory.tunnelled(tunnelled, for: typed), tunnelled != typed {
+      return .create(tunnelled, exclusive: true)
     }
     return .create(typed, exclusive: false)
   }
@@ -55,22 +55,22 @@ public enum CreatePlan: Equatable, Sendable {
   ///
   /// - Parameter typed: a name that does not resolve.
   public static func link(
-    _ source: RenameSource, typed: Name, sameDirectory: Bool, remembered: Name?,
+    _ source: RenameSource, typed: Name, sameDirectory: Bool, tunnelled: Name?,
     in directory: DestinationFacts
   ) -> CreatePlan {
-    guard !source.facet.isBackedByDirectory else { return .refuse(.notPermitted) }
+    guard !source.apparentType.isBackedByDirectory else { return .refuse(.notPermitted) }
     let name: Name
     switch source.effectiveAddressing {
     case .realName:
-      return file(typed: typed, remembered: source.facet == .file ? remembered : nil, in: directory)
+      return file(typed: typed, tunnelled: source.apparentType == .file ? tunnelled : nil, in: directory)
     case .hiddenExtension:
       name = typed.carrying(source.hiddenExtension, unless: directory.hasKnownExtension)
     case .localized:
-      guard !sameDirectory, source.keepsName(typed) else { return .refuse(.notPermitted) }
+      guard !sameDirectory, source.alreadyHasName(typed) else { return .refuse(.notPermitted) }
       name = source.realName
     }
     guard name.fits else { return .refuse(.fileNameTooLong) }
-    if name != typed, directory.holds(name) { return .refuse(.fileExists) }
+    if name != typed, directory.hasEntry(name) { return .refuse(.fileExists) }
     return .create(name, exclusive: name != typed)
   }
 }

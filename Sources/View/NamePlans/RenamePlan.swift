@@ -31,13 +31,13 @@ public struct RenameSource: Sendable {
   public let realName: Name
   public let displayName: Name
   public let addressing: Addressing
-  public let facet: ApparentType
+  public let apparentType: ApparentType
 
-  public init(realName: Name, displayName: Name, addressing: Addressing, facet: ApparentType = .file) {
+  public init(realName: Name, displayName: Name, addressing: Addressing, apparentType: ApparentType = .file) {
     self.realName = realName
     self.displayName = displayName
     self.addressing = addressing
-    self.facet = facet
+    self.apparentType = apparentType
   }
 
   /// The part of the real name that the display name leaves out, including the period.
@@ -52,7 +52,7 @@ public struct RenameSource: Sendable {
   }
 
   /// Whether `typed` is one of the names that the entry already has. A move to such a name changes neither of them.
-  func keepsName(_ typed: Name) -> Bool { typed == displayName || typed == realName }
+  func alreadyHasName(_ typed: Name) -> Bool { typed == displayName || typed == realName }
 }
 
 /// The requested name, and the entry that has it now.
@@ -62,12 +62,12 @@ public struct RenameTarget: Sendable {
     public let realName: Name
     /// Whether this is the file that is renamed: the same entry by its other name, or another hard link of it.
     public let isSource: Bool
-    public let facet: ApparentType
+    public let apparentType: ApparentType
 
-    public init(realName: Name, isSource: Bool = false, facet: ApparentType = .file) {
+    public init(realName: Name, isSource: Bool = false, apparentType: ApparentType = .file) {
       self.realName = realName
       self.isSource = isSource
-      self.facet = facet
+      self.apparentType = apparentType
     }
   }
 
@@ -76,13 +76,13 @@ public struct RenameTarget: Sendable {
   /// Whether source and target are in the same directory.
   public let sameDirectory: Bool
   /// The real name that stood behind `typed` until a moment ago (`Tunnel`).
-  public let remembered: Name?
+  public let tunnelled: Name?
 
-  public init(typed: Name, existing: Existing? = nil, sameDirectory: Bool = true, remembered: Name? = nil) {
+  public init(typed: Name, existing: Existing? = nil, sameDirectory: Bool = true, tunnelled: Name? = nil) {
     self.typed = typed
     self.existing = existing
     self.sameDirectory = sameDirectory
-    self.remembered = remembered
+    self.tunnelled = tunnelled
   }
 }
 
@@ -95,7 +95,7 @@ public struct RenameTarget: Sendable {
 /// exist.
 public enum RenamePlan: Equatable, Sendable {
   /// The entry already has that name: success.
-  case nothing
+  case noChange
   case refuse(Errno)
   /// One renameat2; with `exclusive`, RENAME_NOREPLACE.
   case move(from: Name, to: Name, exclusive: Bool)
@@ -111,7 +111,7 @@ public enum RenamePlan: Equatable, Sendable {
   /// The real name of the entry after the rename. Nil when nothing moves, or when two entries change places.
   var newName: Name? {
     switch self {
-    case .nothing, .refuse, .exchange: nil
+    case .noChange, .refuse, .exchange: nil
     case .move(_, let to, _), .moveThenRemove(_, let to, _), .exchangeThenRemove(_, let to): to
     }
   }
@@ -130,9 +130,13 @@ public enum RenamePlan: Equatable, Sendable {
       // The same order as in the kernel: RENAME_NOREPLACE is refused before the kernel checks whether both names are the same
       // file.
       if flags.contains(.noReplace) { return .refuse(.fileExists) }
-      if existing.isSource { return .nothing }
-      if existing.facet == .directory, source.facet != .directory { return .refuse(.isDirectory) }
-      if existing.facet != .directory, source.facet == .directory { return .refuse(.notDirectory) }
+      if existing.isSource { return .noChange }
+      if existing.apparentType == .directory, source.apparentType != .directory {
+        return .refuse(.isDirectory)
+      }
+      if existing.apparentType != .directory, source.apparentType == .directory {
+        return .refuse(.notDirectory)
+      }
     }
     let name: Name
     switch source.effectiveAddressing {
@@ -141,16 +145,16 @@ public enum RenamePlan: Equatable, Sendable {
     case .hiddenExtension:
       name = target.typed.carrying(source.hiddenExtension, unless: directory.hasKnownExtension)
     case .localized:
-      guard source.keepsName(target.typed) else { return .refuse(.notPermitted) }
+      guard source.alreadyHasName(target.typed) else { return .refuse(.notPermitted) }
       name = source.realName
     }
     guard name.fits else { return .refuse(.fileNameTooLong) }
     if target.sameDirectory, name == source.realName {
       // There is an entry to replace here only if the target became stale between resolving and planning.
-      return target.existing == nil ? .nothing : .refuse(.fileExists)
+      return target.existing == nil ? .noChange : .refuse(.fileExists)
     }
     if let existing = target.existing { return replace(existing, by: source, named: name, in: directory) }
-    if name != target.typed, directory.holds(name) { return .refuse(.fileExists) }
+    if name != target.typed, directory.hasEntry(name) { return .refuse(.fileExists) }
     // Where the backing tree folds case, RENAME_NOREPLACE would fail because the new spelling of the name finds the source
     // itself.
     let isOwnInOtherCase = target.sameDirectory && name.equalsIgnoringCase(source.realName)
@@ -160,9 +164,11 @@ public enum RenamePlan: Equatable, Sendable {
 
   private static func exchange(_ source: RenameSource, _ target: RenameTarget) -> RenamePlan {
     guard let existing = target.existing else { return .refuse(.noSuchFileOrDirectory) }
-    if existing.isSource { return .nothing }
+    if existing.isSource { return .noChange }
     // A directory is a package because of its extension: under the other entry's name it would be a plain directory.
-    guard (source.facet == .package) == (existing.facet == .package) else { return .refuse(.invalidArgument) }
+    guard (source.apparentType == .package) == (existing.apparentType == .package) else {
+      return .refuse(.invalidArgument)
+    }
     return .exchange(from: source.realName, with: existing.realName)
   }
 
@@ -172,10 +178,10 @@ public enum RenamePlan: Equatable, Sendable {
   ) -> RenamePlan {
     // `photo.JPG` is as good a name for a JPEG as `photo.jpg`, and where the backing tree folds case they are the same name.
     guard name.equalsIgnoringCase(existing.realName) else {
-      if directory.holds(name) { return .refuse(.fileExists) }
+      if directory.hasEntry(name) { return .refuse(.fileExists) }
       return .moveThenRemove(from: source.realName, to: name, remove: existing.realName)
     }
-    return source.facet == .package || existing.facet == .package
+    return source.apparentType == .package || existing.apparentType == .package
       ? .exchangeThenRemove(from: source.realName, to: existing.realName)
       : .move(from: source.realName, to: existing.realName, exclusive: false)
   }
@@ -188,8 +194,8 @@ extension RenameTarget {
   /// under the typed name.
   fileprivate func nameForRealName(of source: RenameSource, in directory: DestinationFacts) -> Name {
     if let existing {
-      return existing.facet == .package && source.facet != .package ? typed : existing.realName
+      return existing.apparentType == .package && source.apparentType != .package ? typed : existing.realName
     }
-    return source.facet == .file ? directory.remembered(remembered, for: typed) ?? typed : typed
+    return source.apparentType == .file ? directory.tunnelled(tunnelled, for: typed) ?? typed : typed
   }
 }

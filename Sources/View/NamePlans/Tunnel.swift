@@ -18,7 +18,7 @@ public enum TunnelMode: String, Sendable, CaseIterable {
 /// Microsoft KB 172190, which is also the source of the 15 seconds).
 ///
 /// Memory is bounded: the last `capacity` names are kept, each with at most `attributeLimit` bytes of attributes. Every call
-/// takes constant time, for `forget` amortised over the calls of `remember`. Times are nanoseconds of one monotonic clock, which
+/// takes constant time, for `removeAll` amortised over the calls of `record`. Times are nanoseconds of one monotonic clock, which
 /// the caller reads. A process is given by its thread group ID; 0 stands for all processes that the daemon cannot identify.
 public final class Tunnel: Sendable {
   /// An extended attribute that is kept with the name: its Finder info.
@@ -92,7 +92,7 @@ public final class Tunnel: Sendable {
   }
 
   /// Records that `display` went away from `directory`, where it stood for `real`. A name that hid no extension is not recorded.
-  public func remember(
+  public func record(
     directory: UInt64, display: Name, real: Name, attributes: [Attribute] = [], process: Int32, now: Int64
   ) {
     guard mode != .off, display != real else { return }
@@ -133,7 +133,7 @@ public final class Tunnel: Sendable {
   }
 
   /// Drops all entries of a directory that is gone, or whose identity will be used for another directory.
-  public func forget(directory: UInt64) {
+  public func removeAll(in directory: UInt64) {
     ring.withLock { ring in
       for position in (ring.positions.removeValue(forKey: directory) ?? [:]).values {
         ring.slots[position] = nil

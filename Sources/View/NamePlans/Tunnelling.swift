@@ -6,23 +6,23 @@ import SystemPackage
 extension View {
   /// The data to remember when a display name that hides an extension goes away. Called before that, because it reads the file's
   /// Finder info.
-  func memory(of name: PreparedName, _ caller: Caller) -> Memory? {
+  func tunnelMemory(of name: PreparedName, _ client: Client) -> TunnelMemory? {
     guard let entry = name.entry, entry.byDisplayName, !entry.realName.equals(name.bytes), entry.kind == .file
     else { return nil }
-    return Memory(
+    return TunnelMemory(
       directory: key(name.directory.node), display: name.typed, real: entry.realName.name,
       attributes: inspector.metadata.stored(
-        of: entry.realName, in: name.directory.handle.directory, caller: caller))
+        of: entry.realName, in: name.directory.handle.directory, client: client))
   }
 
   /// The Finder info of a file that is about to be replaced. It stays with the name, because that is what a save by renaming
   /// means.
-  func riding(of name: PreparedName, _ caller: Caller) -> [Tunnel.Attribute] {
+  func metadataToTransfer(of name: PreparedName, _ client: Client) -> [Tunnel.Attribute] {
     guard let replaced = name.entry, replaced.kind == .file,
-      inspector.metadata.isThere || replaced.byDisplayName && mayHideExtension(replaced, in: name.directory)
+      inspector.metadata.isPresent || replaced.byDisplayName && mayHideExtension(replaced, in: name.directory)
     else { return [] }
     return inspector.metadata.stored(
-      of: replaced.realName, in: name.directory.handle.directory, caller: caller)
+      of: replaced.realName, in: name.directory.handle.directory, client: client)
   }
 
   private func mayHideExtension(_ entry: Resolved, in directory: LockedDirectory) -> Bool {
@@ -31,7 +31,7 @@ extension View {
   }
 
   /// A display name, and the real name and attributes that it stood for.
-  struct Memory {
+  struct TunnelMemory {
     let directory: UInt64
     let display: Name
     let real: Name
@@ -39,42 +39,42 @@ extension View {
   }
 
   /// Called after the display name went away.
-  func remember(_ memory: Memory?, caller: Caller) {
+  func recordInTunnel(_ memory: TunnelMemory?, client: Client) {
     guard let memory else { return }
-    tunnel.remember(
+    tunnel.record(
       directory: memory.directory, display: memory.display, real: memory.real, attributes: memory.attributes,
-      process: caller.threadGroup, now: monotonicNanoseconds())
+      process: client.threadGroup, now: monotonicNanoseconds())
   }
 
   /// The remembered data for a name that is about to be created.
-  func recall(_ typed: Name, in parent: NodeID, caller: Caller) -> Tunnel.Remembered? {
+  func recall(_ typed: Name, in parent: NodeID, client: Client) -> Tunnel.Remembered? {
     guard !tunnel.isEmpty else { return nil }
     let directory = key(parent)
     guard tunnel.mayRecall(directory: directory, display: typed) else { return nil }
     return tunnel.peek(
-      directory: directory, display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
+      directory: directory, display: typed, process: client.threadGroup, now: monotonicNanoseconds())
   }
 
   /// Drops the data of a name that was created again: it is used only once.
-  func forgetRemembered(_ typed: Name, in parent: NodeID, caller: Caller) {
+  func dropTunnelled(_ typed: Name, in parent: NodeID, client: Client) {
     _ = tunnel.take(
-      directory: key(parent), display: typed, process: caller.threadGroup, now: monotonicNanoseconds())
+      directory: key(parent), display: typed, process: client.threadGroup, now: monotonicNanoseconds())
   }
 
   /// Restores attributes on a file that has just got the name.
   func restore(
-    _ attributes: [Tunnel.Attribute], to name: CName, in directory: DirectoryHandle, caller: Caller
+    _ attributes: [Tunnel.Attribute], to name: CName, in directory: DirectoryHandle, client: Client
   ) {
     guard !attributes.isEmpty,
       let file = try? name.withPointer({ (name) throws(Errno) in
         try directory.directory.openRegular(name, O_RDONLY)
       })
     else { return }
-    inspector.metadata.restore(attributes, to: file.descriptor, in: directory.directory, caller: caller)
+    inspector.metadata.restore(attributes, to: file.descriptor, in: directory.directory, client: client)
   }
 
   /// Called when a directory is removed: the next directory with the same inode number must not get its entries.
-  func forgetTunnel(of directory: FileIdentity) { tunnel.forget(directory: Self.key(directory)) }
+  func dropTunnelEntries(of directory: FileIdentity) { tunnel.removeAll(in: Self.key(directory)) }
 
   private func key(_ parent: NodeID) -> UInt64 { nodes.identity(of: parent).map(Self.key) ?? .max }
 

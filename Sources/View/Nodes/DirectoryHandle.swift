@@ -67,7 +67,7 @@ public final class DirectoryHandle: Sendable {
   /// clients, and none of them waits for a file system that does not respond. (`statx`)
   func status(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     if let covered, isCovered(name) { return try fileStatus(covered.directory.descriptor.rawValue) }
-    return isLocal ? try directory.knownStatus(name) : try directory.status(name)
+    return isLocal ? try directory.cachedStatus(name) : try directory.status(name)
   }
 
   /// The current status of an entry, even if another file system is mounted there. (`fstatat`)

@@ -13,9 +13,9 @@ struct Inodes {
     /// A lookup by identity finds the node.
     case current
     /// It finds another node or none, though the file is the same. The processes that use the node keep it.
-    case superseded
+    case unindexed
     /// The file's last name is gone: its inode number may belong to another file by now.
-    case detached
+    case orphaned
     /// The slot has no node.
     case free
   }
@@ -24,25 +24,25 @@ struct Inodes {
   struct Inode {
     fileprivate(set) var identity: FileIdentity
     /// The number of replies with this node that the kernel has not forgotten. (nlookup)
-    fileprivate(set) var lookups: UInt64
+    fileprivate(set) var nlookup: UInt64
     let generation: UInt64
-    /// The number of places below this node: a directory's node stays while something below it is known.
+    /// The number of links below this node: a directory's node stays while something below it is known.
     fileprivate var children: UInt32 = 0
     let type: FileType
-    let facet: Facet
+    let nodeKind: NodeKind
     fileprivate(set) var standing: Standing
   }
 
   /// What a node is found by, with its hash.
   struct Key {
     let identity: FileIdentity
-    let facet: Facet
+    let nodeKind: NodeKind
     let hash: Int
 
-    init(_ identity: FileIdentity, _ facet: Facet) {
+    init(_ identity: FileIdentity, _ nodeKind: NodeKind) {
       self.identity = identity
-      self.facet = facet
-      hash = NodeIndex.hash(identity, facet)
+      self.nodeKind = nodeKind
+      hash = NodeIndex.hash(identity, nodeKind)
     }
   }
 
@@ -54,18 +54,20 @@ struct Inodes {
   private var free: [UInt32] = []
   private var released: [UInt32] = []
   /// The number of slots that were taken from `released` and are not free yet.
-  private var beingReleased = 0
+  private var releasing = 0
   private var generation: UInt64 = 1
 
   init(root: FileIdentity) {
     slots = [
-      Inode(identity: Self.none, lookups: 0, generation: 0, type: .directory, facet: .plain, standing: .free),
-      Inode(identity: root, lookups: 1, generation: 0, type: .directory, facet: .plain, standing: .current),
+      Inode(
+        identity: Self.none, nlookup: 0, generation: 0, type: .directory, nodeKind: .plain, standing: .free),
+      Inode(
+        identity: root, nlookup: 1, generation: 0, type: .directory, nodeKind: .plain, standing: .current),
     ]
     index.insert(1, hash: NodeIndex.hash(root, .plain))
   }
 
-  var count: Int { slots.count - 1 - free.count - released.count - beingReleased }
+  var count: Int { slots.count - 1 - free.count - released.count - releasing }
 
   // MARK: Finding
 
@@ -79,7 +81,7 @@ struct Inodes {
 
   func find(_ key: Key) -> UInt32? {
     index.find(hash: key.hash) {
-      slots[Int($0)].identity == key.identity && slots[Int($0)].facet == key.facet
+      slots[Int($0)].identity == key.identity && slots[Int($0)].nodeKind == key.nodeKind
     }
   }
 
@@ -89,7 +91,7 @@ struct Inodes {
   mutating func add(_ key: Key, _ type: FileType) -> UInt32 {
     generation += 1
     let new = Inode(
-      identity: key.identity, lookups: 1, generation: generation, type: type, facet: key.facet,
+      identity: key.identity, nlookup: 1, generation: generation, type: type, nodeKind: key.nodeKind,
       standing: .current)
     let slot: UInt32
     if let reused = free.popLast() {
@@ -103,10 +105,10 @@ struct Inodes {
     return slot
   }
 
-  mutating func lookUp(_ slot: UInt32) { slots[Int(slot)].lookups += 1 }
+  mutating func lookUp(_ slot: UInt32) { slots[Int(slot)].nlookup += 1 }
 
   mutating func forget(_ slot: UInt32, count: UInt64) {
-    slots[Int(slot)].lookups -= min(count, slots[Int(slot)].lookups)
+    slots[Int(slot)].nlookup -= min(count, slots[Int(slot)].nlookup)
   }
 
   /// Counts a place in a directory.
@@ -124,7 +126,7 @@ struct Inodes {
   /// Whether nothing needs the node any more: the kernel has forgotten it, and no node lies below it.
   func isUnused(_ slot: UInt32) -> Bool {
     let inode = slots[Int(slot)]
-    return slot > 1 && inode.lookups == 0 && inode.children == 0 && inode.standing != .free
+    return slot > 1 && inode.nlookup == 0 && inode.children == 0 && inode.standing != .free
   }
 
   mutating func release(_ slot: UInt32) {
@@ -140,7 +142,7 @@ struct Inodes {
 
   mutating func takeReleased() -> [UInt32] {
     defer {
-      beingReleased += released.count
+      releasing += released.count
       released = []
     }
     return released
@@ -148,21 +150,21 @@ struct Inodes {
 
   mutating func reuse(_ slots: [UInt32]) {
     free += slots
-    beingReleased -= slots.count
+    releasing -= slots.count
   }
 
   /// Drops the free slots at the end. - Returns: the number of slots; nil while slots are being released.
   mutating func shrink() -> Int? {
-    guard released.isEmpty, beingReleased == 0 else { return nil }
+    guard released.isEmpty, releasing == 0 else { return nil }
     while slots.count > 2, slots.last!.standing == .free { slots.removeLast() }
     slots = slots.withUnsafeBufferPointer { ContiguousArray($0) }
     let end = slots.count
     free = free.filter { $0 < end }
     // The lowest numbers are reused first, so that the end of the table becomes free.
     free.sort(by: >)
-    index.fit { Self.hash(slots[Int($0)]) }
+    index.resize { Self.hash(slots[Int($0)]) }
     return end
   }
 
-  private static func hash(_ inode: Inode) -> Int { NodeIndex.hash(inode.identity, inode.facet) }
+  private static func hash(_ inode: Inode) -> Int { NodeIndex.hash(inode.identity, inode.nodeKind) }
 }

@@ -15,35 +15,37 @@ public struct AliasKinds: OptionSet, Sendable {
 /// The names under which the kernel knows a node at the place that is in use. 4 bytes for each node.
 struct KernelAliases {
   /// The kinds of names under which the kernel may know the node.
-  private(set) var given: AliasKinds
+  private(set) var kinds: AliasKinds
   /// Whether the last lookup of the node used its real name.
-  private(set) var wasGivenByRealName: Bool
+  private(set) var wasFoundByRealName: Bool
   /// Whether the kernel may cache the name of the place: it was the file's only name at the time of the reply.
-  var isKept: Bool
-  /// Whether the node has been seen at several places: the kernel's dentry for one of them says nothing about the others.
-  var wasLinked = false
+  var isEntryCacheable: Bool
+  /// Whether the node has been seen under several links: the kernel's dentry for one of them says nothing about the others.
+  var hadSeveralLinks = false
 
   /// Those of the root, which has no name.
-  static let none = KernelAliases(given: [], wasGivenByRealName: true, isKept: false)
+  static let none = KernelAliases(kinds: [], wasFoundByRealName: true, isEntryCacheable: false)
 
   /// Those of a node that was looked up for the first time.
-  init(byRealName: Bool, isKept: Bool) {
-    self.init(given: byRealName ? .real : .display, wasGivenByRealName: byRealName, isKept: isKept)
+  init(byRealName: Bool, isEntryCacheable: Bool) {
+    self.init(
+      kinds: byRealName ? .real : .display, wasFoundByRealName: byRealName, isEntryCacheable: isEntryCacheable
+    )
   }
 
-  private init(given: AliasKinds, wasGivenByRealName: Bool, isKept: Bool) {
-    self.given = given
-    self.wasGivenByRealName = wasGivenByRealName
-    self.isKept = isKept
+  private init(kinds: AliasKinds, wasFoundByRealName: Bool, isEntryCacheable: Bool) {
+    self.kinds = kinds
+    self.wasFoundByRealName = wasFoundByRealName
+    self.isEntryCacheable = isEntryCacheable
   }
 
   /// Records that the kernel has a dentry of that name.
   ///
   /// - Parameter isOnly: whether it has no other. It has one for each directory: `d_splice_alias` moves it to the name that was
   ///   looked up last.
-  mutating func give(byRealName: Bool, isOnly: Bool) {
+  mutating func addAlias(byRealName: Bool, isOnly: Bool) {
     let kind: AliasKinds = byRealName ? .real : .display
-    if isOnly { given = kind } else { given.insert(kind) }
-    wasGivenByRealName = byRealName
+    if isOnly { kinds = kind } else { kinds.insert(kind) }
+    wasFoundByRealName = byRealName
   }
 }

@@ -1,14 +1,14 @@
 import BackingTree
 import Glibc
 
-/// The places at which nodes were seen, and the nodes by place. One place of each node is in use, the latest; a file with several
+/// The links at which nodes were seen, and the nodes by link. One link of each node is in use, the latest; a file with several
 /// links may have been seen at others, which are kept for when the latest goes away.
 ///
-/// A place holds the node of its directory. So the links own the inode table, and a node that loses its last reference takes the
+/// A link holds the node of its directory. So the links own the inode table, and a node that loses its last reference takes the
 /// nodes above it along.
 struct Links {
   /// (parent, real name)
-  struct Place {
+  struct LinkKey {
     let parent: UInt32
     let name: UnsafePointer<CChar>
 
@@ -22,7 +22,7 @@ struct Links {
     var hash: Int { NodeIndex.hash(parent: parent, name) }
   }
 
-  /// The place of a node that is in use, 16 bytes, in the slot of the node's number.
+  /// The link of a node that is in use, 16 bytes, in the slot of the node's number.
   struct Link {
     /// nil for the root, "" for a file made without a name. (O_TMPFILE)
     fileprivate(set) var name: UnsafeMutablePointer<CChar>?
@@ -34,7 +34,7 @@ struct Links {
     fileprivate var hash: Int { NodeIndex.hash(parent: parent, name!) }
   }
 
-  typealias Other = (parent: UInt32, name: CName, isKept: Bool)
+  typealias Other = (parent: UInt32, name: CName, isEntryCacheable: Bool)
 
   private static let mostOthers = 8
 
@@ -55,39 +55,42 @@ struct Links {
 
   subscript(slot: UInt32) -> Link { links[Int(slot)] }
 
-  func isPlaced(_ slot: UInt32, _ place: Place) -> Bool {
+  func isLinked(_ slot: UInt32, _ linkKey: LinkKey) -> Bool {
     let link = links[Int(slot)]
-    return link.parent == place.parent && link.name.map { strcmp($0, place.name) == 0 } ?? false
+    return link.parent == linkKey.parent && link.name.map { strcmp($0, linkKey.name) == 0 } ?? false
   }
 
-  /// One of the nodes whose place in use this is, the one for which `isMatch` holds.
-  func find(_ place: Place, where isMatch: (UInt32) -> Bool) -> UInt32? {
-    index.find(hash: place.hash) { isMatch($0) && isPlaced($0, place) }
+  /// One of the nodes whose link in use this is, the one for which `isMatch` holds.
+  func find(_ linkKey: LinkKey, where isMatch: (UInt32) -> Bool) -> UInt32? {
+    index.find(hash: linkKey.hash) { isMatch($0) && isLinked($0, linkKey) }
   }
 
   func others(of slot: UInt32) -> [Other] { others[slot] ?? [] }
-  func areOthersKept(of slot: UInt32) -> Bool {
-    !others.isEmpty && others[slot]?.contains { $0.isKept } ?? false
+  func areOtherLinksCacheable(of slot: UInt32) -> Bool {
+    !others.isEmpty && others[slot]?.contains { $0.isEntryCacheable } ?? false
   }
 
-  /// The nodes whose place in use is in one of some directories.
+  /// The nodes whose link in use is in one of some directories.
   func slots(in directories: Set<NodeID>) -> [Int] {
     links.indices.filter { links[$0].name != nil && directories.contains(NodeID(links[$0].parent)) }
   }
 
-  /// Whether a directory is looked up at another place than before, and the node of its old parent has been superseded.
-  func hasMovedUnseen(_ slot: UInt32, to parent: UInt32) -> Bool {
+  /// Whether a directory is looked up at another link than before, and the node of its old parent has been removed from the
+  /// index.
+  func hasMovedBehindKernel(_ slot: UInt32, to parent: UInt32) -> Bool {
     let old = links[Int(slot)].parent
     return slot != 1 && old != parent && inodes[old].standing != .current
   }
 
   // MARK: Nodes
 
-  mutating func add(_ key: Inodes.Key, _ type: FileType, _ place: Place, _ aliases: KernelAliases) -> UInt32 {
+  mutating func add(_ key: Inodes.Key, _ type: FileType, _ linkKey: LinkKey, _ aliases: KernelAliases)
+    -> UInt32
+  {
     let slot = inodes.add(key, type)
-    let link = Link(name: strdup(place.name), parent: place.parent, aliases: aliases)
+    let link = Link(name: strdup(linkKey.name), parent: linkKey.parent, aliases: aliases)
     if Int(slot) == links.count { links.append(link) } else { links[Int(slot)] = link }
-    inodes.addChild(of: place.parent)
+    inodes.addChild(of: linkKey.parent)
     insert(slot)
     return slot
   }
@@ -104,11 +107,11 @@ struct Links {
   }
 
   /// Removes a node from the index by identity. The node lives on for the processes that use it.
-  mutating func supersede(_ slot: UInt32) { inodes.unindex(slot, .superseded) }
+  mutating func unindex(_ slot: UInt32) { inodes.unindex(slot, .unindexed) }
 
   /// Orphans a node, because its file is gone with all names. The processes that use the node keep it.
-  mutating func detach(_ slot: UInt32) {
-    inodes.unindex(slot, .detached)
+  mutating func orphan(_ slot: UInt32) {
+    inodes.unindex(slot, .orphaned)
     index.remove(slot, hash: links[Int(slot)].hash)
     removeOthers(of: slot)
   }
@@ -127,52 +130,52 @@ struct Links {
     }
   }
 
-  // MARK: Places
+  // MARK: Links
 
-  /// Makes a place the node's latest, which is the one in use. The earlier place is kept for when the latest goes away, if the
+  /// Makes a link the node's latest, which is the one in use. The earlier link is kept for when the latest goes away, if the
   /// file may have both links.
-  mutating func addPlace(_ slot: UInt32, _ place: Place) {
+  mutating func addLink(_ slot: UInt32, _ linkKey: LinkKey) {
     let link = links[Int(slot)]
-    guard let current = link.name, !isPlaced(slot, place) else { return }
+    guard let current = link.name, !isLinked(slot, linkKey) else { return }
     if others[slot]?.count ?? 0 < Self.mostOthers {
       inodes.addChild(of: link.parent)
-      others[slot, default: []].append((link.parent, CName(copying: current), link.aliases.isKept))
+      others[slot, default: []].append((link.parent, CName(copying: current), link.aliases.isEntryCacheable))
     }
-    let isKept = others[slot]?.first { Self.isAt($0, place) }?.isKept ?? false
-    setPlace(slot, place)
-    links[Int(slot)].aliases.wasLinked = true
-    links[Int(slot)].aliases.isKept = isKept
+    let isEntryCacheable = others[slot]?.first { Self.isAt($0, linkKey) }?.isEntryCacheable ?? false
+    setLink(slot, linkKey)
+    links[Int(slot)].aliases.hadSeveralLinks = true
+    links[Int(slot)].aliases.isEntryCacheable = isEntryCacheable
   }
 
-  /// Replaces the place of a node that is in use.
-  mutating func setPlace(_ slot: UInt32, _ place: Place) {
+  /// Replaces the link of a node that is in use.
+  mutating func setLink(_ slot: UInt32, _ linkKey: LinkKey) {
     let old = links[Int(slot)]
-    // First, so that a directory that loses a place and gets one is not released meanwhile.
-    inodes.addChild(of: place.parent)
-    removeOther(of: slot, place)
-    let name = strdup(place.name)
+    // First, so that a directory that loses a link and gets one is not released meanwhile.
+    inodes.addChild(of: linkKey.parent)
+    removeOther(of: slot, linkKey)
+    let name = strdup(linkKey.name)
     index.remove(slot, hash: old.hash)
     free(old.name)
     links[Int(slot)].name = name
-    links[Int(slot)].parent = place.parent
+    links[Int(slot)].parent = linkKey.parent
     insert(slot)
     removeChild(of: old.parent)
   }
 
-  /// Removes the place of a node that is in use, if the node was seen at another one.
-  mutating func leavePlace(_ slot: UInt32) {
+  /// Removes the link of a node that is in use, if the node was seen at another one.
+  mutating func leaveLink(_ slot: UInt32) {
     guard let next = others[slot]?.last else { return }
-    next.name.withPointer { setPlace(slot, Place(next.parent, $0)) }
-    links[Int(slot)].aliases.isKept = next.isKept
+    next.name.withPointer { setLink(slot, LinkKey(next.parent, $0)) }
+    links[Int(slot)].aliases.isEntryCacheable = next.isEntryCacheable
   }
 
-  mutating func removeOther(of slot: UInt32, _ place: Place) {
-    guard !others.isEmpty, let index = others[slot]?.firstIndex(where: { Self.isAt($0, place) }) else {
+  mutating func removeOther(of slot: UInt32, _ linkKey: LinkKey) {
+    guard !others.isEmpty, let index = others[slot]?.firstIndex(where: { Self.isAt($0, linkKey) }) else {
       return
     }
     others[slot]!.remove(at: index)
     if others[slot]!.isEmpty { others[slot] = nil }
-    removeChild(of: place.parent)
+    removeChild(of: linkKey.parent)
   }
 
   private mutating func removeOthers(of slot: UInt32) {
@@ -185,8 +188,8 @@ struct Links {
     releaseIfUnused(directory)
   }
 
-  private static func isAt(_ other: Other, _ place: Place) -> Bool {
-    other.parent == place.parent && other.name.equals(place.name)
+  private static func isAt(_ other: Other, _ linkKey: LinkKey) -> Bool {
+    other.parent == linkKey.parent && other.name.equals(linkKey.name)
   }
 
   private mutating func insert(_ slot: UInt32) {
@@ -201,6 +204,6 @@ struct Links {
   mutating func shrink() {
     guard let end = inodes.shrink() else { return }
     links = ContiguousArray(links[..<end])
-    index.fit { links[Int($0)].hash }
+    index.resize { links[Int($0)].hash }
   }
 }

@@ -18,17 +18,17 @@ import Synchronization
 /// replayed then looks up the new name and goes on. On those kernels only a lookup that follows a refusal counts.
 final class MovedNodes: Sendable {
   private struct Move {
-    var when: ContinuousClock.Instant
+    var time: ContinuousClock.Instant
     /// True if the node was given another name; false if it only has names that the kernel may still resolve to it wrongly.
     var isMoved: Bool
     /// The threads that have looked the node up since: they came by a current name of it.
-    var lookedUp: Set<pid_t> = []
+    var threadsLookedUp: Set<pid_t> = []
     /// Whether the kernel renames the dentry, and may then look up the new name for a client that gave the old one.
     var isReplayed = false
     /// The threads that got ESTALE and walk the path again.
-    var refused: Set<pid_t> = []
+    var threadsRefused: Set<pid_t> = []
     /// The threads that have since walked a path on which the kernel may have resolved the old name.
-    var walked: Set<pid_t> = []
+    var threadsWalked: Set<pid_t> = []
   }
 
   /// Any request that began before the kernel dropped the old name arrives within this time: lookups that hold an inode lock
@@ -39,25 +39,27 @@ final class MovedNodes: Sendable {
 
   private let moves = Guarded<[NodeID: Move]>([:])
   /// Lets requests skip the lock: each passes here, and almost always no node was moved.
-  private let areAny = Atomic<Bool>(false)
+  private let isNotEmpty = Atomic<Bool>(false)
 
   /// Whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile. (Linux 6.14)
-  let areNamesStable = Atomic<Bool>(true)
+  let areLookupNamesStable = Atomic<Bool>(true)
 
   /// Called before the node table follows the move.
   ///
   /// - Parameter isReplayed: whether a replay thread repeats the rename through the mount for the kernel.
   func noteMove(of node: NodeID, isReplayed: Bool = false) {
-    let isReplayed = isReplayed && !areNamesStable.load(ordering: .relaxed)
-    change(node) { $0 = Move(when: $0.when, isMoved: true, isReplayed: isReplayed, walked: $0.walked) }
+    let isReplayed = isReplayed && !areLookupNamesStable.load(ordering: .relaxed)
+    change(node) {
+      $0 = Move(time: $0.time, isMoved: true, isReplayed: isReplayed, threadsWalked: $0.threadsWalked)
+    }
   }
 
   /// Records that a thread has walked a path on which the kernel may have resolved names that these nodes no longer have.
   func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
     for node in nodes {
       change(node) { move in
-        move.lookedUp.remove(thread)
-        if move.walked.count < Self.maximumThreads { move.walked.insert(thread) }
+        move.threadsLookedUp.remove(thread)
+        if move.threadsWalked.count < Self.maximumThreads { move.threadsWalked.insert(thread) }
       }
     }
   }
@@ -65,52 +67,53 @@ final class MovedNodes: Sendable {
   private func change(_ node: NodeID, _ body: (inout Move) -> Void) {
     moves.withLock { moves in
       let now = ContinuousClock.now
-      if moves.count >= Self.limit { moves = moves.filter { now - $0.value.when < Self.period } }
+      if moves.count >= Self.limit { moves = moves.filter { now - $0.value.time < Self.period } }
       guard moves.count < Self.limit || moves[node] != nil else { return }
-      body(&moves[node, default: Move(when: now, isMoved: false)])
-      moves[node]!.when = now
-      areAny.store(true, ordering: .releasing)
+      body(&moves[node, default: Move(time: now, isMoved: false)])
+      moves[node]!.time = now
+      isNotEmpty.store(true, ordering: .releasing)
     }
   }
 
   /// Records that a thread has looked up a name that leads to the node.
   func noteLookup(of node: NodeID, by thread: pid_t) {
-    guard areAny.load(ordering: .acquiring) else { return }
+    guard isNotEmpty.load(ordering: .acquiring) else { return }
     moves.withLock { moves in
       guard let index = moves.index(forKey: node) else { return }
-      if moves.values[index].isReplayed, moves.values[index].refused.remove(thread) == nil { return }
-      moves.values[index].walked.remove(thread)
-      if moves.values[index].lookedUp.count < Self.maximumThreads {
-        moves.values[index].lookedUp.insert(thread)
+      if moves.values[index].isReplayed, moves.values[index].threadsRefused.remove(thread) == nil { return }
+      moves.values[index].threadsWalked.remove(thread)
+      if moves.values[index].threadsLookedUp.count < Self.maximumThreads {
+        moves.values[index].threadsLookedUp.insert(thread)
       }
     }
   }
 
   /// Whether a request for the node may come from a client that used a name the node no longer has.
   ///
-  /// - Parameter isRead: whether the request only reads attributes, which is harmless unless the kernel goes on with the old
+  /// - Parameter readsOnly: whether the request only reads attributes, which is harmless unless the kernel goes on with the old
   ///   name.
-  func mayHaveComeByOldName(_ node: NodeID, _ thread: pid_t, isRead: Bool = false) -> Bool {
-    guard areAny.load(ordering: .acquiring) else { return false }
+  func mayHaveWalkedByOldName(_ node: NodeID, _ thread: pid_t, readsOnly: Bool = false) -> Bool {
+    guard isNotEmpty.load(ordering: .acquiring) else { return false }
     return moves.withLock { moves in
       guard let move = moves[node] else { return false }
-      if ContinuousClock.now - move.when < Self.period {
+      if ContinuousClock.now - move.time < Self.period {
         let mayHave =
-          move.walked.contains(thread) || !isRead && move.isMoved && !move.lookedUp.contains(thread)
-        if mayHave, move.isReplayed, move.refused.count < Self.maximumThreads {
-          moves[node]!.refused.insert(thread)
+          move.threadsWalked.contains(thread)
+          || !readsOnly && move.isMoved && !move.threadsLookedUp.contains(thread)
+        if mayHave, move.isReplayed, move.threadsRefused.count < Self.maximumThreads {
+          moves[node]!.threadsRefused.insert(thread)
         }
         return mayHave
       }
       moves[node] = nil
-      if moves.isEmpty { areAny.store(false, ordering: .releasing) }
+      if moves.isEmpty { isNotEmpty.store(false, ordering: .releasing) }
       return false
     }
   }
 
   /// Called when the kernel has forgotten a node: its number may belong to another node from now on.
   func remove(_ node: NodeID) {
-    guard areAny.load(ordering: .acquiring) else { return }
+    guard isNotEmpty.load(ordering: .acquiring) else { return }
     moves.withLock { $0[node] = nil }
   }
 }

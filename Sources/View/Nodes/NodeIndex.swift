@@ -1,7 +1,7 @@
 import BackingTree
 import Glibc
 
-/// An open-addressed hash table of 32-bit node numbers, keyed by a file's identity or by its place (parent and name). The keys
+/// An open-addressed hash table of 32-bit node numbers, keyed by a file's identity or by its link (parent and name). The keys
 /// are stored in the nodes.
 ///
 /// It takes eight bytes or more per node; a dictionary keyed by the identity costs three times the memory and the time.
@@ -13,11 +13,11 @@ struct NodeIndex {
   private var slots: [UInt32] = [UInt32](repeating: 0, count: 64)
   private var used = 0
 
-  static func hash(_ identity: FileIdentity, _ facet: Facet) -> Int {
+  static func hash(_ identity: FileIdentity, _ nodeKind: NodeKind) -> Int {
     var hasher = Hasher()
     hasher.combine(identity.device)
     hasher.combine(identity.inode)
-    hasher.combine(facet.rawValue)
+    hasher.combine(nodeKind.rawValue)
     return hasher.finalize()
   }
 
@@ -40,13 +40,13 @@ struct NodeIndex {
 
   /// Adds a number that is not in the table yet; `rehash` gives the hash of any number in it.
   mutating func insert(_ slot: UInt32, hash: Int, rehash: (UInt32) -> Int = { _ in 0 }) {
-    if (used + 1) * 2 > slots.count { fit(rehash: rehash) }
+    if (used + 1) * 2 > slots.count { resize(rehash: rehash) }
     put(slot, hash: hash)
     used += 1
   }
 
   /// Resizes the table to fit its members, which may make it larger.
-  mutating func fit(rehash: (UInt32) -> Int) {
+  mutating func resize(rehash: (UInt32) -> Int) {
     let members = slots.filter { $0 != 0 && $0 != Self.tombstone }
     var capacity = 64
     while capacity < (members.count + 1) * 4 { capacity *= 2 }

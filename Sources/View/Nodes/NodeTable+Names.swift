@@ -2,38 +2,38 @@ import BackingTree
 
 /// What becomes of the names of nodes when files are renamed and removed, and under which names the kernel knows a node.
 extension NodeTable {
-  /// Handles a rename: moves the node from one place to another. Its other names stay.
+  /// Handles a rename: moves the node from one link to another. Its other names stay.
   ///
   /// - Returns: the kinds of names under which the kernel may know the node.
   @discardableResult
-  public func moved(
-    _ identity: FileIdentity, facet: Facet, from old: (parent: NodeID, name: CName),
+  public func didMove(
+    _ identity: FileIdentity, nodeKind: NodeKind, from old: (parent: NodeID, name: CName),
     to new: (parent: NodeID, name: CName)
   ) -> AliasKinds {
-    locked { links in
-      guard let found = links.inodes.find(Inodes.Key(identity, facet)), found != 1 else { return [] }
+    withState { links in
+      guard let found = links.inodes.find(Inodes.Key(identity, nodeKind)), found != 1 else { return [] }
       old.name.withPointer { oldName in
         new.name.withPointer { newName in
-          let (old, new) = (Links.Place(old.parent, oldName), Links.Place(new.parent, newName))
-          if links.inodes[found].type == .directory || links.isPlaced(found, old) {
-            links.setPlace(found, new)
+          let (old, new) = (Links.LinkKey(old.parent, oldName), Links.LinkKey(new.parent, newName))
+          if links.inodes[found].type == .directory || links.isLinked(found, old) {
+            links.setLink(found, new)
           } else {
             links.removeOther(of: found, old)
-            links.addPlace(found, new)
-            links.changeAliases(of: found) { $0.isKept = true }
+            links.addLink(found, new)
+            links.changeAliases(of: found) { $0.isEntryCacheable = true }
           }
         }
       }
-      return links[found].aliases.given
+      return links[found].aliases.kinds
     }
   }
 
   /// Called when the kernel has moved its dentry of a file from the old name to a new one, and has no other dentry of the file
   /// there.
-  func renamed(_ identity: FileIdentity, facet: Facet, byRealName: Bool) {
-    locked { links in
-      guard let found = links.inodes.find(Inodes.Key(identity, facet)) else { return }
-      links.changeAliases(of: found) { $0.give(byRealName: byRealName, isOnly: !$0.wasLinked) }
+  func didRenameDentry(_ identity: FileIdentity, nodeKind: NodeKind, byRealName: Bool) {
+    withState { links in
+      guard let found = links.inodes.find(Inodes.Key(identity, nodeKind)) else { return }
+      links.changeAliases(of: found) { $0.addAlias(byRealName: byRealName, isOnly: !$0.hadSeveralLinks) }
     }
   }
 
@@ -41,10 +41,10 @@ extension NodeTable {
   /// package's directory moved too. It still has the directory at the old place, and it refuses (ESTALE) to have one directory
   /// at two places while a rename is under way. So a lookup of the directory at its new place gets another node, and so does a
   /// lookup of any directory below it. A process that works in one of these directories keeps its old node.
-  public func movedUnseen(_ identity: FileIdentity) {
-    locked { links in
+  public func didMoveBehindKernel(_ identity: FileIdentity) {
+    withState { links in
       guard let found = links.inodes.find(Inodes.Key(identity, .plain)), found != 1 else { return }
-      links.supersede(found)
+      links.unindex(found)
     }
   }
 
@@ -54,49 +54,50 @@ extension NodeTable {
   ///   number will have another node.
   /// - Returns: the kinds of names under which the kernel may know the node.
   @discardableResult
-  public func removed(
-    _ identity: FileIdentity, facet: Facet, from parent: NodeID, name: UnsafePointer<CChar>, isLast: Bool
+  public func didRemove(
+    _ identity: FileIdentity, nodeKind: NodeKind, from parent: NodeID, name: UnsafePointer<CChar>,
+    isLast: Bool
   ) -> AliasKinds {
-    locked { links in
-      guard let found = links.inodes.find(Inodes.Key(identity, facet)), found != 1 else { return [] }
-      let place = Links.Place(parent, name)
-      // A node that was looked up at another place since then is there: the inode number may belong to another file by now.
-      if !links.isPlaced(found, place) {
-        links.removeOther(of: found, place)
+    withState { links in
+      guard let found = links.inodes.find(Inodes.Key(identity, nodeKind)), found != 1 else { return [] }
+      let linkKey = Links.LinkKey(parent, name)
+      // A node that was looked up under another link since then is there: the inode number may belong to another file by now.
+      if !links.isLinked(found, linkKey) {
+        links.removeOther(of: found, linkKey)
       } else if isLast {
-        links.detach(found)
+        links.orphan(found)
       } else {
-        links.leavePlace(found)
+        links.leaveLink(found)
       }
-      return links[found].aliases.given
+      return links[found].aliases.kinds
     }
   }
 
   /// The other names under which a node was seen and the kernel may cache it.
-  func otherKeptPlaces(of id: NodeID) -> [(parent: NodeID, name: CName)] {
-    locked { $0.others(of: UInt32(id)).filter(\.isKept).map { (NodeID($0.parent), $0.name) } }
+  func cacheableOtherLinks(of id: NodeID) -> [(parent: NodeID, name: CName)] {
+    withState { $0.others(of: UInt32(id)).filter(\.isEntryCacheable).map { (NodeID($0.parent), $0.name) } }
   }
 
-  /// Removes a place at which a node was seen before.
-  func leftOtherPlace(_ id: NodeID, _ parent: NodeID, _ name: CName) {
-    locked { links in name.withPointer { links.removeOther(of: UInt32(id), Links.Place(parent, $0)) } }
+  /// Removes a link under which a node was seen before.
+  func removeOtherLink(_ id: NodeID, _ parent: NodeID, _ name: CName) {
+    withState { links in name.withPointer { links.removeOther(of: UInt32(id), Links.LinkKey(parent, $0)) } }
   }
 
   /// The kinds of names under which the kernel may know a node.
   func aliases(of id: NodeID) -> AliasKinds {
-    locked { links in links.inodes.slot(of: id).map { links[$0].aliases.given } ?? [] }
+    withState { links in links.inodes.slot(of: id).map { links[$0].aliases.kinds } ?? [] }
   }
 
-  /// Whether the kernel may know a file by its display name. It may know more than one file at that place, where the node of
-  /// one was superseded.
-  func isGivenByDisplayName(
-    _ identity: FileIdentity, facet: Facet, at parent: NodeID, _ name: UnsafePointer<CChar>
+  /// Whether the kernel may know a file by its display name. It may know more than one file under that link, where the node of
+  /// one was removed from the index.
+  func mayBeKnownByDisplayName(
+    _ identity: FileIdentity, nodeKind: NodeKind, at parent: NodeID, _ name: UnsafePointer<CChar>
   ) -> Bool {
-    locked { links in
-      func isGiven(_ slot: UInt32) -> Bool { links[slot].aliases.given.contains(.display) }
-      let place = Links.Place(parent, name)
-      return links.find(place) { links.inodes[$0].facet == facet && isGiven($0) } != nil
-        || links.inodes.find(Inodes.Key(identity, facet)).map(isGiven) ?? false
+    withState { links in
+      func isGiven(_ slot: UInt32) -> Bool { links[slot].aliases.kinds.contains(.display) }
+      let linkKey = Links.LinkKey(parent, name)
+      return links.find(linkKey) { links.inodes[$0].nodeKind == nodeKind && isGiven($0) } != nil
+        || links.inodes.find(Inodes.Key(identity, nodeKind)).map(isGiven) ?? false
     }
   }
 }

@@ -19,7 +19,7 @@ public struct DataIdentity: Equatable, Sendable {
   public static let nobody = DataIdentity(user: 65534, group: 65534)
 
   /// A client with these rights. It has no thread, so it has no supplementary groups.
-  public func caller(umask: mode_t) -> Caller { Caller(user: user, group: group, process: 0, umask: umask) }
+  public func client(umask: mode_t) -> Client { Client(user: user, group: group, thread: 0, umask: umask) }
 
   /// The identity with which pages of a shared mapping are written back. The kernel names any file of the node that is open for
   /// writing (`fuse_write_file_get`), and no client. So the rights are those that all openers have.
@@ -44,7 +44,7 @@ public final class OpenFile: Sendable {
   /// credentials.
   public let isSetID: Bool
   /// Whether something has to be done before a close of the file returns, so that the kernel must send FLUSH.
-  public let isHeardOfWhenClosed: Bool
+  public let needsFlush: Bool
   public let opener: DataIdentity
   /// Whether the file system has a server, which checks the identity of each client.
   public let isOnServer: Bool
@@ -59,24 +59,24 @@ public final class OpenFile: Sendable {
 
   /// - Parameters:
   ///   - status: the file's status at the time of the open.
-  ///   - showsChanges: whether each change of the content changes its version.
-  ///   - isHeardOfWhenClosed: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
+  ///   - hasReliableVersion: whether each change of the content changes its version.
+  ///   - needsFlush: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
   init(
-    descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, showsChanges: Bool,
-    isHeardOfWhenClosed: Bool, isOnServer: Bool, opener: DataIdentity, thread: pid_t
+    descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, hasReliableVersion: Bool,
+    needsFlush: Bool, isOnServer: Bool, opener: DataIdentity, thread: pid_t
   ) {
     self.thread = thread
     self.descriptor = descriptor
     self.node = node
     self.flags = flags
     mayWrite = flags & O_ACCMODE != O_RDONLY
-    self.isHeardOfWhenClosed = mayWrite && isHeardOfWhenClosed
+    self.needsFlush = mayWrite && needsFlush
     size = Int64(status.st_size)
-    version = showsChanges && flags & O_TRUNC == 0 ? ContentVersion(status) : nil
+    version = hasReliableVersion && flags & O_TRUNC == 0 ? ContentVersion(status) : nil
     isSetID = status.st_mode & (S_ISUID | S_ISGID) != 0
     self.opener = opener
     self.isOnServer = isOnServer
-    DescriptorLimit.given(self.descriptor.rawValue)
+    DescriptorLimit.noteOpened(self.descriptor.rawValue)
   }
 
   /// Whether the client opened the file with O_DIRECT. The client can clear that flag unseen by the daemon.
@@ -101,7 +101,7 @@ final class OpenNodes: Sendable {
   private struct State {
     var files: [NodeID: [OpenFile]] = [:]
     /// The nodes with modifications that the watch does not report.
-    var unheard: Set<NodeID> = []
+    var suppressed: Set<NodeID> = []
   }
 
   private let watch: ChangeWatch?
@@ -109,16 +109,16 @@ final class OpenNodes: Sendable {
 
   init(watch: ChangeWatch?) { self.watch = watch }
 
-  func opened(_ file: OpenFile) { state.withLock { $0.files[file.node, default: []].append(file) } }
+  func insert(_ file: OpenFile) { state.withLock { $0.files[file.node, default: []].append(file) } }
 
-  func closed(_ file: OpenFile) {
+  func remove(_ file: OpenFile) {
     state.withLock { state in
       guard let index = state.files.index(forKey: file.node) else { return }
       state.files.values[index].removeAll { $0 === file }
       let rest = state.files.values[index]
-      if file.mayWrite, state.unheard.contains(file.node), !rest.contains(where: \.mayWrite) {
-        watch?.hearModifications(of: file.descriptor)
-        state.unheard.remove(file.node)
+      if file.mayWrite, state.suppressed.contains(file.node), !rest.contains(where: \.mayWrite) {
+        watch?.restoreModifications(of: file.descriptor)
+        state.suppressed.remove(file.node)
       }
       if rest.isEmpty { state.files.remove(at: index) }
     }
@@ -138,27 +138,27 @@ final class OpenNodes: Sendable {
   func file(of id: NodeID) -> OpenFile? { state.withLock { $0.files[id]?.last } }
 
   /// Whether the process of a client has a node open.
-  func isOpen(_ id: NodeID, in caller: Caller) -> Bool {
+  func isOpen(_ id: NodeID, in client: Client) -> Bool {
     let threads = state.withLock { Set($0.files[id]?.map(\.thread) ?? []) }
-    if threads.isEmpty || threads.contains(caller.process) { return !threads.isEmpty }
-    let process = caller.threadGroup
+    if threads.isEmpty || threads.contains(client.thread) { return !threads.isEmpty }
+    let process = client.threadGroup
     return process != 0
-      && threads.contains { Caller(user: 0, group: 0, process: $0, umask: 0).threadGroup == process }
+      && threads.contains { Client(user: 0, group: 0, thread: $0, umask: 0).threadGroup == process }
   }
 
   /// Called after a write to a node. If a client has the node open for writing, the watch reports no further modifications
   /// until the last such file is closed: the kernel sees writes through the mount by itself, and an event per write takes as
   /// long as the write.
-  func ignoreModifications(of id: NodeID) {
+  func suppressModifications(of id: NodeID) {
     state.withLock { state in
-      guard !state.unheard.contains(id), let writer = state.files[id]?.first(where: \.mayWrite),
-        watch?.ignoreModifications(of: writer.descriptor) ?? false
+      guard !state.suppressed.contains(id), let writer = state.files[id]?.first(where: \.mayWrite),
+        watch?.suppressModifications(of: writer.descriptor) ?? false
       else { return }
-      state.unheard.insert(id)
+      state.suppressed.insert(id)
     }
   }
 
   /// Whether other processes may write to a node without an event from the watch: the kernel must request its attributes each
   /// time.
-  func isUnheard(_ id: NodeID) -> Bool { state.withLock { $0.unheard.contains(id) } }
+  func hasSuppressedModifications(_ id: NodeID) -> Bool { state.withLock { $0.suppressed.contains(id) } }
 }

@@ -8,42 +8,44 @@ import SystemPackage
 /// descriptors itself. Yet fstat(2) on them sends a GETATTR.
 final class UnlinkedNodes: Sendable {
   /// The state of a file before its name was removed.
-  struct Remains: Sendable {
+  struct LastState: Sendable {
     /// The status before the removal.
     fileprivate let before: stat
     /// Holds the file itself (O_PATH). Nil for regular files: they would occupy disk space until FORGET arrives.
-    fileprivate let file: Holder?
+    fileprivate let file: HeldFile?
   }
 
-  fileprivate final class Holder: Sendable {
+  fileprivate final class HeldFile: Sendable {
     let descriptor: Descriptor
     init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
   }
 
   /// Above this limit the oldest entries are dropped, and their clients get ESTALE. FORGET arrives at once unless a file is open.
   private static let limit = 512
-  private let remains = Guarded(RecentlyUsed<Remains>())
+  private let lastState = Guarded(RecentlyUsed<LastState>())
 
-  func insert(_ new: Remains, for id: NodeID) {
-    remains.discard { remains -> (Remains?, [Remains]) in
-      let replaced = remains.insert(new, for: id)
-      return (replaced, remains.count > Self.limit ? remains.removeOldest(Self.limit / 4).map(\.value) : [])
+  func insert(_ new: LastState, for id: NodeID) {
+    lastState.discard { lastState -> (LastState?, [LastState]) in
+      let replaced = lastState.insert(new, for: id)
+      return (
+        replaced, lastState.count > Self.limit ? lastState.removeOldest(Self.limit / 4).map(\.value) : []
+      )
     }
   }
 
   /// The same, but drops no other entry for it.
-  func insertIfRoom(_ new: Remains, for id: NodeID) {
-    remains.discard { $0.count < Self.limit ? $0.insert(new, for: id) : nil }
+  func insertIfRoom(_ new: LastState, for id: NodeID) {
+    lastState.discard { $0.count < Self.limit ? $0.insert(new, for: id) : nil }
   }
 
-  func remove(_ id: NodeID) { remains.discard { $0.remove(id) } }
+  func remove(_ id: NodeID) { lastState.discard { $0.remove(id) } }
 
   /// Closes all held files, because descriptors have run out or the disk is full. The recorded status has to do from then on.
   /// - Returns: whether any file was closed.
   func closeAll() -> Bool {
-    let held = remains.withLock { remains in
-      let held = remains.all.filter { $0.value.file != nil }
-      for (id, left) in held { _ = remains.insert(Remains(before: left.before, file: nil), for: id) }
+    let held = lastState.withLock { lastState in
+      let held = lastState.all.filter { $0.value.file != nil }
+      for (id, left) in held { _ = lastState.insert(LastState(before: left.before, file: nil), for: id) }
       return held
     }
     return !held.isEmpty
@@ -51,7 +53,7 @@ final class UnlinkedNodes: Sendable {
 
   /// The current status of a node.
   func status(of id: NodeID) throws(Errno) -> stat {
-    guard let left = remains.withLock({ $0[id] }) else { throw .staleNFSFileHandle }
+    guard let left = lastState.withLock({ $0[id] }) else { throw .staleNFSFileHandle }
     if let file = left.file { return try fileStatus(file.descriptor.rawValue) }
     var status = left.before
     status.st_nlink = status.st_nlink > 0 ? status.st_nlink - 1 : 0
@@ -60,7 +62,7 @@ final class UnlinkedNodes: Sendable {
 
   /// A descriptor that refers to the node.
   func locate(_ id: NodeID) throws(Errno) -> Descriptor {
-    guard let file = remains.withLock({ $0[id]?.file }) else { throw .staleNFSFileHandle }
+    guard let file = lastState.withLock({ $0[id]?.file }) else { throw .staleNFSFileHandle }
     return Descriptor(adopting: try systemCall { dup(file.descriptor.rawValue) })
   }
 }
@@ -68,28 +70,29 @@ final class UnlinkedNodes: Sendable {
 extension View {
   /// Called before an entry loses its name. - Returns: the state of the entry and its node; nil where the kernel does not know
   /// the entry. A node of another type belongs to a file that is gone and had the same inode number.
-  func remains(
+  func lastState(
     of name: UnsafePointer<CChar>, _ status: stat, in directory: DirectoryHandle
-  ) -> (node: NodeID, remains: UnlinkedNodes.Remains)? {
-    guard let node = nodes.node(of: FileIdentity(status)), nodes.type(of: node) == FileType(mode: status.st_mode)
+  ) -> (node: NodeID, lastState: UnlinkedNodes.LastState)? {
+    guard let node = nodes.node(of: FileIdentity(status)),
+      nodes.type(of: node) == FileType(mode: status.st_mode)
     else { return nil }
     guard FileType(mode: status.st_mode) != .regular, let located = try? directory.locate(name),
-      !DescriptorLimit.isKept(located.rawValue), let now = try? fileStatus(located.rawValue),
+      !DescriptorLimit.isReserved(located.rawValue), let now = try? fileStatus(located.rawValue),
       FileIdentity(now) == FileIdentity(status)
-    else { return (node, UnlinkedNodes.Remains(before: status, file: nil)) }
-    return (node, UnlinkedNodes.Remains(before: status, file: UnlinkedNodes.Holder(located)))
+    else { return (node, UnlinkedNodes.LastState(before: status, file: nil)) }
+    return (node, UnlinkedNodes.LastState(before: status, file: UnlinkedNodes.HeldFile(located)))
   }
 
   /// Called after the entry has lost its name.
-  func keep(_ left: (node: NodeID, remains: UnlinkedNodes.Remains)?) {
-    guard let (node, remains) = left else { return }
-    unlinkedNodes.insert(remains, for: node)
+  func keepLastState(_ left: (node: NodeID, lastState: UnlinkedNodes.LastState)?) {
+    guard let (node, lastState) = left else { return }
+    unlinkedNodes.insert(lastState, for: node)
     // The kernel may have sent FORGET meanwhile.
-    if !nodes.isNode(node, FileIdentity(remains.before)) { unlinkedNodes.remove(node) }
+    if !nodes.hasIdentity(node, FileIdentity(lastState.before)) { unlinkedNodes.remove(node) }
   }
 
   /// Called when the kernel gets to know a special file, which may vanish in the backing tree while a client has it open.
-  func noteSpecial(_ node: NodeID, _ status: stat) {
-    unlinkedNodes.insertIfRoom(UnlinkedNodes.Remains(before: status, file: nil), for: node)
+  func noteSpecialFile(_ node: NodeID, _ status: stat) {
+    unlinkedNodes.insertIfRoom(UnlinkedNodes.LastState(before: status, file: nil), for: node)
   }
 }

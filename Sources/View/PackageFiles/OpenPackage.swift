@@ -8,11 +8,11 @@ import SystemPackage
 
 /// A package that a client has open as a file: its stream, as of the time of the open.
 ///
-/// Programs that only detect the type of a file read its beginning. Where the layout of the beginning is remembered, the
+/// Programs that only detect the type of a file read its beginning. Where the layout of the beginning is cached, the
 /// package is not walked until more of the stream is read.
 public final class OpenPackage: Sendable {
   /// The most descriptors that an open package takes: two for the package, and the files that its reader keeps open.
-  public static let mostDescriptors = 2 + PackageReader.keptOpen
+  public static let maximumDescriptors = 2 + PackageReader.maximumOpenFiles
 
   public let node: NodeID
   private let name: Name
@@ -28,9 +28,9 @@ public final class OpenPackage: Sendable {
     var reader: PackageReader
     /// Whether the package was walked with the client's credentials. Until then `reader` covers only a beginning.
     var isWalked: Bool
-    /// Whether a read was served from the remembered beginning.
-    var hasBegun = false
-    var hasComplained = false
+    /// Whether a read was served from the cached beginning.
+    var hasServedRead = false
+    var hasLoggedError = false
   }
 
   /// - Parameters:
@@ -48,7 +48,7 @@ public final class OpenPackage: Sendable {
     self.credentials = credentials
     self.sizes = sizes
     state = Guarded(State(reader: reader, isWalked: isWalked), rank: .openFile)
-    DescriptorLimit.given(self.package.rawValue)
+    DescriptorLimit.noteOpened(self.package.rawValue)
   }
 
   /// The length of the stream in bytes.
@@ -61,11 +61,11 @@ public final class OpenPackage: Sendable {
       if let count = try readBeginning(into: buffer, at: offset) { return count }
       let reader = try walkedReader()
       // The files are opened when they are reached, with the credentials of the client that opened the package.
-      return try credentials.act { () throws(Errno) in try reader.pread(into: buffer, at: offset) }
+      return try credentials.impersonate { () throws(Errno) in try reader.pread(into: buffer, at: offset) }
     } catch {
       let isFirst = state.withLock { state in
-        defer { state.hasComplained = true }
-        return !state.hasComplained
+        defer { state.hasLoggedError = true }
+        return !state.hasLoggedError
       }
       if isFirst, error == .ioError {
         logger.error("\(name) changed, or could not be read, while a program read it")
@@ -74,7 +74,7 @@ public final class OpenPackage: Sendable {
     }
   }
 
-  /// Reads from the remembered beginning. - Returns: nil when the package must be walked for the read.
+  /// Reads from the cached beginning. - Returns: nil when the package must be walked for the read.
   private func readBeginning(
     into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
   ) throws(Errno) -> Int? {
@@ -83,16 +83,16 @@ public final class OpenPackage: Sendable {
     let read: Result<Int, Errno>
     do throws(Errno) {
       read = .success(
-        try credentials.act { () throws(Errno) in try beginning.pread(into: buffer, at: offset) })
+        try credentials.impersonate { () throws(Errno) in try beginning.pread(into: buffer, at: offset) })
     } catch { read = .failure(error) }
     return try state.withLock { (state) throws(Errno) -> Int? in
       // Another thread has walked the package meanwhile, and the package may have changed before that.
       if state.isWalked { return nil }
       // The package has changed since it was measured. As long as no read has returned data, this counts as a change before the
       // open.
-      if case .failure(.ioError) = read, !state.hasBegun { return nil }
+      if case .failure(.ioError) = read, !state.hasServedRead { return nil }
       let count = try read.get()
-      state.hasBegun = true
+      state.hasServedRead = true
       return count
     }
   }
@@ -106,7 +106,7 @@ public final class OpenPackage: Sendable {
       do throws(Errno) {
         let made = try Self.reader(
           Directory(descriptor: package.rawValue), name, type: type, credentials, sizes)
-        guard !state.hasBegun || made.layout.stamp == state.reader.layout.stamp else { throw .ioError }
+        guard !state.hasServedRead || made.layout.stamp == state.reader.layout.stamp else { throw .ioError }
         beginning = state.reader
         state.reader = made
         state.isWalked = true
@@ -128,23 +128,23 @@ public final class OpenPackage: Sendable {
     let status = try package.status()
     let omitted = ContainerData.omitted(from: name)
     let start = ContinuousClock.now
-    sizes.tally.countFetched()
+    sizes.tally.countFetch()
     let layout = try ReadingPass.run { () throws(Errno) in
-      try credentials.act { () throws(Errno) in
+      try credentials.impersonate { () throws(Errno) in
         try PackageLayout(of: package, type: type, omitting: omitted)
       }
     }
-    sizes.remember(layout, status, omitting: omitted, since: start)
+    sizes.cache(layout, status, omitting: omitted, since: start)
     return PackageReader(layout: layout, package: try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY))
   }
 
-  /// A reader of a remembered beginning; nil if the client may not see what it shows.
+  /// A reader of a cached beginning; nil if the client may not see what it shows.
   static func reader(
     _ beginning: PackageLayout, _ package: Directory, _ credentials: Credentials
   ) -> PackageReader? {
     guard let opened = try? package.open(".", dfs_O_PATH | dfs_O_DIRECTORY) else { return nil }
     let reader = PackageReader(layout: beginning, package: opened)
-    guard (try? credentials.act({ () throws(Errno) in try reader.checkReadable() })) != nil else {
+    guard (try? credentials.impersonate({ () throws(Errno) in try reader.checkReadable() })) != nil else {
       return nil
     }
     return reader

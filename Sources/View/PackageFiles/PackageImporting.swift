@@ -10,23 +10,23 @@ import SystemPackage
 /// whenever anything is wrong with it, the file stays as it is.
 extension View {
   /// Called when a client closes a file that it may have written. Makes a package of the file if it holds a package's stream.
-  func importPackage(_ file: OpenFile, caller: Caller) {
+  func importPackage(_ file: OpenFile, client: Client) {
     guard importsPackages, file.mayWrite, options.packages == .file else { return }
     if let changed = imported.take(file.node, where: { !$0.isAsImported }) {
-      if takeBack(changed) {
+      if revertToStream(changed) {
         importPackage(
-          at: changed.parent, realName: changed.file, identity: changed.written.identity, caller: caller)
+          at: changed.parent, realName: changed.file, identity: changed.written.identity, client: client)
       }
-    } else if !imported.contains(file.node), let location = nodes.location(of: file.node),
-      location.facet == .plain
+    } else if !imported.contains(file.node), let link = nodes.link(of: file.node),
+      link.nodeKind == .plain
     {
       importPackage(
-        at: location.parent, realName: location.name, identity: location.identity, caller: caller)
+        at: link.parent, realName: link.name, identity: link.identity, client: client)
     }
   }
 
   /// The same for a file that a rename has just made visible.
-  func importPackage(at parent: NodeID, realName: CName, identity: FileIdentity, caller: Caller) {
+  func importPackage(at parent: NodeID, realName: CName, identity: FileIdentity, client: Client) {
     let name = realName.name
     do throws(Errno) {
       let handle = try directory(parent)
@@ -35,11 +35,11 @@ extension View {
         try handle.directory.openRegular(name, O_RDONLY)
       }
       // Only the client's own file is imported: root may close a file that another user has filled.
-      guard FileIdentity(stream.status) == identity, stream.status.st_uid == caller.user,
+      guard FileIdentity(stream.status) == identity, stream.status.st_uid == client.user,
         let type = PackageImport.type(of: stream.descriptor.rawValue)
       else { return }
       try importPackage(
-        stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, caller)
+        stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, client)
     } catch {
       // Another process removed or renamed the file.
       if error == .noSuchFileOrDirectory || error == .staleNFSFileHandle { return }
@@ -49,7 +49,7 @@ extension View {
 
   private func importPackage(
     _ stream: borrowing Descriptor, _ state: StreamState, type: String, _ file: CName,
-    in handle: DirectoryHandle, _ parent: NodeID, _ caller: Caller
+    in handle: DirectoryHandle, _ parent: NodeID, _ client: Client
   ) throws(Errno) {
     let name = file.name
     let view = try directoryView(parent)
@@ -67,23 +67,23 @@ extension View {
       noteRefused(state) { "\(name) begins like a package but stays a file: \(error)" }
       return
     }
-    try caller.actAsMember { () throws(Errno) in try handle.directory.check(".", W_OK | X_OK) }
+    try client.impersonateWithGroups { () throws(Errno) in try handle.directory.check(".", W_OK | X_OK) }
     let place = try place(for: handle)
-    let package = try makeDirectory(at: place, for: handle, caller)
+    let package = try makeDirectory(at: place, for: handle, client)
     do throws(PackageImportError) {
       var failure: PackageImportError?
       do throws(Errno) {
         // The files get the client as their owner, never the owners recorded in the stream: closing a file must not create files
         // that belong to another user.
-        try caller.actAsMember { () throws(Errno) in
+        try client.impersonateWithGroups { () throws(Errno) in
           do throws(PackageImportError) {
-            try checked.unpack(into: Directory(descriptor: package.rawValue), owners: .caller)
+            try checked.unpack(into: Directory(descriptor: package.rawValue), owners: .client)
           } catch { failure = error }
         }
       } catch { throw PackageImportError(failed: error) }
       if let failure { throw failure }
       do throws(Errno) {
-        try giveAttributes(of: stream, to: package, caller)
+        try copyAttributes(of: stream, to: package, client)
       } catch { throw PackageImportError(failed: error) }
     } catch {
       discard(place)
@@ -96,10 +96,10 @@ extension View {
       leftover = try view.changing { (isReadable) throws(Errno) in
         guard isReadable else { throw .permissionDenied }
         let leftover = try swapIn(place, for: file, state, as: CName(real), in: handle)
-        node = nodes.node(of: state.identity, facet: .plain)
+        node = nodes.node(of: state.identity, nodeKind: .plain)
         let links = (try? fileStatus(stream.rawValue).st_nlink) ?? 1
         _ = file.withPointer {
-          nodes.removed(state.identity, facet: .plain, from: parent, name: $0, isLast: links <= 1)
+          nodes.didRemove(state.identity, nodeKind: .plain, from: parent, name: $0, isLast: links <= 1)
         }
         noteChange([name, real], in: parent, view)
         return leftover
@@ -115,7 +115,7 @@ extension View {
       ImportedStream(
         parent: parent, file: file, package: CName(real), place: leftover, written: state,
         packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: packageStamp), for: node)
-    settle(node)
+    finishImport(node)
   }
 
   /// Logs once for each file why it does not become a package: it may be closed many times while it is written.
@@ -126,7 +126,7 @@ extension View {
 
   /// Makes an empty directory to unpack in, which belongs to the client.
   private func makeDirectory(
-    at place: Staging.Place, for target: DirectoryHandle, _ caller: Caller
+    at place: Staging.Place, for target: DirectoryHandle, _ client: Client
   ) throws(Errno) -> Descriptor {
     try CName(place.name).withPointer { (name) throws(Errno) in
       try place.directory.directory.makeDirectory(name, mode: 0o700)
@@ -134,7 +134,7 @@ extension View {
       if geteuid() == 0 {
         let around = try target.directory.status()
         try setOwner(
-          made.rawValue, caller.user, around.st_mode & S_ISGID != 0 ? around.st_gid : caller.group)
+          made.rawValue, client.user, around.st_mode & S_ISGID != 0 ? around.st_gid : client.group)
       }
       return made
     }
@@ -182,26 +182,26 @@ extension View {
   // MARK: Streams that are still open
 
   /// Called when a file may have lost its last writer. Does nothing while a client can still write to the file.
-  func settle(_ node: NodeID) {
+  func finishImport(_ node: NodeID) {
     guard !openNodes.isBeingWritten(node), let stream = imported.take(node) else { return }
-    settle(stream)
+    finishImport(stream)
   }
 
   /// Called when the session ends: files that are still open can no longer be written.
-  public func settleImports() {
-    for stream in imported.takeAll() { settle(stream) }
+  public func finishImports() {
+    for stream in imported.takeAll() { finishImport(stream) }
   }
 
-  private func settle(_ stream: ImportedStream) {
-    if stream.isAsImported { discard(stream.place) } else { _ = takeBack(stream) }
+  private func finishImport(_ stream: ImportedStream) {
+    if stream.isAsImported { discard(stream.place) } else { _ = revertToStream(stream) }
   }
 
   /// Turns a package back into the stream that it was made from, because a client has written to the stream since. The package is
   /// removed unless it has been changed too.
-  private func takeBack(_ stream: ImportedStream) -> Bool {
+  private func revertToStream(_ stream: ImportedStream) -> Bool {
     do throws(Errno) {
       let view = try directoryView(stream.parent)
-      let leftover = try view.changing { (_) throws(Errno) in try exchangeBack(stream, view) }
+      let leftover = try view.changing { (_) throws(Errno) in try exchangeForStream(stream, view) }
       if let leftover { discard(leftover) }
       logger.notice("\(stream.file.name) was written to after it had become a package: it is a file again")
       return true
@@ -214,7 +214,7 @@ extension View {
   }
 
   /// - Returns: where the package is in staging; nil when it stays in the view.
-  private func exchangeBack(
+  private func exchangeForStream(
     _ stream: ImportedStream, _ view: DirectoryView
   ) throws(Errno) -> Staging.Place? {
     let handle = view.handle
@@ -229,9 +229,10 @@ extension View {
       isInPlace
       ? stream.place
       : try stream.package.withPointer { (name) throws(Errno) in try stage(name, of: handle) }
-    for facet in [Facet.plain, .packageFile] {
+    for nodeKind in [NodeKind.plain, .packageFile] {
       _ = stream.package.withPointer {
-        nodes.removed(stream.packageIdentity, facet: facet, from: stream.parent, name: $0, isLast: true)
+        nodes.didRemove(
+          stream.packageIdentity, nodeKind: nodeKind, from: stream.parent, name: $0, isLast: true)
       }
     }
     return package
@@ -265,7 +266,7 @@ extension EntryInspector {
   /// The real name under which a package of type `type` is stored when the client has named it `name`. Nil if it would be no
   /// package under that name, or would be hidden.
   func packageName(for name: Name, type: String, at site: Site) -> Name? {
-    guard !site.place.contains(.insidePackage), !isHiddenByName(name, .directory, at: site) else {
+    guard !site.role.contains(.insidePackage), !isHiddenByName(name, .directory, at: site) else {
       return nil
     }
     if let kind = site.rules.verdict(on: name.bytes.span, isDirectory: true).kind {
@@ -278,7 +279,7 @@ extension EntryInspector {
     if hasKnownExtension(name) { return nil }
     guard let ext = packageTypes.fileExtension(of: type) else {
       // The bundle bit, which the stream carries, makes this directory a package.
-      return type == PackageType.byBundleBit.uti && metadata.isThere ? name : nil
+      return type == PackageType.byBundleBit.uti && metadata.isPresent ? name : nil
     }
     let real = Name(name.bytes + [0x2e] + Array(ext.utf8))
     return real.fits ? real : nil

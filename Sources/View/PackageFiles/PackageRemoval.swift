@@ -15,13 +15,13 @@ final class PackageRemoval: Sendable {
   fileprivate let name: CName
   fileprivate let identity: FileIdentity
   fileprivate let credentials: Credentials
-  fileprivate let companion: Name?
+  fileprivate let sidecar: Name?
   /// Nil where the package cannot be staged, for example in the lower layer of an overlay. It is then deleted in place.
   fileprivate let place: Staging.Place?
 
   fileprivate init(
     _ package: consuming Descriptor, _ name: CName, _ identity: FileIdentity, in directory: DirectoryHandle,
-    _ parent: NodeID, _ credentials: Credentials, _ companion: Name?, _ place: Staging.Place?
+    _ parent: NodeID, _ credentials: Credentials, _ sidecar: Name?, _ place: Staging.Place?
   ) {
     self.package = package
     self.name = name
@@ -29,7 +29,7 @@ final class PackageRemoval: Sendable {
     self.directory = directory
     self.parent = parent
     self.credentials = credentials
-    self.companion = companion
+    self.sidecar = sidecar
     self.place = place
   }
 }
@@ -40,15 +40,15 @@ extension View {
   ///
   /// - Throws: the errno of the first check that fails. Nothing has been changed then.
   func beginRemoval(
-    _ realName: CName, _ status: stat, in locked: LockedDirectory, _ caller: Caller
+    _ realName: CName, _ status: stat, in locked: LockedDirectory, _ client: Client
   ) throws(Errno) -> PackageRemoval {
     let (directory, parent) = (locked.handle, locked.node)
-    let credentials = caller.credentials
+    let credentials = client.credentials
     let identity = FileIdentity(status)
-    let companion = companion(of: realName.name, in: locked)
+    let sidecar = sidecar(of: realName.name, in: locked)
     return try realName.withPointer { (name) throws(Errno) in
       let package = Descriptor(
-        adopting: try credentials.act { () throws(Errno) in
+        adopting: try credentials.impersonate { () throws(Errno) in
           let package = try directory.directory.open(name, O_RDONLY | O_DIRECTORY)
           guard FileIdentity(try fileStatus(package.rawValue)) == identity else { throw .staleNFSFileHandle }
           try directory.directory.check(".", W_OK | X_OK)
@@ -67,7 +67,7 @@ extension View {
         place = nil
       }
       let removal = PackageRemoval(
-        package, realName, identity, in: directory, parent, credentials, companion, place)
+        package, realName, identity, in: directory, parent, credentials, sidecar, place)
       guard let place else { return removal }
       // Another directory may have got this name since the package was opened, and that directory has not been checked.
       guard
@@ -94,8 +94,8 @@ extension View {
       } catch { body(LockedDirectory(node: removal.parent, handle: removal.directory, view: nil)) }
     }
     do throws(Errno) {
-      try removal.credentials.act { () throws(Errno) in
-        try DirectoryTree.empty(Directory(descriptor: removal.package.rawValue)) { forgetTunnel(of: $0) }
+      try removal.credentials.impersonate { () throws(Errno) in
+        try DirectoryTree.empty(Directory(descriptor: removal.package.rawValue)) { dropTunnelEntries(of: $0) }
         if removal.place == nil {
           try removal.name.withPointer { (name) throws(Errno) in
             try removal.directory.directory.removeDirectory(name)
@@ -109,23 +109,24 @@ extension View {
       changing { restore(removal, $0.view) }
       throw error
     }
-    guard removal.place == nil || removal.companion != nil else { return }
+    guard removal.place == nil || removal.sidecar != nil else { return }
     changing { directory in
       if removal.place == nil { noteRemoved(removal, directory.view) }
-      if let companion = removal.companion { removeCompanion(companion, in: directory, removal.credentials) }
+      if let sidecar = removal.sidecar { removeSidecar(sidecar, in: directory, removal.credentials) }
     }
   }
 
   private func noteRemoved(_ removal: PackageRemoval, _ view: DirectoryView?) {
-    var given: AliasKinds = []
-    for facet in [Facet.plain, .packageFile] {
+    var aliases: AliasKinds = []
+    for nodeKind in [NodeKind.plain, .packageFile] {
       removal.name.withPointer {
-        given.formUnion(
-          nodes.removed(removal.identity, facet: facet, from: removal.parent, name: $0, isLast: true))
+        aliases.formUnion(
+          nodes.didRemove(removal.identity, nodeKind: nodeKind, from: removal.parent, name: $0, isLast: true))
       }
     }
-    noteGone(
-      given, removal.name.name, view?.shownName(removal.name.name), in: removal.parent, mayBeDirectory: true)
+    invalidateOtherAlias(
+      aliases, removal.name.name, view?.listedDisplayName(removal.name.name), in: removal.parent,
+      mayBeDirectory: true)
     view?.reconcile(removal.name.name)
   }
 
@@ -136,7 +137,7 @@ extension View {
   }
 
   /// The real names that lead from SOURCE to a directory.
-  private func path(to id: NodeID) throws(Errno) -> [Name] { try locations(to: id).map(\.name.name) }
+  private func path(to id: NodeID) throws(Errno) -> [Name] { try links(to: id).map(\.name.name) }
 }
 
 extension stat {

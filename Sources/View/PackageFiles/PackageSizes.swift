@@ -25,7 +25,7 @@ final class PackageSizes: Sendable {
   /// file.
   private static let beginning = 4096
 
-  private struct Remembered {
+  private struct CachedSize {
     let measure: Measure
     /// The beginning of the layout; nil for a package that cannot be walked.
     let layout: PackageLayout?
@@ -33,19 +33,19 @@ final class PackageSizes: Sendable {
     let omitted: Set<[UInt8]>
     /// The change time of the package's directory. If it differs, the package may have been replaced.
     let changed: timespec
-    var believedUntil: ContinuousClock.Instant
+    var trustedUntil: ContinuousClock.Instant
   }
 
   private struct State {
-    var remembered: [FileIdentity: Remembered] = [:]
-    var looks = OngoingLooks()
+    var cachedSizes: [FileIdentity: CachedSize] = [:]
+    var checks = OngoingChecks()
   }
 
   /// In packages. A layout that covers 4 KiB of the stream takes about 4 KiB of memory, and at most 12 KiB if it has as many
   /// attributes as 4 KiB can name.
   private static let capacity = 4096
-  private static let quickLook: Duration = .milliseconds(20)
-  private static let longestBelief: Duration = .seconds(2)
+  private static let quickCheck: Duration = .milliseconds(20)
+  private static let longestTrust: Duration = .seconds(2)
   /// How often a package's size or content was requested, and how often the package was walked for it.
   let tally = Tally()
   private let state = Guarded(State())
@@ -60,25 +60,25 @@ final class PackageSizes: Sendable {
       return Measure(size: 0, newest: timespec())
     }
     let directory = Directory(descriptor: package.rawValue)
-    tally.countAsked()
+    tally.countRequest()
     let omitted = ContainerData.omitted(from: Name(copying: name))
-    return try look(status) { () throws(Errno) in
+    return try trustedOrChecked(status) { () throws(Errno) in
       if let known = current(directory, status) { return known.measure }
-      tally.countFetched()
+      tally.countFetch()
       let start = ContinuousClock.now
       do throws(Errno) {
         let layout = try ReadingPass.run { () throws(Errno) in
           try PackageLayout(of: directory, type: type, omitting: omitted)
         }
-        remember(layout, status, omitting: omitted, since: start)
+        cache(layout, status, omitting: omitted, since: start)
         return Measure(size: layout.size, newest: layout.newestModification)
       } catch {
         if error == .interrupted { throw error }
         let measure = Measure(size: 0, newest: status.st_mtim)
-        remember(measure, nil, status, omitting: omitted, since: start)
+        cache(measure, nil, status, omitting: omitted, since: start)
         return measure
       }
-    } believed: {
+    } fromCache: {
       $0.measure
     }
   }
@@ -86,10 +86,10 @@ final class PackageSizes: Sendable {
   /// The layout of the beginning of a package's stream, if it is cached and the package has not changed. It was made with other
   /// credentials than the client's, usually those of the daemon: see `PackageReader.checkReadable`.
   func beginning(of package: Directory, _ status: stat, type: String) -> PackageLayout? {
-    tally.countAsked()
-    let layout = look(status) {
+    tally.countRequest()
+    let layout = trustedOrChecked(status) {
       current(package, status)?.layout
-    } believed: {
+    } fromCache: {
       $0.layout
     }
     return layout?.type == type ? layout : nil
@@ -97,13 +97,13 @@ final class PackageSizes: Sendable {
 
   /// Caches the layout of a package that was walked when it was opened.
   /// - Parameter start: when the walk began.
-  func remember(
+  func cache(
     _ layout: PackageLayout, _ status: stat, omitting omitted: Set<[UInt8]>,
     since start: ContinuousClock.Instant
   ) {
     // A cached layout is shown to every client, so it must not depend on the rights of one client.
     guard layout.isComplete else { return }
-    remember(
+    cache(
       Measure(size: layout.size, newest: layout.newestModification), layout, status, omitting: omitted,
       since: start)
   }
@@ -114,76 +114,76 @@ final class PackageSizes: Sendable {
   /// If another thread is already checking the package for the same user, this thread waits, and uses that result as if it had
   /// come just after. If there is no result to trust then (the check was too quick, or its client was killed), this thread runs
   /// `body` itself and waits for no other thread.
-  private func look<Result, Failure: Error>(
-    _ status: stat, _ body: () throws(Failure) -> Result, believed: (Remembered) -> Result
+  private func trustedOrChecked<Result, Failure: Error>(
+    _ status: stat, _ body: () throws(Failure) -> Result, fromCache: (CachedSize) -> Result
   ) throws(Failure) -> Result {
     let identity = FileIdentity(status)
-    func known(_ state: borrowing State) -> Remembered? {
-      guard let known = state.remembered[identity], known.changed == status.st_ctim,
-        ContinuousClock.now < known.believedUntil
+    func known(_ state: borrowing State) -> CachedSize? {
+      guard let known = state.cachedSizes[identity], known.changed == status.st_ctim,
+        ContinuousClock.now < known.trustedUntil
       else { return nil }
       return known
     }
     // No request of one user waits for a request of another user, so a check for another user is not waited for.
-    let key = OngoingLooks.Key(package: identity, user: dfs_request_user())
+    let key = OngoingChecks.Key(package: identity, user: dfs_request_user())
     let (found, end) = state.withLock { state in
       let found = known(state)
-      return (found, found == nil ? state.looks.join(key) : nil)
+      return (found, found == nil ? state.checks.join(key) : nil)
     }
-    if let found { return believed(found) }
+    if let found { return fromCache(found) }
     guard let end else {
-      defer { state.withLock { $0.looks.finish(key) } }
+      defer { state.withLock { $0.checks.finish(key) } }
       return try body()
     }
     while !end.wait(milliseconds: 20) {
       // The walk that `body` begins soon ends for the same reason.
       do { try Interruption.check() } catch { break }
     }
-    if let found = state.withLock({ known($0) }) { return believed(found) }
+    if let found = state.withLock({ known($0) }) { return fromCache(found) }
     return try body()
   }
 
   /// The cached entry of a package, if a check shows that the package has not changed.
-  private func current(_ package: Directory, _ status: stat) -> Remembered? {
+  private func current(_ package: Directory, _ status: stat) -> CachedSize? {
     let identity = FileIdentity(status)
-    guard let known = state.withLock({ $0.remembered[identity] }), known.changed == status.st_ctim else {
+    guard let known = state.withLock({ $0.cachedSizes[identity] }), known.changed == status.st_ctim else {
       return nil
     }
     let start = ContinuousClock.now
-    if start < known.believedUntil { return known }
+    if start < known.trustedUntil { return known }
     guard let stamp = known.layout?.stamp, stamp.isSettled,
       let found = try? ReadingPass.run({ () throws(Errno) in
         try PackageStamp(of: package, omitting: known.omitted)
       }), found == stamp
     else { return nil }
-    let belief = Self.belief(since: start)
+    let trustedUntil = Self.trustedUntil(since: start)
     state.withLock { state in
-      if state.remembered[identity]?.layout?.stamp == stamp {
-        state.remembered[identity]?.believedUntil = belief
+      if state.cachedSizes[identity]?.layout?.stamp == stamp {
+        state.cachedSizes[identity]?.trustedUntil = trustedUntil
       }
     }
     return known
   }
 
-  private func remember(
+  private func cache(
     _ measure: Measure, _ layout: PackageLayout?, _ status: stat, omitting omitted: Set<[UInt8]>,
     since start: ContinuousClock.Instant
   ) {
-    let belief = Self.belief(since: start)
-    guard layout?.stamp.isSettled == true || belief > start else { return }
-    let remembered = Remembered(
+    let trustedUntil = Self.trustedUntil(since: start)
+    guard layout?.stamp.isSettled == true || trustedUntil > start else { return }
+    let size = CachedSize(
       measure: measure, layout: layout?.beginning(Self.beginning), omitted: omitted, changed: status.st_ctim,
-      believedUntil: belief)
+      trustedUntil: trustedUntil)
     state.withLock { state in
-      if state.remembered.count >= Self.capacity { state.remembered.removeAll() }
-      state.remembered[FileIdentity(status)] = remembered
+      if state.cachedSizes.count >= Self.capacity { state.cachedSizes.removeAll() }
+      state.cachedSizes[FileIdentity(status)] = size
     }
   }
 
-  private static func belief(since start: ContinuousClock.Instant) -> ContinuousClock.Instant {
+  private static func trustedUntil(since start: ContinuousClock.Instant) -> ContinuousClock.Instant {
     let now = ContinuousClock.now
     let cost = now - start
-    return cost < quickLook ? start : now + min(cost * 10, longestBelief)
+    return cost < quickCheck ? start : now + min(cost * 10, longestTrust)
   }
 }
 

@@ -7,6 +7,6 @@ enum ReadingPass {
   ///
   /// - Throws: as `body`, which throws EINTR when it is interrupted. That says nothing about the package.
   static func run<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
-    try ProcessorShare.run { () throws(Errno) in try Interruption.forReplyAlone(body) }
+    try ProcessorShare.run { () throws(Errno) in try Interruption.runDiscardable(body) }
   }
 }

@@ -24,7 +24,7 @@ final class Staging: Sendable {
   private let users = Guarded(0)
   /// Whether a thread is cleaning up staging directories beside entries. Also true until the mount has begun to clean up, and
   /// always in a read-only mount.
-  fileprivate let isSettling = Atomic(true)
+  fileprivate let isCleaningUp = Atomic(true)
 
   init(in root: DirectoryHandle) { self.root = root }
 
@@ -33,15 +33,15 @@ final class Staging: Sendable {
     let directory: DirectoryHandle
     let name: Name
     /// Whether the staging directory is beside the entry.
-    fileprivate let isBeside: Bool
+    fileprivate let isLocal: Bool
     private let leave: @Sendable () -> Void
 
     fileprivate init(
-      _ directory: DirectoryHandle, isBeside: Bool, leave: @escaping @Sendable () -> Void
+      _ directory: DirectoryHandle, isLocal: Bool, leave: @escaping @Sendable () -> Void
     ) {
       self.directory = directory
       name = Name("\(UInt64.random(in: .min ... .max))")
-      self.isBeside = isBeside
+      self.isLocal = isLocal
       self.leave = leave
     }
 
@@ -49,9 +49,9 @@ final class Staging: Sendable {
     fileprivate init(removing place: Place, _ record: Record) throws(Errno) {
       directory = place.directory
       name = Name("\(Staging.removedPrefix)\(place.name)")
-      isBeside = place.isBeside
+      isLocal = place.isLocal
       leave = { withExtendedLifetime(place) {} }
-      try record.write(for: name, in: directory.directory, isBeside: isBeside)
+      try record.write(for: name, in: directory.directory, isLocal: isLocal)
     }
 
     deinit { leave() }
@@ -81,7 +81,7 @@ final class Staging: Sendable {
         return .success(opened)
       } catch { return .failure(error) }
     }
-    return Place(try opened.get(), isBeside: false) { [self] in leave() }
+    return Place(try opened.get(), isLocal: false) { [self] in leave() }
   }
 
   private func leave() {
@@ -92,13 +92,13 @@ final class Staging: Sendable {
   }
 
   /// Makes a staging directory beside the entry, for this use alone.
-  static func enter(beside directory: DirectoryHandle) throws(Errno) -> Place {
+  static func enterLocal(in directory: DirectoryHandle) throws(Errno) -> Place {
     let own = CName(Name("\(name)-\(UInt64.random(in: .min ... .max))"))
     return try own.withPointer { (pointer) throws(Errno) in
       try directory.directory.makeDirectory(pointer, mode: 0o700)
       do throws(Errno) {
         let opened = try openLocked(pointer, in: directory.directory)
-        return Place(opened, isBeside: true) {
+        return Place(opened, isLocal: true) {
           own.withPointer { try? directory.directory.removeDirectory($0) }
         }
       } catch {
@@ -109,12 +109,12 @@ final class Staging: Sendable {
   }
 
   /// Whether a directory's name is that of a staging directory beside entries.
-  static func isBeside(_ name: Span<UInt8>) -> Bool {
+  static func isLocal(_ name: Span<UInt8>) -> Bool {
     guard name.count > self.name.utf8CodeUnitCount, name[0] == UInt8(ascii: ".") else { return false }
-    return name.withUnsafeBytes { $0.starts(with: besidePrefix) }
+    return name.withUnsafeBytes { $0.starts(with: localPrefix) }
   }
 
-  private static let besidePrefix = Array("\(name)-".utf8)
+  private static let localPrefix = Array("\(name)-".utf8)
 
   /// Calls `body` for everything in staging once no other daemon uses it. Another daemon is another mount of the same SOURCE, or
   /// one that was killed and whose threads have not all ended.
@@ -126,11 +126,11 @@ final class Staging: Sendable {
   }
 
   /// The same for staging directories beside the entries of a directory.
-  static func forEachLeftover(beside directory: Directory, _ body: (Leftover) -> Void) {
+  static func forEachLocalLeftover(in directory: Directory, _ body: (Leftover) -> Void) {
     guard let readable = try? directory.openForReading() else { return }
     var names: [CName] = []
     try? forEachEntry(of: readable.rawValue) { entry in
-      if isBeside(Span(_unsafeElements: entry.name)) { names.append(CName(entry.name)) }
+      if isLocal(Span(_unsafeElements: entry.name)) { names.append(CName(entry.name)) }
     }
     for name in names { _ = name.withPointer { forEachLeftover($0, of: directory, waits: false, body) } }
   }
@@ -274,9 +274,9 @@ extension Staging {
     }
 
     /// Writes `USER GROUP UMASK GROUPS...`, a newline, the path and a NUL. A record that a crash has cut off lacks the NUL.
-    func write(for staged: Name, in directory: Directory, isBeside: Bool) throws(Errno) {
+    func write(for staged: Name, in directory: Directory, isLocal: Bool) throws(Errno) {
       let numbers = [credentials.user, credentials.group, UInt32(credentials.umask)] + credentials.groups
-      let path = isBeside ? Array(path.suffix(1)) : path
+      let path = isLocal ? Array(path.suffix(1)) : path
       let bytes =
         Array(numbers.map(String.init).joined(separator: " ").utf8) + [UInt8(ascii: "\n")]
         + path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]) + [0]
@@ -346,7 +346,7 @@ extension View {
         guard error == .improperLink else { throw error }
       }
     }
-    return try move(to: Staging.enter(beside: directory))
+    return try move(to: Staging.enterLocal(in: directory))
   }
 
   /// A place in staging from which an entry can be renamed into a directory.
@@ -354,7 +354,7 @@ extension View {
     if let place = try? staging.enter(), place.directory.identity.device == directory.identity.device {
       return place
     }
-    return try Staging.enter(beside: directory)
+    return try Staging.enterLocal(in: directory)
   }
 
   /// Deletes an entry that an import has left in staging, with everything below it. It is no client's only copy. Must be called
@@ -374,27 +374,27 @@ extension View {
   ///
   /// - Parameter waits: whether to wait while another daemon uses the staging directory.
   /// - Returns: false when another daemon uses it and `waits` is false.
-  @discardableResult public func finishStaged(waits: Bool = false) -> Bool {
+  @discardableResult public func cleanUpStaging(waits: Bool = false) -> Bool {
     guard !isPlainMirror else { return true }
-    staging.isSettling.store(false, ordering: .releasing)
-    return staging.forEachLeftover(waits: waits, settle)
+    staging.isCleaningUp.store(false, ordering: .releasing)
+    return staging.forEachLeftover(waits: waits, cleanUp)
   }
 
   /// The same for what an earlier mount has left beside the entries of a directory. This runs on its own thread because it may
   /// take long. There is one such thread at a time: otherwise a client could start one with each directory that it opens. What is
   /// not cleaned up now is cleaned up when the directory is next read.
-  func finishStaged(besideEntriesOf view: DirectoryView) {
-    guard !staging.isSettling.exchange(true, ordering: .acquiringAndReleasing) else { return }
-    view.holdsStaging.store(false, ordering: .relaxed)
-    let settling = Thread { [self] in
-      Staging.forEachLeftover(beside: view.handle.directory, settle)
-      staging.isSettling.store(false, ordering: .releasing)
+  func cleanUpLocalStaging(of view: DirectoryView) {
+    guard !staging.isCleaningUp.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    view.mayHoldStaging.store(false, ordering: .relaxed)
+    let cleaning = Thread { [self] in
+      Staging.forEachLocalLeftover(in: view.handle.directory, cleanUp)
+      staging.isCleaningUp.store(false, ordering: .releasing)
     }
-    if settling == nil { staging.isSettling.store(false, ordering: .releasing) }
-    settling?.detach()
+    if cleaning == nil { staging.isCleaningUp.store(false, ordering: .releasing) }
+    cleaning?.detach()
   }
 
-  private func settle(_ leftover: Staging.Leftover) {
+  private func cleanUp(_ leftover: Staging.Leftover) {
     let (name, directory) = (leftover.name, leftover.directory)
     do throws(Errno) {
       switch leftover.kind {
@@ -402,7 +402,7 @@ extension View {
         return logger.error(
           "\(name) in \(Staging.name) is unknown and is kept: inspect it, then move or delete it")
       case .importing:
-        if isWorthKeeping(name, in: directory) { return }
+        if isOnlyCopy(name, in: directory) { return }
         try removeTree(name, in: directory)
       case .removed(let record):
         do throws(Errno) { try finishRemoval(name, in: directory, record) } catch {
@@ -420,7 +420,7 @@ extension View {
       // The daemon opens the package itself, as no client can pass through the staging directory. The content is deleted with the
       // client's credentials.
       let package = try directory.open(pointer, dfs_O_PATH | O_DIRECTORY)
-      try record.credentials.act { () throws(Errno) in
+      try record.credentials.impersonate { () throws(Errno) in
         try DirectoryTree.empty(Directory(descriptor: package.rawValue))
       }
       try directory.removeDirectory(pointer)
@@ -435,14 +435,14 @@ extension View {
         return try directory.unlink(name)
       }
       let top = try directory.open(name, O_RDONLY | O_DIRECTORY)
-      try DirectoryTree.empty(Directory(descriptor: top.rawValue)) { forgetTunnel(of: $0) }
+      try DirectoryTree.empty(Directory(descriptor: top.rawValue)) { dropTunnelEntries(of: $0) }
       try directory.removeDirectory(name)
     }
   }
 
   /// Whether a leftover is a stream that must be kept. A stream whose package is in the view may be deleted. A stream that was
   /// written to since is the only copy of what was written.
-  private func isWorthKeeping(_ name: Name, in directory: Directory) -> Bool {
+  private func isOnlyCopy(_ name: Name, in directory: Directory) -> Bool {
     let stream = try? CName(name).withPointer { (name) throws(Errno) in
       try directory.openRegular(name, O_RDONLY)
     }

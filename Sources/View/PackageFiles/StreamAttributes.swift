@@ -8,13 +8,13 @@ extension View {
   /// to the package than to the file. What the stream records is valid within these limits.
   ///
   /// - Parameter package: the package's directory, which belongs to the client and has the attributes from the stream.
-  func giveAttributes(
-    of stream: borrowing Descriptor, to package: borrowing Descriptor, _ caller: Caller
+  func copyAttributes(
+    of stream: borrowing Descriptor, to package: borrowing Descriptor, _ client: Client
   ) throws(Errno) {
     let (stream, package) = (stream.rawValue, package.rawValue)
     let file = try fileStatus(stream)
     let directory = try fileStatus(package)
-    try caller.actAsMember { () throws(Errno) in
+    try client.impersonateWithGroups { () throws(Errno) in
       if file.st_gid != directory.st_gid { try? setOwner(package, uid_t.max, file.st_gid) }
       for attribute in (try? ExtendedAttributes(of: stream).names()) ?? []
       where attribute.starts(with: "user.".utf8) {

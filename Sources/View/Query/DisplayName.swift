@@ -65,9 +65,9 @@ extension View {
     var names: [Name] = []
     var current = id
     while current != NodeTable.root {
-      guard let location = nodes.location(of: current) else { throw .staleNFSFileHandle }
+      guard let link = nodes.link(of: current) else { throw .staleNFSFileHandle }
       names.append(try explain(current).displayName)
-      current = location.parent
+      current = link.parent
     }
     let source = FilePath(bytes: try explain(NodeTable.root).realPath)
     return source.components.map { Name($0.bytes) } + names.reversed()

@@ -47,18 +47,18 @@ extension View {
         realName: name, realPath: path, displayName: name, kind: "directory", isHidden: false,
         reason: "It is the root of the view.")
     }
-    guard let location = nodes.location(of: id), let handle = try? directory(location.parent),
-      let status = location.name.withPointer({ try? handle.status($0) }), location.isOf(status)
+    guard let link = nodes.link(of: id), let handle = try? directory(link.parent),
+      let status = link.name.withPointer({ try? handle.status($0) }), link.matches(status)
     else {
       let open = openNodes.file(of: id).flatMap { try? fileStatus($0.descriptor.rawValue) }
       throw open?.st_nlink == 0 ? Errno(rawValue: ENODATA) : .staleNFSFileHandle
     }
-    let realName = location.name.name
+    let realName = link.name.name
     let path = try realPath(of: handle)
     guard !isPlainMirror else {
       return Self.plain(realName, FileType(mode: status.st_mode), in: path)
     }
-    let view = try directoryView(location.parent)
+    let view = try directoryView(link.parent)
     return try view.withCurrent { (projection) throws(Errno) in
       guard let slot = projection.slot(realName: realName.bytes.span), let child = projection.child(at: slot)
       else {

@@ -37,14 +37,14 @@ final class DirectoryChanges: Sendable {
   /// Records a change that the watch reported.
   func note(_ change: ChangeWatch.Change) {
     // The kernel already knows of content that the daemon wrote on its behalf.
-    if change.isOwnMereContent { return }
-    // Count the change before it is queued: a worker whose reply may be stale then finds its lease broken after the reply.
-    if change.isMereContent {
+    if change.isOwnContentOnly { return }
+    // Count the change before it is queued: a worker whose reply may be stale then finds its version stale after the reply.
+    if change.isContentOnly {
       contentChanges.add(1, ordering: .releasing)
     } else {
       changes.add(1, ordering: .releasing)
     }
-    add { $0.add(change, hasView: $1, isFollowed: $2) }
+    add { $0.add(change, hasView: $1, isCollecting: $2) }
   }
 
   /// Records something that the view has to inspect again.
@@ -52,17 +52,17 @@ final class DirectoryChanges: Sendable {
     self.add { pending, _, _ in pending.inspectAgain(add) }
   }
 
-  private func add(_ body: (inout PendingChanges, _ hasView: Bool, _ isFollowed: Bool) -> Void) {
-    let isFollowed = queue.isFollowed
+  private func add(_ body: (inout PendingChanges, _ hasView: Bool, _ isCollecting: Bool) -> Void) {
+    let isCollecting = queue.isCollecting
     // Release the view after the lock: this may be the last reference to it.
     let (view, isFirst) = pending.withLock { pending -> (DirectoryView?, Bool) in
       let view = pending.view
-      body(&pending, view != nil, isFollowed)
-      let isFirst = isFollowed && !pending.isAnnounced
+      body(&pending, view != nil, isCollecting)
+      let isFirst = isCollecting && !pending.isAnnounced
       if isFirst { pending.isAnnounced = true }
       return (view, isFirst)
     }
-    if isFirst { queue.hasNews(self, view) }
+    if isFirst { queue.markDirty(self, view) }
   }
 
   /// The view of the directory, if one is in use.

@@ -11,7 +11,7 @@ struct PendingChanges {
     /// The names of entries whose content or attributes changed.
     var contents: Set<Name> = []
     /// The directory's own attributes changed.
-    var isItselfChanged = false
+    var haveAttributesChanged = false
     /// All that the kernel caches of the directory is stale.
     var isEverything = false
 
@@ -65,14 +65,14 @@ struct PendingChanges {
   ///
   /// - Parameters:
   ///   - hasView: whether there is a view, which has to inspect what changed.
-  ///   - isFollowed: whether there is a change loop, which processes the rest.
-  mutating func add(_ change: ChangeWatch.Change, hasView: Bool, isFollowed: Bool) {
-    guard hasView || isFollowed else { return }
+  ///   - isCollecting: whether there is a change loop, which processes the rest.
+  mutating func add(_ change: ChangeWatch.Change, hasView: Bool, isCollecting: Bool) {
+    guard hasView || isCollecting else { return }
     switch change {
     case .entry(let cName, let wasMoved):
       let name = Name(copying: cName)
       stale.names.insert(name)
-      stale.isItselfChanged = true
+      stale.haveAttributesChanged = true
       guard hasView else { break }
       inspectAgain {
         $0.names.insert(name)
@@ -83,9 +83,9 @@ struct PendingChanges {
       let name = Name(copying: cName)
       stale.contents.insert(name)
       guard hasView else { break }
-      if isFollowed, !isOwn { unreported.written.insert(name) }
+      if isCollecting, !isOwn { unreported.written.insert(name) }
       inspectAgain {
-        if change.isMereContent { return }
+        if change.isContentOnly { return }
         $0.contents.insert(name)
         if strncmp(cName, "._", 2) == 0 { $0.names.insert(name) }
         if strcmp(cName, ".hidden") == 0 { $0.isEverything = true }
@@ -95,15 +95,15 @@ struct PendingChanges {
       let name = Name(copying: cName)
       stale.contents.insert(name)
       guard hasView else { break }
-      if isFollowed { unreported.attributes.insert(name) }
+      if isCollecting { unreported.attributes.insert(name) }
       inspectAgain { $0.attributes.insert(name) }
-    case .itself: stale.isItselfChanged = true
+    case .directoryAttributes: stale.haveAttributesChanged = true
     case .everything:
       stale.isEverything = true
       if hasView { inspectAgain { $0.isEverything = true } }
     }
     // Without a change loop nothing would ever take it.
-    if isFollowed { stale.limit() } else { stale = Stale() }
+    if isCollecting { stale.limit() } else { stale = Stale() }
   }
 
   /// Adds something that the view has to inspect again.
@@ -139,17 +139,17 @@ struct PendingChanges {
 
 extension ChangeWatch.Change {
   /// Whether only the content of a file has changed, and that content affects no listing.
-  var isMereContent: Bool {
+  var isContentOnly: Bool {
     switch self {
-    case .content(let name, _), .modification(let name, _): !EntryInspector.mayName(name)
+    case .content(let name, _), .modification(let name, _): !EntryInspector.mayAffectListing(name)
     default: false
     }
   }
 
   /// The same, for a change that the daemon itself made.
-  var isOwnMereContent: Bool {
+  var isOwnContentOnly: Bool {
     switch self {
-    case .content(_, isOwn: true), .modification(_, isOwn: true): isMereContent
+    case .content(_, isOwn: true), .modification(_, isOwn: true): isContentOnly
     default: false
     }
   }

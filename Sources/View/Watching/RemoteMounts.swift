@@ -20,10 +20,10 @@ final class RemoteMounts: Sendable {
   /// - Parameter home: the device of SOURCE. If its server stops, the whole view stops anyway.
   init(home: UInt64) { self.home = home }
 
-  func contain(_ device: UInt64) -> Bool { device != home && contain(device, now: monotonicNanoseconds()) }
+  func contains(_ device: UInt64) -> Bool { device != home && contains(device, now: monotonicNanoseconds()) }
 
   /// - Parameter now: the time of the monotonic clock in nanoseconds.
-  func contain(_ device: UInt64, now: Int64) -> Bool {
+  func contains(_ device: UInt64, now: Int64) -> Bool {
     if let known = devices.withLock({ $0[device] }), now - known.time < Self.validity {
       return known.isRemote
     }

@@ -1,17 +1,17 @@
 import BackingTree
 
-/// The work of the change loop (`View.follow`): directories that have pending changes, and changes of the view that are not yet
-/// reported.
+/// The work of the change loop (`View.runChangeLoop`): directories that have pending changes, and changes of the view that are
+/// not yet reported.
 ///
 /// The thread that refreshes a directory view adds the differences. The change loop, one thread, refreshes the remaining views
 /// and reports all changes. No thread waits for the change loop.
 final class ViewChanges: Sendable {
   private struct State {
     /// The view is kept so that it is refreshed even if its cache drops it meanwhile.
-    var unseen: [(directory: DirectoryChanges, view: DirectoryView?)] = []
-    var letGo: [DirectoryView] = []
+    var dirtyDirectories: [(directory: DirectoryChanges, view: DirectoryView?)] = []
+    var droppedViews: [DirectoryView] = []
     var changes: [ViewChange] = []
-    var isFollowed = false
+    var isCollecting = false
   }
 
   private let state = Guarded(State())
@@ -20,9 +20,9 @@ final class ViewChanges: Sendable {
   init(watch: ChangeWatch?) { self.watch = watch }
 
   /// Starts collecting changes for the change loop; before, none are kept.
-  func startFollowing() { state.withLock { $0.isFollowed = true } }
+  func startCollectingChanges() { state.withLock { $0.isCollecting = true } }
 
-  func stopFollowing() {
+  func stopChangeLoop() {
     state.discard { state in
       defer { state = State() }
       return state
@@ -30,31 +30,31 @@ final class ViewChanges: Sendable {
     watch?.wake()
   }
 
-  var isFollowed: Bool { state.withLock { $0.isFollowed } }
+  var isCollecting: Bool { state.withLock { $0.isCollecting } }
 
   /// Called when a directory has pending changes.
-  func hasNews(_ directory: DirectoryChanges, _ view: DirectoryView?) {
+  func markDirty(_ directory: DirectoryChanges, _ view: DirectoryView?) {
     let isFirst = state.withLock { state in
-      guard state.isFollowed else { return false }
-      state.unseen.append((directory, view))
-      return state.unseen.count == 1
+      guard state.isCollecting else { return false }
+      state.dirtyDirectories.append((directory, view))
+      return state.dirtyDirectories.count == 1
     }
     if isFirst { watch?.wake() }
   }
 
   /// Called when a view was dropped from the cache while it was in use.
-  func isLetGo(_ view: DirectoryView) {
-    let isFollowed = state.withLock { state in
-      if state.isFollowed { state.letGo.append(view) }
-      return state.isFollowed
+  func noteDropped(_ view: DirectoryView) {
+    let isCollecting = state.withLock { state in
+      if state.isCollecting { state.droppedViews.append(view) }
+      return state.isCollecting
     }
-    if isFollowed { watch?.wake() }
+    if isCollecting { watch?.wake() }
   }
 
   func report(_ changes: [ViewChange]) {
     guard !changes.isEmpty else { return }
     let isFirst = state.withLock { state in
-      guard state.isFollowed else { return false }
+      guard state.isCollecting else { return false }
       state.changes += changes
       return state.changes.count == changes.count
     }
@@ -62,18 +62,18 @@ final class ViewChanges: Sendable {
   }
 
   /// Removes and returns the pending changes of all directories.
-  func takeUnseen() -> [DirectoryChanges.Taken] {
-    let unseen = state.withLock { state in
-      defer { state.unseen = [] }
-      return state.unseen
+  func takeDirtyDirectories() -> [DirectoryChanges.Taken] {
+    let dirtyDirectories = state.withLock { state in
+      defer { state.dirtyDirectories = [] }
+      return state.dirtyDirectories
     }
-    return unseen.map { $0.directory.takeForLoop() }
+    return dirtyDirectories.map { $0.directory.takeForLoop() }
   }
 
-  func takeLetGo() -> [DirectoryView] {
+  func takeDroppedViews() -> [DirectoryView] {
     state.withLock { state in
-      defer { state.letGo = [] }
-      return state.letGo
+      defer { state.droppedViews = [] }
+      return state.droppedViews
     }
   }
 

@@ -11,10 +11,10 @@ public final class WatchedDirectory: Sendable {
   let registration: ChangeWatch.Registration?
 
   /// The names of which the kernel may hold negative entries.
-  private let absent = Guarded<Set<Name>>([])
+  private let negativeEntries = Guarded<Set<Name>>([])
 
   /// The maximum number of negative entries in one directory: each has to be invalidated by name.
-  private static let maximumAbsent = 1024
+  private static let maximumNegativeEntries = 1024
 
   var node: NodeID { changes.node }
 
@@ -23,7 +23,7 @@ public final class WatchedDirectory: Sendable {
     let changes = DirectoryChanges(node: node, queue: queue)
     self.changes = changes
     identity = handle.identity
-    registration = try watch.watch(handle.directory, hearsEchoes: false) { changes.note($0) }
+    registration = try watch.watch(handle.directory, receivesSelfEvents: false) { changes.note($0) }
   }
 
   /// A directory that is not watched.
@@ -38,25 +38,25 @@ public final class WatchedDirectory: Sendable {
   /// Records that the kernel is about to cache a negative entry.
   ///
   /// - Returns: false when it must not.
-  func noteAbsent(_ name: Name) -> Bool {
-    absent.withLock { absent in
-      if absent.count < Self.maximumAbsent { absent.insert(name) }
-      return absent.contains(name)
+  func noteNegativeEntry(_ name: Name) -> Bool {
+    negativeEntries.withLock { negativeEntries in
+      if negativeEntries.count < Self.maximumNegativeEntries { negativeEntries.insert(name) }
+      return negativeEntries.contains(name)
     }
   }
 
   /// Removes a name from the record of negative entries.
   ///
   /// - Returns: whether the kernel may hold a negative entry of that name.
-  func takeAbsent(_ name: Name) -> Bool { absent.withLock { $0.remove(name) != nil } }
+  func removeNegativeEntry(_ name: Name) -> Bool { negativeEntries.withLock { $0.remove(name) != nil } }
 
   /// Removes and returns all names of which the kernel may hold negative entries.
-  func takeAbsent() -> Set<Name> {
-    absent.withLock { absent in
-      defer { absent = [] }
-      return absent
+  func takeNegativeEntries() -> Set<Name> {
+    negativeEntries.withLock { negativeEntries in
+      defer { negativeEntries = [] }
+      return negativeEntries
     }
   }
 
-  var hasAbsent: Bool { absent.withLock { !$0.isEmpty } }
+  var hasNegativeEntries: Bool { negativeEntries.withLock { !$0.isEmpty } }
 }

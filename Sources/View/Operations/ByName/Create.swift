@@ -13,52 +13,52 @@ public struct CreatedFile {
 extension View {
   /// Opens a regular file by name, creating it if there is none. (open with O_CREAT)
   ///
-  /// - Parameter isInterrupted: as of `open(node:flags:caller:isInterrupted:)`.
+  /// - Parameter isInterrupted: as of `open(node:flags:client:isInterrupted:)`.
   /// - Throws: EEXIST when the name resolves and `flags` holds O_EXCL; EISDIR for a directory; EACCES for a package, which is
   ///   not written as a file, and for a name that `hidden=deny` hides; EPERM in a protected place; ENAMETOOLONG; ESTALE when
   ///   something else has got the name since the lookup: the kernel looks it up again.
   public func create(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller,
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, client: Client,
     isInterrupted: () -> Bool = { false }
   ) throws(Errno) -> CreatedFile {
     // Called once for each request: a second call would refuse the kernel's second try again.
-    try refuseIfMoved(parent, caller)
-    staleNames.goesOn(caller.process)
+    try refuseIfMoved(parent, client)
+    staleRetries.clearRefusal(client.thread)
     return try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
-      try refuseTheLastDescriptors()
+      try ensureDescriptorsLeft()
       return try retryingAfterRelease { () throws(Errno) in
-        try createOnce(parent, name, mode: mode, flags: flags, caller: caller)
+        try createOnce(parent, name, mode: mode, flags: flags, client: client)
       }
     }
   }
 
   private func createOnce(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, caller: Caller
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, client: Client
   ) throws(Errno) -> CreatedFile {
     var made: Name?
     // Deferred until no directory view is locked.
     defer { if let made { noteMarker(made, in: parent) } }
     return try preparing(name, in: parent) { (name) throws(Errno) in
       if let existing = name.entry, flags & O_EXCL == 0 {
-        return try openExisting(existing, in: name.directory, flags: flags, caller: caller)
+        return try openExisting(existing, in: name.directory, flags: flags, client: client)
       }
       try refuseMaking(.file, name)
       let (directory, view) = (name.directory.handle, name.directory.view)
       let typed = name.typed
-      let remembered = recall(typed, in: parent, caller: caller)
+      let tunnelled = recall(typed, in: parent, client: client)
       guard
         case .create(let real, let exclusive) = CreatePlan.file(
-          typed: typed, remembered: remembered?.realName, in: destination(name.directory))
+          typed: typed, tunnelled: tunnelled?.realName, in: destination(name.directory))
       else { throw .fileNameTooLong }
       let realName = CName(real)
       let mustBeNew = exclusive || options.hidden == .deny
-      var lease = cached.lease(parent, directory)
+      var version = cached.version(parent, directory)
       let openFlags = backingFlags(flags) | O_CREAT | (mustBeNew ? O_EXCL : flags & O_EXCL)
       let descriptor: Descriptor
       do throws(Errno) {
         descriptor = try realName.withPointer { (name) throws(Errno) in
-          try cached.unheard((parent, .made, name)) { () throws(Errno) in
-            try caller.actForMode(mode) { () throws(Errno) in
+          try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
+            try client.impersonateForMode(mode) { () throws(Errno) in
               try directory.directory.open(name, openFlags, mode: mode & 0o7777)
             }
           }
@@ -69,55 +69,55 @@ extension View {
         // ELOOP: the name is a symlink, which the kernel has to follow.
         throw error == .tooManySymbolicLinkLevels ? .staleNFSFileHandle : error
       }
-      lease?.noteOwnChange()
-      let status = try emptied(descriptor, flags: flags, caller: caller)
+      version?.noteOwnChange()
+      let status = try truncatedIfRequested(descriptor, flags: flags, client: client)
       guard FileType(mode: status.st_mode) == .regular else {
         view?.reconcile(real)
         throw .staleNFSFileHandle
       }
-      if let remembered, real == remembered.realName {
-        forgetRemembered(typed, in: parent, caller: caller)
+      if let tunnelled, real == tunnelled.realName {
+        dropTunnelled(typed, in: parent, client: client)
         inspector.metadata.restore(
-          remembered.attributes, to: descriptor, in: directory.directory, caller: caller)
+          tunnelled.attributes, to: descriptor, in: directory.directory, client: client)
       }
       cached.noteMade(typed, in: parent)
       view?.reconcile(real, status)
       made = real
-      let found = Found(directory: directory, realName: realName, status: status, facet: .plain)
-      let entry = try entry(found, in: parent, byRealName: real == typed, lease: lease)
-      let isHeardOf = realName.withPointer { isHeardOfWhenClosed($0, status) }
-      let file = opened(descriptor, entry.id, flags, status, isHeardOfWhenClosed: isHeardOf, caller)
-      openNodes.opened(file)
+      let found = Found(directory: directory, realName: realName, status: status, nodeKind: .plain)
+      let entry = try entry(found, in: parent, byRealName: real == typed, version: version)
+      let isFlushNeeded = realName.withPointer { needsFlush($0, status) }
+      let file = opened(descriptor, entry.id, flags, status, needsFlush: isFlushNeeded, client)
+      openNodes.insert(file)
       return CreatedFile(entry: entry, file: file)
     }
   }
 
   /// The status of the file that was created, or opened if another process created it since the lookup. The kernel takes it for
   /// new and does not truncate it, so O_TRUNC is applied here.
-  private func emptied(
-    _ file: borrowing Descriptor, flags: CInt, caller: Caller
+  private func truncatedIfRequested(
+    _ file: borrowing Descriptor, flags: CInt, client: Client
   ) throws(Errno) -> stat {
     let status = try fileStatus(file.rawValue)
     guard flags & O_TRUNC != 0, status.st_size > 0, FileType(mode: status.st_mode) == .regular else {
       return status
     }
     let descriptor = file.rawValue
-    try caller.act { () throws(Errno) in try setSize(descriptor, 0) }
+    try client.impersonate { () throws(Errno) in try setSize(descriptor, 0) }
     return try fileStatus(descriptor)
   }
 
   private func openExisting(
-    _ existing: Resolved, in directory: LockedDirectory, flags: CInt, caller: Caller
+    _ existing: Resolved, in directory: LockedDirectory, flags: CInt, client: Client
   ) throws(Errno) -> CreatedFile {
     // Only a race between two programs leads here: the kernel looks a name up before it creates it.
-    guard existing.facet == .plain else { throw .permissionDenied }
+    guard existing.nodeKind == .plain else { throw .permissionDenied }
     let handle = directory.handle
     let status = try existing.realName.withPointer { (name) throws(Errno) in try handle.status(name) }
     guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
-    let found = Found(directory: handle, realName: existing.realName, status: status, facet: .plain)
+    let found = Found(directory: handle, realName: existing.realName, status: status, nodeKind: .plain)
     let entry = try entry(found, in: directory.node, byRealName: !existing.byDisplayName)
     do throws(Errno) {
-      return CreatedFile(entry: entry, file: try open(entry.id, flags: flags, caller: caller))
+      return CreatedFile(entry: entry, file: try open(entry.id, flags: flags, client: client))
     } catch {
       nodes.forget(entry.id, count: 1)
       throw error
@@ -126,19 +126,19 @@ extension View {
 
   /// Creates a file without a name. (open with O_TMPFILE)
   public func makeTemporaryFile(
-    _ parent: NodeID, mode: mode_t, flags: CInt, caller: Caller
+    _ parent: NodeID, mode: mode_t, flags: CInt, client: Client
   ) throws(Errno) -> CreatedFile {
     let handle = try directory(parent)
     try refuseAdding(to: parent)
-    try refuseTheLastDescriptors()
-    let descriptor = try caller.actForMode(mode) { () throws(Errno) in
+    try ensureDescriptorsLeft()
+    let descriptor = try client.impersonateForMode(mode) { () throws(Errno) in
       try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
     }
     let status = try fileStatus(descriptor.rawValue)
-    let node = nodes.remember(
-      FileIdentity(status), .regular, facet: .plain, parent: parent, name: "", sameness: .another)!
-    let file = opened(descriptor, node.id, flags, status, isHeardOfWhenClosed: true, caller)
-    openNodes.opened(file)
+    let node = nodes.lookupOrInsert(
+      FileIdentity(status), .regular, nodeKind: .plain, parent: parent, name: "", identityMatch: .another)!
+    let file = opened(descriptor, node.id, flags, status, needsFlush: true, client)
+    openNodes.insert(file)
     return CreatedFile(
       entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
   }
@@ -151,9 +151,9 @@ extension View {
   }
 }
 
-extension Caller {
-  /// Runs `body` as `actAsMember` if the mode has the set-group-ID bit, else as `actWithoutSetID`.
-  func actForMode<R: ~Copyable>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
-    mode & S_ISGID != 0 ? try actAsMember(body) : try actWithoutSetID(body)
+extension Client {
+  /// Runs `body` as `impersonateWithGroups` if the mode has the set-group-ID bit, else as `impersonateWithAnySetID`.
+  func impersonateForMode<R: ~Copyable>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
+    mode & S_ISGID != 0 ? try impersonateWithGroups(body) : try impersonateWithAnySetID(body)
   }
 }

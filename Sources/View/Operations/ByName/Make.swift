@@ -6,23 +6,23 @@ import SystemPackage
 extension View {
   /// (`mkdir`)
   public func makeDirectory(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, caller: Caller
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, client: Client
   ) throws(Errno) -> Entry {
-    try make(parent, name, .directory, caller: caller, mode: mode) { (directory) throws(Errno) in
+    try make(parent, name, .directory, client: client, mode: mode) { (directory) throws(Errno) in
       try directory.makeDirectory(name, mode: mode & 0o7777)
     }
   }
 
   /// (`mknod`) A regular file gets back the real name that its display name stood for, as with `create`.
   public func makeNode(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, device: dev_t, caller: Caller
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, device: dev_t, client: Client
   ) throws(Errno) -> Entry {
     if mode & S_IFMT == S_IFREG || mode & S_IFMT == 0 {
-      let created = try create(parent, name, mode: mode, flags: O_WRONLY | O_EXCL, caller: caller)
+      let created = try create(parent, name, mode: mode, flags: O_WRONLY | O_EXCL, client: client)
       close(created.file)
       return created.entry
     }
-    return try make(parent, name, FileType(mode: mode), caller: caller, mode: mode) {
+    return try make(parent, name, FileType(mode: mode), client: client, mode: mode) {
       (directory) throws(Errno) in
       try directory.makeNode(name, mode: mode, device: device)
     }
@@ -30,27 +30,27 @@ extension View {
 
   /// (`symlink`)
   public func makeSymlink(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, to target: UnsafePointer<CChar>, caller: Caller
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, to target: UnsafePointer<CChar>, client: Client
   ) throws(Errno) -> Entry {
-    try make(parent, name, .symlink, caller: caller, mode: 0) { (directory) throws(Errno) in
+    try make(parent, name, .symlink, client: client, mode: 0) { (directory) throws(Errno) in
       try directory.makeSymlink(name, to: target)
     }
   }
 
   private func make(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
-    _ act: (Directory) throws(Errno) -> Void
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, client: Client, mode: mode_t,
+    _ create: (Directory) throws(Errno) -> Void
   ) throws(Errno) -> Entry {
     // Called once for each request: a second call would refuse the kernel's second try again.
-    try refuseIfMoved(parent, caller)
+    try refuseIfMoved(parent, client)
     return try retryingAfterRelease { () throws(Errno) in
-      try makeOnce(parent, name, type, caller: caller, mode: mode, act)
+      try makeOnce(parent, name, type, client: client, mode: mode, create)
     }
   }
 
   private func makeOnce(
-    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, caller: Caller, mode: mode_t,
-    _ act: (Directory) throws(Errno) -> Void
+    _ parent: NodeID, _ name: UnsafePointer<CChar>, _ type: FileType, client: Client, mode: mode_t,
+    _ create: (Directory) throws(Errno) -> Void
   ) throws(Errno) -> Entry {
     let real = Name(copying: name)
     var isMade = false
@@ -59,17 +59,17 @@ extension View {
     return try preparing(name, in: parent) { (prepared) throws(Errno) in
       try refuseMaking(EntryInspector.kind(of: type), prepared)
       let (directory, view) = (prepared.directory.handle, prepared.directory.view)
-      var lease = cached.lease(parent, directory)
+      var version = cached.version(parent, directory)
       let start = fileSystemTime()
       do throws(Errno) {
-        try cached.unheard((parent, .made, name)) { () throws(Errno) in
-          try caller.actForMode(mode) { () throws(Errno) in try act(directory.directory) }
+        try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
+          try client.impersonateForMode(mode) { () throws(Errno) in try create(directory.directory) }
         }
       } catch {
         if error == .fileExists { view?.reconcile(real) }
         throw error
       }
-      lease?.noteOwnChange()
+      version?.noteOwnChange()
       let status = try directory.status(name)
       cached.noteMade(real, in: parent)
       view?.reconcile(real, status)
@@ -82,9 +82,10 @@ extension View {
       let isPackage = type == .directory && !isPlainMirror && inspector.mayBePackage(name)
       return try entry(
         Found(
-          directory: directory, realName: CName(copying: name), status: status, facet: .plain,
-          isNameKept: !isPackage),
-        in: parent, lease: lease, sameness: isNewDirectory(status, since: start) ? .another : .unknown)
+          directory: directory, realName: CName(copying: name), status: status, nodeKind: .plain,
+          isEntryCacheable: !isPackage),
+        in: parent, version: version,
+        identityMatch: isNewDirectory(status, since: start) ? .another : .unknown)
     }
   }
 

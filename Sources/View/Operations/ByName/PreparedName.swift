@@ -119,10 +119,10 @@ extension View {
     let view = directory.view
     return DestinationFacts(
       hasKnownExtension: { [inspector] name in inspector.hasKnownExtension(name) },
-      holds: { name in view?.projection.slot(realName: name.bytes.span) != nil },
-      gives: { name in
+      hasEntry: { name in view?.projection.slot(realName: name.bytes.span) != nil },
+      canShow: { name in
         guard let view else { return false }
-        return !view.projection.isClaimed(name.bytes.span) && !view.site.place.contains(.insidePackage)
+        return !view.projection.isClaimed(name.bytes.span) && !view.site.role.contains(.insidePackage)
       })
   }
 
@@ -132,14 +132,14 @@ extension View {
   /// listed one level up, and `Contents/Info.plist` how the directory around both is. Called with no directory view locked.
   func noteMarker(_ name: Name, in parent: NodeID) {
     guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name),
-      let location = nodes.location(of: parent)
+      let link = nodes.link(of: parent)
     else { return }
-    currentView(of: location.parent)?.noteInside(location.name.name)
-    invalidateNames(of: location)
-    guard name == "Info.plist", location.name.name == "Contents",
-      let above = nodes.location(of: location.parent)
+    currentView(of: link.parent)?.noteChangeInside(link.name.name)
+    invalidateNames(of: link)
+    guard name == "Info.plist", link.name.name == "Contents",
+      let above = nodes.link(of: link.parent)
     else { return }
-    currentView(of: above.parent)?.noteInside(above.name.name)
+    currentView(of: above.parent)?.noteChangeInside(above.name.name)
     invalidateNames(of: above)
   }
 }

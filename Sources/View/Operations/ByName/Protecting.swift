@@ -45,11 +45,11 @@ extension View {
 
   /// Called before the content or the attributes of a file change.
   func refuseAltering(_ id: NodeID) throws(Errno) {
-    guard id != NodeTable.root, let location = nodes.location(of: id) else { return }
-    if location.name.name == ContainerData.realName { throw .notPermitted }
+    guard id != NodeTable.root, let link = nodes.link(of: id) else { return }
+    if link.name.name == ContainerData.realName { throw .notPermitted }
     guard options.protectsAnything else { return }
-    let path = try protection(in: location.parent)
-    if path.entry(location.name.name, isDirectory: location.type == .directory) != .none {
+    let path = try protection(in: link.parent)
+    if path.entry(link.name.name, isDirectory: link.type == .directory) != .none {
       throw .notPermitted
     }
   }
@@ -63,14 +63,14 @@ extension View {
   private func protection(in id: NodeID) throws(Errno) -> ProtectionPath {
     var path = ProtectionPath(options: options)
     var names: [Name] = []
-    for location in try locations(to: id) {
-      let name = location.name.name
+    for link in try links(to: id) {
+      let name = link.name.name
       path.enter(name) {
-        guard !ownApplications.contains(location.identity), let parent = try? directory(location.parent)
+        guard !ownApplications.contains(link.identity), let parent = try? directory(link.parent)
         else {
           return false
         }
-        let site = Site(place: options.place(ofPath: names), rules: DirectoryRules(options.rules, in: names))
+        let site = Site(role: options.role(ofPath: names), rules: DirectoryRules(options.rules, in: names))
         return inspector.isPackage(name, in: parent.directory, at: site)
       }
       names.append(name)

@@ -5,21 +5,21 @@ import SystemPackage
 
 extension View {
   /// Removes a file, or a whole package by its display name. (`unlink`)
-  public func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller) throws(Errno) {
-    try refuseIfMoved(parent, caller)
+  public func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client) throws(Errno) {
+    try refuseIfMoved(parent, client)
     var removed: Name?
     let removal: PackageRemoval? = try preparing(name, in: parent) { (name) throws(Errno) in
       let entry = try name.existing()
       let status = try entry.realName.withPointer { (real) throws(Errno) in
         try name.directory.handle.status(real)
       }
-      try refuseRemoving(entry.realName.name, isDirectory: entry.facet == .packageFile, from: parent)
-      if entry.facet == .packageFile {
-        return try beginRemoval(entry.realName, status, in: name.directory, caller)
+      try refuseRemoving(entry.realName.name, isDirectory: entry.nodeKind == .packageFile, from: parent)
+      if entry.nodeKind == .packageFile {
+        return try beginRemoval(entry.realName, status, in: name.directory, client)
       }
-      let memory = memory(of: name, caller)
-      try removeFile(entry.realName, status, in: name.directory, caller)
-      remember(memory, caller: caller)
+      let memory = tunnelMemory(of: name, client)
+      try removeFile(entry.realName, status, in: name.directory, client)
+      recordInTunnel(memory, client: client)
       removed = entry.realName.name
       return nil
     }
@@ -28,13 +28,13 @@ extension View {
   }
 
   /// Removes an empty directory. (`rmdir`)
-  public func removeDirectory(_ parent: NodeID, _ name: UnsafePointer<CChar>, caller: Caller) throws(Errno) {
-    try refuseIfMoved(parent, caller)
+  public func removeDirectory(_ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client) throws(Errno) {
+    try refuseIfMoved(parent, client)
     let removed = try preparing(name, in: parent) { (name) throws(Errno) -> Name in
       let entry = try name.existing()
-      if entry.facet == .packageFile { throw .notDirectory }
+      if entry.nodeKind == .packageFile { throw .notDirectory }
       try refuseRemoving(entry.realName.name, isDirectory: true, from: parent)
-      try removeEmptyDirectory(entry.realName, in: name.directory, caller)
+      try removeEmptyDirectory(entry.realName, in: name.directory, client)
       return entry.realName.name
     }
     noteMarker(removed, in: parent)
@@ -42,51 +42,51 @@ extension View {
 
   /// Removes a directory together with its AppleDouble sidecar.
   func removeEmptyDirectory(
-    _ realName: CName, in directory: LockedDirectory, _ caller: Caller
+    _ realName: CName, in directory: LockedDirectory, _ client: Client
   ) throws(Errno) {
     let (handle, parent) = (directory.handle, directory.node)
-    let companion = companion(of: realName.name, in: directory)
+    let sidecar = sidecar(of: realName.name, in: directory)
     try realName.withPointer { (name) throws(Errno) in
       let status = try handle.status(name)
-      let left = remains(of: name, status, in: handle)
-      try cached.unheard((parent, .removed, name)) { () throws(Errno) in
-        try caller.actWithoutSetID { () throws(Errno) in try handle.directory.removeDirectory(name) }
+      let left = lastState(of: name, status, in: handle)
+      try cached.suppressingSelfEvents((parent, .removed, name)) { () throws(Errno) in
+        try client.impersonateWithAnySetID { () throws(Errno) in try handle.directory.removeDirectory(name) }
       }
-      keep(left)
-      noteGone(
-        nodes.removed(FileIdentity(status), facet: .plain, from: parent, name: name, isLast: true),
-        realName.name, directory.view?.shownName(realName.name), in: parent, mayBeDirectory: true)
-      forgetTunnel(of: FileIdentity(status))
+      keepLastState(left)
+      invalidateOtherAlias(
+        nodes.didRemove(FileIdentity(status), nodeKind: .plain, from: parent, name: name, isLast: true),
+        realName.name, directory.view?.listedDisplayName(realName.name), in: parent, mayBeDirectory: true)
+      dropTunnelEntries(of: FileIdentity(status))
     }
-    noteRemoved(realName, companion, in: directory, caller)
+    noteRemoved(realName, sidecar, in: directory, client)
   }
 
   /// Removes one name of a file together with its AppleDouble sidecar.
   func removeFile(
-    _ realName: CName, _ status: stat, in directory: LockedDirectory, _ caller: Caller
+    _ realName: CName, _ status: stat, in directory: LockedDirectory, _ client: Client
   ) throws(Errno) {
     let (handle, parent) = (directory.handle, directory.node)
-    let companion = companion(of: realName.name, in: directory)
+    let sidecar = sidecar(of: realName.name, in: directory)
     try realName.withPointer { (name) throws(Errno) in
-      let left = remains(of: name, status, in: handle)
-      try cached.unheard((parent, .removed, name)) { () throws(Errno) in
-        try caller.actWithoutSetID { () throws(Errno) in try handle.directory.unlink(name) }
+      let left = lastState(of: name, status, in: handle)
+      try cached.suppressingSelfEvents((parent, .removed, name)) { () throws(Errno) in
+        try client.impersonateWithAnySetID { () throws(Errno) in try handle.directory.unlink(name) }
       }
-      keep(left)
+      keepLastState(left)
       expireOtherNames(of: status)
-      noteGone(
-        nodes.removed(
-          FileIdentity(status), facet: .plain, from: parent, name: name, isLast: status.st_nlink <= 1),
-        realName.name, directory.view?.shownName(realName.name), in: parent, mayBeDirectory: false)
+      invalidateOtherAlias(
+        nodes.didRemove(
+          FileIdentity(status), nodeKind: .plain, from: parent, name: name, isLast: status.st_nlink <= 1),
+        realName.name, directory.view?.listedDisplayName(realName.name), in: parent, mayBeDirectory: false)
     }
-    noteRemoved(realName, companion, in: directory, caller)
+    noteRemoved(realName, sidecar, in: directory, client)
   }
 
   private func noteRemoved(
-    _ realName: CName, _ companion: Name?, in directory: LockedDirectory, _ caller: Caller
+    _ realName: CName, _ sidecar: Name?, in directory: LockedDirectory, _ client: Client
   ) {
     directory.view?.reconcileRemoved(realName.name)
-    if let companion { removeCompanion(companion, in: directory, caller.credentials) }
-    removeNetatalkFile(of: realName.name, in: directory, caller)
+    if let sidecar { removeSidecar(sidecar, in: directory, client.credentials) }
+    removeNetatalkFile(of: realName.name, in: directory, client)
   }
 }

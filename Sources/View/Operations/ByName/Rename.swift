@@ -8,14 +8,14 @@ extension View {
   public func rename(
     _ oldParent: NodeID, _ oldName: UnsafePointer<CChar>, to newParent: NodeID,
     _ newName: UnsafePointer<CChar>,
-    flags: RenameFlags, caller: Caller
+    flags: RenameFlags, client: Client
   ) throws(Errno) {
     guard flags.isSubset(of: [.noReplace, .exchange]) else { throw .invalidArgument }
-    try refuseIfMoved(oldParent, newParent, caller)
+    try refuseIfMoved(oldParent, newParent, client)
     let renamed = try preparing(oldName, in: oldParent, newName, in: newParent) {
       (old, new) throws(Errno) -> Renamed? in
       guard let newView = new.directory.view else {
-        try renameReal(old, new, flags, caller)
+        try renameReal(old, new, flags, client)
         return nil
       }
       let source = try old.existing()
@@ -26,10 +26,10 @@ extension View {
         over: existing?.realName.name)
       let replaced = try existing.map { (entry) throws(Errno) in try identity(of: entry, in: new.directory) }
       // A package is not replaced by an entry from inside it: more would be removed than the client named.
-      if existing?.facet == .packageFile, let replaced, nodes.isBelow(oldParent, replaced) {
+      if existing?.nodeKind == .packageFile, let replaced, nodes.isBelow(oldParent, replaced) {
         throw .invalidArgument
       }
-      let remembered = existing == nil ? recall(new.typed, in: newParent, caller: caller) : nil
+      let tunnelled = existing == nil ? recall(new.typed, in: newParent, client: client) : nil
       let plan = RenamePlan.plan(
         renameSource(source, old),
         to: RenameTarget(
@@ -38,27 +38,27 @@ extension View {
             RenameTarget.Existing(
               realName: existing.realName.name,
               isSource: try identity(of: source, in: old.directory) == replaced,
-              facet: existing.apparentType)
+              apparentType: existing.apparentType)
           },
-          sameDirectory: old.directory.view === newView, remembered: remembered?.realName),
+          sameDirectory: old.directory.view === newView, tunnelled: tunnelled?.realName),
         flags: flags, in: destination(new.directory))
-      let memory = memory(of: old, caller)
-      guard let moved = try carryOut(plan, source, old, new, remembered, caller) else {
+      let memory = tunnelMemory(of: old, client)
+      guard let moved = try carryOut(plan, source, old, new, tunnelled, client) else {
         // The kernel renames its dentry nevertheless.
         invalidate(old.typed, in: oldParent)
         invalidate(new.typed, in: newParent)
         return nil
       }
-      noteRenamed(source, moved, as: plan.newName, old, new, caller)
+      noteRenamed(source, moved, as: plan.newName, old, new, client)
       if let existing, let replaced { noteUnseen(existing, replaced, in: newParent) }
       // An exchange removes no name.
-      if !flags.contains(.exchange) { remember(memory, caller: caller) }
+      if !flags.contains(.exchange) { recordInTunnel(memory, client: client) }
       return Renamed(source: source, newName: plan.newName, directory: new.directory.handle)
     }
     guard let renamed else { return }
     noteMarker(Name(copying: newName), in: newParent)
     noteMarker(Name(copying: oldName), in: oldParent)
-    importRevealed(renamed, in: newParent, caller)
+    importRevealed(renamed, in: newParent, client)
   }
 
   /// A rename that was made.
@@ -71,14 +71,14 @@ extension View {
 
   /// The names in a mirror, and in a directory that can be searched but not read, are real names.
   private func renameReal(
-    _ old: PreparedName, _ new: PreparedName, _ flags: RenameFlags, _ caller: Caller
+    _ old: PreparedName, _ new: PreparedName, _ flags: RenameFlags, _ client: Client
   ) throws(Errno) {
     let (from, to) = (CName(copying: old.bytes), CName(copying: new.bytes))
     let (oldParent, newParent) = (old.directory.node, new.directory.node)
     try refuseMoving(from.name, isDirectory: true, from: oldParent, to: newParent, over: to.name)
-    try move(from, in: old.directory, to: to, in: new.directory, flags, caller)
+    try move(from, in: old.directory, to: to, in: new.directory, flags, client)
     cached.noteMade(to.name, in: newParent)
-    for parent in [oldParent, newParent] { currentView(of: parent)?.noteEverything() }
+    for parent in [oldParent, newParent] { currentView(of: parent)?.noteAllChanged() }
   }
 
   /// Carries out a plan.
@@ -86,39 +86,39 @@ extension View {
   /// - Returns: the identity of the entry that was moved; nil if the plan is to do nothing.
   private func carryOut(
     _ plan: RenamePlan, _ source: Resolved, _ old: PreparedName, _ new: PreparedName,
-    _ remembered: Tunnel.Remembered?, _ caller: Caller
+    _ tunnelled: Tunnel.Remembered?, _ client: Client
   ) throws(Errno) -> FileIdentity? {
     func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) -> FileIdentity {
-      try self.move(CName(from), in: old.directory, to: CName(to), in: new.directory, flags, caller)
+      try self.move(CName(from), in: old.directory, to: CName(to), in: new.directory, flags, client)
     }
     let existing = new.entry
     switch plan {
-    case .nothing: return nil
+    case .noChange: return nil
     case .refuse(let error): throw error
     case .move(let from, let to, let exclusive):
-      let riding = riding(of: new, caller)
+      let metadataToTransfer = metadataToTransfer(of: new, client)
       let moved = try move(
         from, to, exclusive || existing == nil && options.hidden == .deny ? .noReplace : [])
-      if let remembered, to == remembered.realName {
-        restore(remembered.attributes, to: CName(to), in: new.directory.handle, caller: caller)
-        forgetRemembered(new.typed, in: new.directory.node, caller: caller)
+      if let tunnelled, to == tunnelled.realName {
+        restore(tunnelled.attributes, to: CName(to), in: new.directory.handle, client: client)
+        dropTunnelled(new.typed, in: new.directory.node, client: client)
       } else if source.kind == .file {
-        restore(riding, to: CName(to), in: new.directory.handle, caller: caller)
+        restore(metadataToTransfer, to: CName(to), in: new.directory.handle, client: client)
       }
       return moved
     case .moveThenRemove(let from, let to, let remove):
       // If the daemon stops after the first step, both entries are there.
       let moved = try move(from, to, .noReplace)
-      do throws(Errno) { try removeReplaced(remove, existing?.apparentType, in: new.directory, caller) } catch
+      do throws(Errno) { try removeReplaced(remove, existing?.apparentType, in: new.directory, client) } catch
       {
         _ = try? self.move(
-          CName(to), in: new.directory, to: CName(from), in: old.directory, .noReplace, caller)
+          CName(to), in: new.directory, to: CName(from), in: old.directory, .noReplace, client)
         throw error
       }
       return moved
     case .exchangeThenRemove(let from, let to):
       let moved = try move(from, to, .exchange)
-      do throws(Errno) { try removeReplaced(from, existing?.apparentType, in: old.directory, caller) } catch {
+      do throws(Errno) { try removeReplaced(from, existing?.apparentType, in: old.directory, client) } catch {
         _ = try? move(from, to, .exchange)
         throw error
       }
@@ -132,17 +132,17 @@ extension View {
   /// - Parameter newName: its new real name; nil after an exchange.
   private func noteRenamed(
     _ source: Resolved, _ moved: FileIdentity, as newName: Name?, _ old: PreparedName, _ new: PreparedName,
-    _ caller: Caller
+    _ client: Client
   ) {
     let (oldParent, newParent, typed) = (old.directory.node, new.directory.node, new.typed)
     cached.noteMade(typed, in: newParent)
     if let newName {
       // A client that types the hidden extension wants to see it ("What you see is what you type").
       if source.byDisplayName, !source.realName.equals(old.bytes), newName == typed {
-        showExtension(of: newName, in: new.directory, caller)
+        showExtension(of: newName, in: new.directory, client)
       }
       if source.kind.isDirectory { noteApplication(newName, moved) }
-      noteNewName(newName, moved, source.facet, new)
+      noteNewName(newName, moved, source.nodeKind, new)
     } else {
       invalidate(old.typed, in: oldParent)
       invalidate(typed, in: newParent)
@@ -153,18 +153,20 @@ extension View {
   /// Called for an entry that was moved or replaced. The kernel may know a package's directory by its real name too, and does not
   /// know that this name is gone.
   private func noteUnseen(_ entry: Resolved, _ identity: FileIdentity, in parent: NodeID) {
-    guard entry.facet == .packageFile else { return }
-    nodes.movedUnseen(identity)
+    guard entry.nodeKind == .packageFile else { return }
+    nodes.didMoveBehindKernel(identity)
     invalidate(entry.realName.name, in: parent)
   }
 
   /// After a RENAME the kernel keeps the dentry of the old name under the typed name. Invalidates the typed name if it does not
   /// stand for the moved entry.
-  private func noteNewName(_ realName: Name, _ identity: FileIdentity, _ facet: Facet, _ new: PreparedName) {
+  private func noteNewName(
+    _ realName: Name, _ identity: FileIdentity, _ nodeKind: NodeKind, _ new: PreparedName
+  ) {
     let resolved = new.directory.view.flatMap { resolve(new.bytes, in: $0.projection) }
     // The new name may have made a package of a directory, or a directory of a package.
-    if let resolved, resolved.realName.name == realName, resolved.facet == facet {
-      nodes.renamed(identity, facet: facet, byRealName: new.typed == realName)
+    if let resolved, resolved.realName.name == realName, resolved.nodeKind == nodeKind {
+      nodes.didRenameDentry(identity, nodeKind: nodeKind, byRealName: new.typed == realName)
     } else {
       invalidate(new.typed, in: new.directory.node)
     }
@@ -172,11 +174,11 @@ extension View {
 
   /// Clears the flag that hides an entry's extension, in the store that holds the flag ("What you see is what you type", Mac OS X
   /// 10.1 release notes).
-  private func showExtension(of name: Name, in directory: LockedDirectory, _ caller: Caller) {
-    guard inspector.metadata.isThere, FileExtension.stemLength(of: name.bytes.span) != nil else { return }
+  private func showExtension(of name: Name, in directory: LockedDirectory, _ client: Client) {
+    guard inspector.metadata.isPresent, FileExtension.stemLength(of: name.bytes.span) != nil else { return }
     do throws(Errno) {
       try inspector.metadata.set(
-        .hidesExtension, to: false, of: name, in: directory.handle.directory, caller: caller)
+        .hidesExtension, to: false, of: name, in: directory.handle.directory, client: client)
       directory.view?.reconcile(name)
     } catch {
       logger.notice("\(name): its Finder info cannot be changed to show its extension: \(error)")
@@ -184,12 +186,12 @@ extension View {
   }
 
   /// Programs that save safely write under a hidden name first. A package's stream is imported when a rename makes it visible.
-  private func importRevealed(_ renamed: Renamed, in parent: NodeID, _ caller: Caller) {
+  private func importRevealed(_ renamed: Renamed, in parent: NodeID, _ client: Client) {
     guard importsPackages, let newName = renamed.newName, renamed.source.kind == .file,
       renamed.source.isHidden,
       let status = CName(newName).withPointer({ try? renamed.directory.status($0) })
     else { return }
-    importPackage(at: parent, realName: CName(newName), identity: FileIdentity(status), caller: caller)
+    importPackage(at: parent, realName: CName(newName), identity: FileIdentity(status), client: client)
   }
 
   private func identity(of entry: Resolved, in directory: LockedDirectory) throws(Errno) -> FileIdentity {
@@ -207,6 +209,6 @@ extension View {
     }
     return RenameSource(
       realName: source.realName.name, displayName: name.typed, addressing: addressing,
-      facet: source.apparentType)
+      apparentType: source.apparentType)
   }
 }

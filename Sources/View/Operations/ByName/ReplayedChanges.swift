@@ -7,24 +7,25 @@ import SystemPackage
 extension View {
   /// The entry of a name that is gone from the view. The nlookup of its node rises by one. This is the node that the kernel
   /// knows by that name, or else a node that stands for no file.
-  public func entryOfVanished(_ item: ListedItem) -> Entry {
+  public func entryOfVanished(_ item: ListingEntry) -> Entry {
     var attributes = stat()
     attributes.st_mode = item.type.modeBits | 0o700
     attributes.st_nlink = 1
     attributes.st_uid = geteuid()
     attributes.st_gid = getegid()
-    attributes.st_ino = inodeNumber(item.identity, item.facet)
+    attributes.st_ino = inodeNumber(item.identity, item.nodeKind)
     let isGone = isGone(item)
-    if isGone, let node = nodes.node(of: item.identity, facet: item.facet),
+    if isGone, let node = nodes.node(of: item.identity, nodeKind: item.nodeKind),
       let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue)
     {
       // The kernel takes this size for the file's, and a client may still read the file through an open descriptor.
       attributes = present(status)
     }
-    let identity = isGone ? item.identity : Self.nothing
+    let identity = isGone ? item.identity : Self.noFile
     let node = CName(item.realName).withPointer {
-      nodes.remember(
-        identity, item.backingType, facet: item.facet, parent: item.directory, name: $0, sameness: .linked)!
+      nodes.lookupOrInsert(
+        identity, item.backingType, nodeKind: item.nodeKind, parent: item.directory, name: $0,
+        identityMatch: .linked)!
     }
     return Entry(id: node.id, generation: node.generation, attributes: attributes)
   }
@@ -32,39 +33,40 @@ extension View {
   /// The entry of a file that another process has renamed in the backing tree. The nlookup of its node rises by one. The kernel
   /// knows the node, and is to rename it too. Until it has done that, a client that came to the node by the old name must not
   /// be led to the new one.
-  public func entryOfMoved(_ item: ListedItem) throws(Errno) -> Entry {
+  public func entryOfMoved(_ item: ListingEntry) throws(Errno) -> Entry {
     let handle = try directory(item.directory)
     return try CName(item.name).withPointer { (name) throws(Errno) in
       let found = try find(item.directory, handle, name)
-      return try entry(found, in: item.directory, byRealName: found.realName.equals(name), sameness: .moving)
+      return try entry(
+        found, in: item.directory, byRealName: found.realName.equals(name), identityMatch: .moving)
     }
   }
 
   /// Records that the kernel is replaying a rename that another process made in the backing tree.
-  public func noteMoved(_ old: ListedItem, to new: ListedItem) {
+  public func noteReplayedRename(_ old: ListingEntry, to new: ListingEntry) {
     // Must come first: a request of a client that came by the old name must not find the node moved and go on.
-    if let node = nodes.node(of: new.identity, facet: new.facet) {
+    if let node = nodes.node(of: new.identity, nodeKind: new.nodeKind) {
       movedNodes.noteMove(of: node, isReplayed: true)
       // Nor may a client that knows the node by its new name come to it by the old one, before the kernel has moved the dentry.
       invalidate([
         StaleName(old.name, in: old.directory, mayBeDirectory: true, node: node)
       ])
     }
-    nodes.moved(
-      new.identity, facet: new.facet, from: (old.directory, CName(old.realName)),
+    nodes.didMove(
+      new.identity, nodeKind: new.nodeKind, from: (old.directory, CName(old.realName)),
       to: (new.directory, CName(new.realName)))
   }
 
   /// Whether a file that the kernel knows by that name alone is gone. A file that is only hidden now, or is at another place,
   /// is not gone. Nor is an open file that has another name: a client that comes by the lost name must still meet the locks and
   /// mappings of the processes that have the file open.
-  private func isGone(_ item: ListedItem) -> Bool {
+  private func isGone(_ item: ListingEntry) -> Bool {
     // The inode number may belong to another file by now.
-    guard let node = nodes.node(of: item.identity, facet: item.facet),
-      let location = nodes.location(of: node), location.type == item.backingType,
-      location.parent == item.directory, location.name.name == item.realName
+    guard let node = nodes.node(of: item.identity, nodeKind: item.nodeKind),
+      let link = nodes.link(of: node), link.type == item.backingType,
+      link.parent == item.directory, link.name.name == item.realName
     else { return false }
-    if holds(location.parent, location.name, location) { return false }
+    if holds(link.parent, link.name, link) { return false }
     guard let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue) else {
       return true
     }
@@ -73,23 +75,23 @@ extension View {
 
   /// Whether a directory that the kernel may know is still at its place under its real name, though it is listed differently or
   /// not at all: its dentry must stay valid.
-  public func isStillDirectory(_ item: ListedItem) -> Bool {
+  public func isStillDirectory(_ item: ListingEntry) -> Bool {
     guard item.type == .directory, let node = nodes.node(of: item.identity),
-      let location = nodes.location(of: node)
+      let link = nodes.link(of: node)
     else { return false }
-    return options.hidden != .deny && holds(item.directory, CName(item.realName), location)
+    return options.hidden != .deny && holds(item.directory, CName(item.realName), link)
   }
 
   /// Orphans the node of a file that is gone from the view: a new file with its inode number gets another node. The kernel may
   /// know that new file by now, under the same name or another one.
-  public func forgetVanished(_ item: ListedItem) {
-    for identity in isGone(item) ? [item.identity, Self.nothing] : [Self.nothing] {
+  public func orphanVanished(_ item: ListingEntry) {
+    for identity in isGone(item) ? [item.identity, Self.noFile] : [Self.noFile] {
       _ = CName(item.realName).withPointer {
-        nodes.removed(identity, facet: item.facet, from: item.directory, name: $0, isLast: true)
+        nodes.didRemove(identity, nodeKind: item.nodeKind, from: item.directory, name: $0, isLast: true)
       }
     }
   }
 
   /// No file has this identity.
-  private static let nothing = FileIdentity(device: .max, inode: .max)
+  private static let noFile = FileIdentity(device: .max, inode: .max)
 }

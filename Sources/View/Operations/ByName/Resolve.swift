@@ -11,14 +11,14 @@ struct Resolved {
   /// Nil where names are not projected.
   let slot: Projection.Slot?
   let byDisplayName: Bool
-  let facet: Facet
+  let nodeKind: NodeKind
 
   /// The type of the entry as seen by the client that gave the name.
   var apparentType: ApparentType {
     switch kind {
     case .file: .file
     case .directory: .directory
-    case .package: facet == .packageFile ? .package : .directory
+    case .package: nodeKind == .packageFile ? .package : .directory
     case .symlink, .other: .special
     }
   }
@@ -27,7 +27,7 @@ struct Resolved {
   static func real(_ name: UnsafePointer<CChar>) -> Resolved {
     Resolved(
       realName: CName(copying: name), kind: .other, isHidden: false, slot: nil, byDisplayName: false,
-      facet: .plain)
+      nodeKind: .plain)
   }
 }
 
@@ -41,9 +41,9 @@ struct Found {
   let directory: DirectoryHandle
   let realName: CName
   let status: stat
-  let facet: Facet
+  let nodeKind: NodeKind
   /// Whether the name stands for the same file until the watch on the directory reports a change.
-  var isNameKept = true
+  var isEntryCacheable = true
 }
 
 /// From names in the view to entries of the backing tree.
@@ -59,7 +59,7 @@ extension View {
     return Resolved(
       realName: projection.withRealName(at: resolution.slot) { CName(bytes: $0) }, kind: summary.kind,
       isHidden: summary.isHidden, slot: resolution.slot, byDisplayName: resolution.byDisplayName,
-      facet: showsAsFile ? .packageFile : .plain)
+      nodeKind: showsAsFile ? .packageFile : .plain)
   }
 
   /// Resolves a name that is only looked at. (An operation that changes something prepares its names: ``PreparedName``.)
@@ -101,7 +101,7 @@ extension View {
 
   private func findReal(_ name: UnsafePointer<CChar>, in handle: DirectoryHandle) throws(Errno) -> Found {
     Found(
-      directory: handle, realName: CName(copying: name), status: try handle.status(name), facet: .plain)
+      directory: handle, realName: CName(copying: name), status: try handle.status(name), nodeKind: .plain)
   }
 
   private func find(_ name: UnsafePointer<CChar>, in view: DirectoryView) throws(Errno) -> Found {
@@ -112,7 +112,7 @@ extension View {
     }
     let status = try found.realName.withPointer { (name) throws(Errno) in try view.handle.status(name) }
     return Found(
-      directory: view.handle, realName: found.realName, status: status, facet: found.facet,
-      isNameKept: view.isWatched)
+      directory: view.handle, realName: found.realName, status: status, nodeKind: found.nodeKind,
+      isEntryCacheable: view.isWatched)
   }
 }

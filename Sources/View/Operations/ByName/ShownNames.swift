@@ -10,23 +10,23 @@ extension View {
     var current = id
     var steps = 0
     while current != NodeTable.root {
-      guard let location = nodes.location(of: current), steps < 65_536 else { return nil }
-      let name = shownName(of: location)
+      guard let link = nodes.link(of: current), steps < 65_536 else { return nil }
+      let name = listedDisplayName(of: link)
       path = path.isEmpty ? name.bytes : name.bytes + [0x2f] + path
-      current = location.parent
+      current = link.parent
       steps += 1
     }
     return path
   }
 
   /// The name that leads to the directory itself: a package's display name leads to a file.
-  private func shownName(of location: NodeTable.Location) -> Name {
-    let real = location.name.name
-    return shownName(real, in: location.parent, unless: .package) ?? real
+  private func listedDisplayName(of link: NodeTable.Link) -> Name {
+    let real = link.name.name
+    return listedDisplayName(real, in: link.parent, unless: .package) ?? real
   }
 
   /// The display name of an entry; nil where no view of the directory is available, or the view does not show the entry.
-  func shownName(_ real: Name, in parent: NodeID, unless kind: EntryKind? = nil) -> Name? {
+  func listedDisplayName(_ real: Name, in parent: NodeID, unless kind: EntryKind? = nil) -> Name? {
     guard !isPlainMirror, let view = currentView(of: parent) else { return nil }
     let shown = try? view.withCurrent { (projection) -> Name? in
       guard let slot = projection.slot(realName: real.bytes.span),

@@ -3,42 +3,42 @@ import Glibc
 import SystemPackage
 
 /// The attributes of a node for a reply to the kernel.
-public struct LeasedAttributes {
+public struct VersionedAttributes {
   public var stat: stat
-  /// The lease under which the kernel may cache the attributes; nil when it must not.
-  public let lease: CacheLease?
+  /// The version of the directory that permits the kernel to cache the attributes; nil when it must not.
+  public let version: DirectoryVersion?
 }
 
 extension View {
   /// The status of a node as the view shows it.
   public func attributes(_ id: NodeID) throws(Errno) -> stat {
-    let location = id == NodeTable.root ? nil : nodes.location(of: id)
-    let (status, _) = try status(of: id, at: location)
-    guard let location, location.facet == .packageFile else { return present(status) }
-    let parent = try directory(location.parent).directory
-    return try location.name.withPointer { (name) throws(Errno) in
-      try present(status, facet: .packageFile, name: name, in: parent)
+    let link = id == NodeTable.root ? nil : nodes.link(of: id)
+    let (status, _) = try status(of: id, at: link)
+    guard let link, link.nodeKind == .packageFile else { return present(status) }
+    let parent = try directory(link.parent).directory
+    return try link.name.withPointer { (name) throws(Errno) in
+      try present(status, nodeKind: .packageFile, name: name, in: parent)
     }
   }
 
-  /// The status of a node as the view shows it, with a lease if the kernel may cache it.
-  public func leasedAttributes(_ id: NodeID) throws(Errno) -> LeasedAttributes {
-    guard let location = nodes.location(of: id), location.facet == .plain else {
-      return LeasedAttributes(stat: try attributes(id), lease: nil)
+  /// The status of a node as the view shows it, with a version if the kernel may cache it.
+  public func versionedAttributes(_ id: NodeID) throws(Errno) -> VersionedAttributes {
+    guard let link = nodes.link(of: id), link.nodeKind == .plain else {
+      return VersionedAttributes(stat: try attributes(id), version: nil)
     }
     // A directory's attributes change with its contents, so its own watch reports them. The watch on the parent reports those of
     // other files.
-    let watched = location.type == .directory ? id : location.parent
+    let watched = link.type == .directory ? id : link.parent
     let handle = try? directory(watched)
-    let lease: CacheLease? = if let handle { cached.lease(watched, handle) } else { nil }
-    let (status, isInPlace) = try status(of: id, at: location, in: watched == id ? nil : handle)
+    let version: DirectoryVersion? = if let handle { cached.version(watched, handle) } else { nil }
+    let (status, isInPlace) = try status(of: id, at: link, in: watched == id ? nil : handle)
     let attributes = present(status)
     guard let handle, isInPlace,
-      watched == id || mayKeepAttributes(of: id, attributes, facet: .plain, in: handle)
+      watched == id || canCacheAttributes(of: id, attributes, nodeKind: .plain, in: handle)
     else {
-      return LeasedAttributes(stat: attributes, lease: nil)
+      return VersionedAttributes(stat: attributes, version: nil)
     }
-    return LeasedAttributes(stat: attributes, lease: lease)
+    return VersionedAttributes(stat: attributes, version: version)
   }
 
   /// The backing status of a node, checked to be of the file that the node stands for, and whether the file is still where the
@@ -47,14 +47,14 @@ extension View {
   /// - Parameter parent: the directory that holds it, if the calling code has it open.
   /// - Throws: ESTALE when the file is gone, or when the node stands for a file of another type.
   func status(
-    of id: NodeID, at location: NodeTable.Location?, in parent: DirectoryHandle? = nil
+    of id: NodeID, at link: NodeTable.Link?, in parent: DirectoryHandle? = nil
   ) throws(Errno) -> (status: stat, isInPlace: Bool) {
     if id == NodeTable.root { return (try rootHandle.directory.status(), true) }
-    if let location {
+    if let link {
       do throws(Errno) {
-        let parent = if let parent { parent } else { try directory(location.parent) }
-        let status = try location.name.withPointer { (name) throws(Errno) in try parent.latestStatus(name) }
-        if location.isOf(status) { return (status, true) }
+        let parent = if let parent { parent } else { try directory(link.parent) }
+        let status = try link.name.withPointer { (name) throws(Errno) in try parent.latestStatus(name) }
+        if link.matches(status) { return (status, true) }
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error

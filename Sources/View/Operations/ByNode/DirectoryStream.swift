@@ -17,7 +17,7 @@ final class DirectoryStream: Sendable {
   ///
   /// - Parameter size: the room in the client's buffer, in bytes. No more is read at once, so that little is read twice.
   func list(
-    from position: Int64, size: Int, _ body: (borrowing ListedEntry) -> Bool
+    from position: Int64, size: Int, _ body: (borrowing ReaddirEntry) -> Bool
   ) throws(Errno) {
     lock.lock()
     defer { lock.unlock() }
@@ -34,7 +34,7 @@ final class DirectoryStream: Sendable {
       progress = try readEntries(of: descriptor.rawValue, buffer) { entry, next in
         guard
           body(
-            ListedEntry(
+            ReaddirEntry(
               name: entry.name, realName: UnsafeRawBufferPointer(entry.name), inode: UInt(entry.inode),
               type: entry.type.modeBits,
               next: next > Int64.max - 2 ? next : next + 2))

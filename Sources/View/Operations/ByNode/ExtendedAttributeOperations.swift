@@ -6,14 +6,14 @@ import SystemPackage
 extension View {
   /// The prefix of the attributes that the mount itself provides.
   private static let ownPrefix = "user.displayfs."
-  static let importsQuestion = "user.displayfs.imports"
+  static let importsAttribute = "user.displayfs.imports"
 
   /// (`getxattr`) - Returns: the length of the value, also for an empty buffer.
   public func getAttribute(
-    _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer, caller: Caller
+    _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer, client: Client
   ) throws(Errno) -> Int {
     if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 {
-      let value = try answer(String(cString: name + Self.ownPrefix.utf8.count), for: id)
+      let value = try ownAttribute(String(cString: name + Self.ownPrefix.utf8.count), for: id)
       return try value.copied(into: buffer)
     }
     do throws(Errno) {
@@ -28,7 +28,7 @@ extension View {
       guard options.appleDouble == .merge, error.rawValue == ENODATA || error == .notSupported else {
         throw reported(error, for: name)
       }
-      return try mergedAttribute(name, of: id, caller).copied(into: buffer)
+      return try mergedAttribute(name, of: id, client).copied(into: buffer)
     }
   }
 
@@ -50,7 +50,7 @@ extension View {
   /// clients with CAP_SYS_ADMIN: the backing file system lists them to any process with that capability, which the daemon has
   /// whatever its file-system user is. (xattr(7))
   public func listAttributes(
-    _ id: NodeID, into buffer: UnsafeMutableRawBufferPointer, caller: Caller
+    _ id: NodeID, into buffer: UnsafeMutableRawBufferPointer, client: Client
   ) throws(Errno) -> Int {
     var (list, trusted): ([UInt8], [UInt8]) = ([], [])
     try withAttributes(of: id) { (attributes) throws(Errno) in
@@ -63,43 +63,43 @@ extension View {
         }
       }
     }
-    if !trusted.isEmpty, caller.isAdministrator { list += trusted }
+    if !trusted.isEmpty, client.isAdministrator { list += trusted }
     if options.appleDouble == .merge {
       let own = list.split(separator: 0).map(Array.init)
-      list += mergedNames(of: id, besides: own, caller).flatMap { $0 + [0] }
+      list += mergedNames(of: id, besides: own, client).flatMap { $0 + [0] }
     }
     return try list.copied(into: buffer)
   }
 
   /// (`setxattr`)
   public func setAttribute(
-    _ id: NodeID, _ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt, caller: Caller
+    _ id: NodeID, _ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt, client: Client
   ) throws(Errno) {
     try refuseOwn(name)
     try refuseAltering(id)
     if AccessList.isHeld(by: name), nodes.isPackageFile(id) {
       let list = AccessList.ofDirectory(value)
       try list.withUnsafeBytesTyped { (list) throws(Errno) in
-        try changeAttribute(name, of: id, caller) { (attributes) throws(Errno) in
+        try changeAttribute(name, of: id, client) { (attributes) throws(Errno) in
           try attributes.set(name, list, flags: flags)
         }
       }
     } else {
-      try changeAttribute(name, of: id, caller) { (attributes) throws(Errno) in
+      try changeAttribute(name, of: id, client) { (attributes) throws(Errno) in
         try attributes.set(name, value, flags: flags)
       }
     }
-    inspector.metadata.isSet(name)
+    inspector.metadata.noteSet(name)
     noteAttributes(of: id)
   }
 
   /// (`removexattr`)
   public func removeAttribute(
-    _ id: NodeID, _ name: UnsafePointer<CChar>, caller: Caller
+    _ id: NodeID, _ name: UnsafePointer<CChar>, client: Client
   ) throws(Errno) {
     try refuseOwn(name)
     try refuseAltering(id)
-    try changeAttribute(name, of: id, caller) { (attributes) throws(Errno) in try attributes.remove(name) }
+    try changeAttribute(name, of: id, client) { (attributes) throws(Errno) in try attributes.remove(name) }
     noteAttributes(of: id)
   }
 
@@ -118,10 +118,10 @@ extension View {
   private func withAttributes<R>(
     of id: NodeID, at located: CInt, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
   ) throws(Errno) -> R {
-    if let location = nodes.location(of: id), location.type == .symlink {
+    if let link = nodes.link(of: id), link.type == .symlink {
       // The magic link of a symlink's descriptor is indistinguishable from the symlink, so the symlink is reached by its name.
-      let parent = try directory(location.parent).directory
-      return try location.name.withPointer { (name) throws(Errno) in
+      let parent = try directory(link.parent).directory
+      return try link.name.withPointer { (name) throws(Errno) in
         try body(ExtendedAttributes(of: name, in: parent))
       }
     }
@@ -129,18 +129,20 @@ extension View {
   }
 
   private func changeAttribute(
-    _ name: UnsafePointer<CChar>, of id: NodeID, _ caller: Caller,
+    _ name: UnsafePointer<CChar>, of id: NodeID, _ client: Client,
     _ body: (borrowing ExtendedAttributes) throws(Errno) -> Void
   ) throws(Errno) {
-    let located = try locate(id, byNameOf: caller, isDataChanged: false)
-    try ownChanges.make(on: located.rawValue) { () throws(Errno) in
+    let located = try locate(id, namedBy: client, isDataChanged: false)
+    try ownChanges.recording(on: located.rawValue) { () throws(Errno) in
       // `user.` and `system.` attributes depend on the rights of an owner, so they are changed with the client's credentials:
       // the kernel's check relies on the attributes it last received for an open file, and whether an ACL drops a file's
       // set-group-ID bit depends on the credentials of the thread that sets it. The other namespaces depend on capabilities of
       // the client, which only the kernel has seen. The kernel also removes file capabilities from a file that is written, in
       // the name of the writer.
       if strncmp(name, "user.", 5) == 0 || strncmp(name, "system.", 7) == 0 {
-        try caller.actAsMember { () throws(Errno) in try withAttributes(of: id, at: located.rawValue, body) }
+        try client.impersonateWithGroups { () throws(Errno) in
+          try withAttributes(of: id, at: located.rawValue, body)
+        }
       } else {
         try withAttributes(of: id, at: located.rawValue, body)
       }
@@ -149,21 +151,21 @@ extension View {
 
   /// Handles a change of attributes: Finder info may have changed, and with it how the entry is listed.
   private func noteAttributes(of id: NodeID) {
-    guard let location = nodes.location(of: id) else { return }
-    guard let view = currentView(of: location.parent) else { return }
-    view.noteInside(location.name.name)
-    if inspector.metadata.isThere { invalidateNames(of: location) }
+    guard let link = nodes.link(of: id) else { return }
+    guard let view = currentView(of: link.parent) else { return }
+    view.noteChangeInside(link.name.name)
+    if inspector.metadata.isPresent { invalidateNames(of: link) }
   }
 
   /// The value of one of the mount's own attributes.
   ///
   /// - Throws: ENODATA for an unknown attribute, and the errors of `explain`.
-  private func answer(_ question: String, for id: NodeID) throws(Errno) -> [UInt8] {
-    if Self.ownPrefix + question == Self.importsQuestion {
+  private func ownAttribute(_ key: String, for id: NodeID) throws(Errno) -> [UInt8] {
+    if Self.ownPrefix + key == Self.importsAttribute {
       return Array((importsPackages || arePackagesImportedBeneath ? "true" : "false").utf8)
     }
     let explanation = try explain(id)
-    switch question {
+    switch key {
     case "realname": return explanation.realName.bytes
     case "realpath": return explanation.realPath
     case "kind": return Array(explanation.kind.utf8)

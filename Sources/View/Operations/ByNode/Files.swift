@@ -20,34 +20,34 @@ extension View {
   ///
   /// - Parameter isInterrupted: whether the client has abandoned the request.
   public func open(
-    node id: NodeID, flags: CInt, caller: Caller, isInterrupted: () -> Bool = { false }
+    node id: NodeID, flags: CInt, client: Client, isInterrupted: () -> Bool = { false }
   ) throws(Errno) -> Opened {
-    guard nodes.isPackageFile(id), let location = nodes.location(of: id) else {
+    guard nodes.isPackageFile(id), let link = nodes.link(of: id) else {
       return .file(
         try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
-          try open(id, flags: flags, caller: caller)
+          try open(id, flags: flags, client: client)
         })
     }
     // The stream is made of what the directory holds: a package is replaced as a whole or changed inside, never written as a
     // file.
     guard flags & O_ACCMODE == O_RDONLY else { throw .permissionDenied }
-    try refuseTheLastDescriptors()
-    let parent = try directory(location.parent).directory
-    let package = try location.name.withPointer { (name) throws(Errno) in
-      try caller.act { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
+    try ensureDescriptorsLeft()
+    let parent = try directory(link.parent).directory
+    let package = try link.name.withPointer { (name) throws(Errno) in
+      try client.impersonate { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
     }
     let status = try fileStatus(package.rawValue)
-    guard location.isOf(status) else { throw .staleNFSFileHandle }
-    let type = inspector.typeIdentifier(of: location.name.name)
-    return .package(try openPackage(package, location.name.name, status, type: type, id, caller))
+    guard link.matches(status) else { throw .staleNFSFileHandle }
+    let type = inspector.typeIdentifier(of: link.name.name)
+    return .package(try openPackage(package, link.name.name, status, type: type, id, client))
   }
 
   private func openPackage(
     _ package: consuming Descriptor, _ name: Name, _ status: stat, type: String, _ id: NodeID,
-    _ caller: Caller
+    _ client: Client
   ) throws(Errno) -> OpenPackage {
     let directory = Directory(descriptor: package.rawValue)
-    let credentials = caller.credentials
+    let credentials = client.credentials
     let known = packageSizes.beginning(of: directory, status, type: type).flatMap {
       OpenPackage.reader($0, directory, credentials)
     }
@@ -61,42 +61,42 @@ extension View {
   }
 
   /// Opens a backing file, and verifies that it is the node's file before anything is done to it.
-  func open(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
+  func open(_ id: NodeID, flags: CInt, client: Client) throws(Errno) -> OpenFile {
     if flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0 { try refuseAltering(id) }
-    let file = try openChecked(id, flags: flags, caller: caller)
+    let file = try openChecked(id, flags: flags, client: client)
     // With the client's credentials: whether truncation drops the set-user-ID bit depends on them.
     if flags & O_TRUNC != 0 {
-      try caller.act { () throws(Errno) in try setSize(file.descriptor.rawValue, 0) }
+      try client.impersonate { () throws(Errno) in try setSize(file.descriptor.rawValue, 0) }
     }
-    openNodes.opened(file)
+    openNodes.insert(file)
     return file
   }
 
-  private func openChecked(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
-    try refuseTheLastDescriptors()
-    return try retryingAfterRelease { () throws(Errno) in try openOnce(id, flags: flags, caller: caller) }
+  private func openChecked(_ id: NodeID, flags: CInt, client: Client) throws(Errno) -> OpenFile {
+    try ensureDescriptorsLeft()
+    return try retryingAfterRelease { () throws(Errno) in try openOnce(id, flags: flags, client: client) }
   }
 
-  private func openOnce(_ id: NodeID, flags: CInt, caller: Caller) throws(Errno) -> OpenFile {
+  private func openOnce(_ id: NodeID, flags: CInt, client: Client) throws(Errno) -> OpenFile {
     // Execution needs no read permission of the client, so the daemon opens the file with its own credentials. The kernel has
     // checked the permission to execute.
     let isExecution = flags & 0x20 /* FMODE_EXEC */ != 0
     let backing = backingFlags(flags) & ~0x20
-    let location = nodes.location(of: id)
+    let link = nodes.link(of: id)
     var inPlace: OpenFile?
-    if let location {
+    if let link {
       do throws(Errno) {
-        let parent = try directory(location.parent).directory
-        let found = try location.name.withPointer { (name) throws(Errno) in
+        let parent = try directory(link.parent).directory
+        let found = try link.name.withPointer { (name) throws(Errno) in
           if isExecution { return try parent.open(name, backing) }
-          return try caller.actWithoutSetID { () throws(Errno) in try parent.open(name, backing) }
+          return try client.impersonateWithAnySetID { () throws(Errno) in try parent.open(name, backing) }
         }
         let status = try fileStatus(found.rawValue)
-        if location.isOf(status) {
-          let isHeardOf = location.name.withPointer { isHeardOfWhenClosed($0, status) }
-          let file = opened(found, id, flags, status, isHeardOfWhenClosed: isHeardOf, caller)
-          if isReachedByItsName(id, location, caller) {
-            staleNames.goesOn(caller.process)
+        if link.matches(status) {
+          let isFlushNeeded = link.name.withPointer { needsFlush($0, status) }
+          let file = opened(found, id, flags, status, needsFlush: isFlushNeeded, client)
+          if hasCurrentName(id, link, client) {
+            staleRetries.clearRefusal(client.thread)
             return file
           }
           inPlace = file
@@ -115,69 +115,69 @@ extension View {
     // without having looked anything up. A thread that the daemon cannot see (0) need not retry where the file has no name
     // left.
     guard inPlace != nil || openNodes.file(of: id) != nil,
-      staleNames.isAskedAgain(id, by: caller.process) || location == nil && caller.process == 0
+      staleRetries.isRetry(id, by: client.thread) || link == nil && client.thread == 0
     else { throw .staleNFSFileHandle }
     if let inPlace { return inPlace }
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
     let status = try fileStatus(again.rawValue)
-    return opened(again, id, flags, status, isHeardOfWhenClosed: true, caller)
+    return opened(again, id, flags, status, needsFlush: true, client)
   }
 
   /// Whether a file of that name must be examined, or written out, when a client that may have written it closes it. If not,
   /// the kernel sends no FLUSH, which saves a request per close.
-  func isHeardOfWhenClosed(_ name: UnsafePointer<CChar>, _ status: stat) -> Bool {
-    if UInt64(status.st_dev) != rootDevice || !fileSystem.keepsWhatWasWritten { return true }
+  func needsFlush(_ name: UnsafePointer<CChar>, _ status: stat) -> Bool {
+    if UInt64(status.st_dev) != rootDevice || !fileSystem.completesWritesBeforeClose { return true }
     return !isPlainMirror
       && (strcmp(name, ".hidden") == 0 || importsPackages && inspector.mayBecomePackage(name))
   }
 
   /// - Parameters:
   ///   - file: a backing file that was opened for a client.
-  ///   - isHeardOfWhenClosed: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
+  ///   - needsFlush: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
   func opened(
-    _ file: consuming Descriptor, _ node: NodeID, _ flags: CInt, _ status: stat, isHeardOfWhenClosed: Bool,
-    _ caller: Caller
+    _ file: consuming Descriptor, _ node: NodeID, _ flags: CInt, _ status: stat, needsFlush: Bool,
+    _ client: Client
   ) -> OpenFile {
     let kind = UInt64(status.st_dev) == rootDevice ? fileSystem : FileSystemKind(of: file.rawValue)
     // Another hard link may lie in a directory that is not watched.
-    let showsChanges =
-      kind.timesMappedWrites && coherence.mode == .watch && status.st_nlink == 1
+    let hasReliableVersion =
+      kind.updatesTimesOfMappedWrites && coherence.mode == .watch && status.st_nlink == 1
       && UInt64(status.st_dev) == rootDevice
     return OpenFile(
-      descriptor: file, node: node, flags: flags, status: status, showsChanges: showsChanges,
-      isHeardOfWhenClosed: isHeardOfWhenClosed, isOnServer: kind.changesUnseen,
-      opener: DataIdentity(user: caller.user, group: caller.group), thread: caller.process)
+      descriptor: file, node: node, flags: flags, status: status, hasReliableVersion: hasReliableVersion,
+      needsFlush: needsFlush, isOnServer: kind.mayChangeUnseen,
+      opener: DataIdentity(user: client.user, group: client.group), thread: client.thread)
   }
 
   /// The client in the name of which the data of a WRITE request is written.
   ///
   /// - Parameters:
   ///   - isPage: whether the kernel writes back pages of a mapping (FUSE_WRITE_CACHE): then the request names no client.
-  ///   - caller: the client that the request names.
-  public func writer(of file: OpenFile, isPage: Bool, caller: Caller) -> Caller {
-    isPage ? openNodes.pageWriter(of: file).caller(umask: caller.umask) : caller
+  ///   - client: the client that the request names.
+  public func writer(of file: OpenFile, isPage: Bool, client: Client) -> Client {
+    isPage ? openNodes.pageWriter(of: file).client(umask: client.umask) : client
   }
 
   /// Called when a client closes a file that it may have written: brings up to date what depends on the file's content.
-  public func closing(_ file: OpenFile, caller: Caller) {
-    guard file.mayWrite, let location = nodes.location(of: file.node) else { return }
+  public func closing(_ file: OpenFile, client: Client) {
+    guard file.mayWrite, let link = nodes.link(of: file.node) else { return }
     // The watch reports the change only when the daemon's own descriptor is closed, some time after this.
-    if location.name.equals(".hidden") {
-      currentView(of: location.parent)?.noteEverything()
+    if link.name.equals(".hidden") {
+      currentView(of: link.parent)?.noteAllChanged()
       // Names that the list hides from now on must not be reached through cached dentries.
       if options.hidden == .deny {
-        cached.directory(location.parent).map { invalidateAllNames(in: [$0], waits: true) }
+        cached.directory(link.parent).map { invalidateAllNames(in: [$0], waits: true) }
       }
     }
-    importPackage(file, caller: caller)
+    importPackage(file, client: client)
   }
 
   /// Called when the kernel has released a file (RELEASE).
   public func close(_ file: OpenFile) {
-    // Must precede `openNodes.closed`: after that only the recorded ctime shows that the file was written through the mount.
+    // Must precede `openNodes.remove`: after that only the recorded ctime shows that the file was written through the mount.
     if file.mayWrite { ownChanges.note(file.descriptor.rawValue) }
-    openNodes.closed(file)
-    if file.mayWrite { settle(file.node) }
+    openNodes.remove(file)
+    if file.mayWrite { finishImport(file.node) }
   }
 }

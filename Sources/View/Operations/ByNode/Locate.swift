@@ -8,22 +8,22 @@ extension View {
   /// A descriptor that serves only to identify the node, checked to be of the right file.
   ///
   /// - Parameters:
-  ///   - caller: the client, for an operation that may have come by a name. The node must still have that name.
+  ///   - client: the client, for an operation that may have come by a name. The node must still have that name.
   ///   - isDataChanged: false for an operation that a client with the node open may have requested on its descriptor (fchmod(2),
   ///     futimens(2)): the kernel does not report which.
   /// - Throws: ESTALE when the name may lead to another file by now: the kernel walks the path again.
   func locate(
-    _ id: NodeID, byNameOf caller: Caller? = nil, isDataChanged: Bool = true
+    _ id: NodeID, namedBy client: Client? = nil, isDataChanged: Bool = true
   ) throws(Errno) -> Descriptor {
     if id == NodeTable.root { return try rootHandle.directory.open(".", dfs_O_PATH) }
-    let location = nodes.location(of: id)
+    let link = nodes.link(of: id)
     var inPlace: Descriptor?
-    if let location {
+    if let link {
       do throws(Errno) {
-        let parent = try directory(location.parent)
-        let found = try location.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
-        if location.isOf(try fileStatus(found.rawValue)) {
-          if caller.map({ isReachedByItsName(id, location, $0) }) ?? true { return found }
+        let parent = try directory(link.parent)
+        let found = try link.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
+        if link.matches(try fileStatus(found.rawValue)) {
+          if client.map({ hasCurrentName(id, link, $0) }) ?? true { return found }
           inPlace = consume found
         }
       } catch {
@@ -33,8 +33,8 @@ extension View {
       }
     }
     // Refuse also a node that has no name any more: the kernel may still have a dentry that leads to it.
-    if let caller, isDataChanged || !mayMeanOpenFile(id, caller),
-      !staleNames.isAskedAgain(id, by: caller.process), location != nil || caller.process != 0
+    if let client, isDataChanged || !mayReferToOpenFile(id, client),
+      !staleRetries.isRetry(id, by: client.thread), link != nil || client.thread != 0
     {
       throw .staleNFSFileHandle
     }
@@ -48,16 +48,16 @@ extension View {
 
   /// Whether a client's request may refer to a file that it has open, rather than to a name. Where the client's system call
   /// cannot be seen, it may if the client's process has opened the node.
-  func mayMeanOpenFile(_ id: NodeID, _ caller: Caller) -> Bool {
-    switch dfs_reference_of(caller.process) {
+  func mayReferToOpenFile(_ id: NodeID, _ client: Client) -> Bool {
+    switch dfs_reference_of(client.thread) {
     case DFS_BY_DESCRIPTOR: true
     case DFS_BY_NAME: false
-    default: openNodes.isOpen(id, in: caller)
+    default: openNodes.isOpen(id, in: client)
     }
   }
 
   /// Whether a client that gave a name gave one that the node has: the node has lost no name that the kernel may still resolve.
-  func isReachedByItsName(_ id: NodeID, _ location: NodeTable.Location, _ caller: Caller) -> Bool {
-    !hasLeftOtherPlace(id, location) && !movedNodes.mayHaveComeByOldName(id, caller.process)
+  func hasCurrentName(_ id: NodeID, _ link: NodeTable.Link, _ client: Client) -> Bool {
+    !hasLostOtherLink(id, link) && !movedNodes.mayHaveWalkedByOldName(id, client.thread)
   }
 }

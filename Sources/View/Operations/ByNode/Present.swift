@@ -17,11 +17,11 @@ extension View {
   ///
   /// - Throws: EINTR when the walk of a package was interrupted.
   func present(
-    _ status: stat, facet: Facet, name: UnsafePointer<CChar>, in directory: Directory
+    _ status: stat, nodeKind: NodeKind, name: UnsafePointer<CChar>, in directory: Directory
   ) throws(Errno) -> stat {
-    guard facet == .packageFile else { return present(status) }
+    guard nodeKind == .packageFile else { return present(status) }
     var out = status
-    out.st_ino = inodeNumber(FileIdentity(status), facet)
+    out.st_ino = inodeNumber(FileIdentity(status), nodeKind)
     out.st_mode = S_IFREG | (status.st_mode & 0o666)
     out.st_nlink = 1
     let measure = try packageSizes.measure(
@@ -34,12 +34,12 @@ extension View {
 
   /// The inode number in the view: the backing inode number, made unique for package files (bit 62 is set) and for files on
   /// another device than SOURCE (the number is mixed with the device).
-  func inodeNumber(_ identity: FileIdentity, _ facet: Facet) -> UInt {
+  func inodeNumber(_ identity: FileIdentity, _ nodeKind: NodeKind) -> UInt {
     var number = identity.inode
     if identity.device != rootDevice {
       number ^= (identity.device &* 0x9e37_79b9_7f4a_7c15) & 0x3fff_0000_0000_0000
     }
-    if facet == .packageFile { number ^= 1 << 62 }
+    if nodeKind == .packageFile { number ^= 1 << 62 }
     return UInt(number)
   }
 }

@@ -9,9 +9,9 @@ public final class OpenDirectory: Sendable {
   public let node: NodeID
   let content: Content
   /// The client that the directory is listed for, if not every client gets the same listing.
-  let visitor: Caller?
+  let restrictedViewer: Client?
   /// Whether the listing that the kernel caches is still valid; nil where the kernel must not cache it.
-  public let keptListingHolds: Bool?
+  public let isCachedListingValid: Bool?
 
   enum Content: Sendable {
     case view(DirectoryView)
@@ -19,16 +19,16 @@ public final class OpenDirectory: Sendable {
     case mirror(DirectoryStream)
   }
 
-  init(node: NodeID, content: Content, visitor: Caller? = nil, keptListingHolds: Bool? = nil) {
+  init(node: NodeID, content: Content, restrictedViewer: Client? = nil, isCachedListingValid: Bool? = nil) {
     self.node = node
     self.content = content
-    self.visitor = visitor
-    self.keptListingHolds = keptListingHolds
+    self.restrictedViewer = restrictedViewer
+    self.isCachedListingValid = isCachedListingValid
   }
 }
 
 /// One entry of a listing.
-public struct ListedEntry {
+public struct ReaddirEntry {
   /// The bytes of the name without a terminating NUL, valid during the callback.
   public let name: UnsafeBufferPointer<UInt8>
   /// The same of the real name. Nil where the attributes of the entry are costly to get, and for `.` and `..`.
@@ -41,24 +41,25 @@ public struct ListedEntry {
 }
 
 extension View {
-  public func openDirectory(_ id: NodeID, caller: Caller) throws(Errno) -> OpenDirectory {
+  public func openDirectory(_ id: NodeID, client: Client) throws(Errno) -> OpenDirectory {
     if isPlainMirror {
       let handle = try directory(id)
       // Opened with the daemon's credentials: the kernel has checked that the client may read the directory, and opening `.` as
       // the client would also need search permission.
       let readable = try handle.directory.openForReading()
-      DescriptorLimit.given(readable.rawValue)
+      DescriptorLimit.noteOpened(readable.rawValue)
       return OpenDirectory(node: id, content: .mirror(DirectoryStream(adopting: readable)))
     }
     let view = try directoryView(id)
     // This descriptor stays open as long as the client has the directory open.
-    DescriptorLimit.given(view.handle.directory.descriptor)
-    try view.lookInside()
-    let visitor = try visitor(of: view, caller: caller)
-    let keptListingHolds: Bool? = visitor == nil ? try view.beginKeptListing() : nil
-    if view.holdsStaging.load(ordering: .relaxed) { finishStaged(besideEntriesOf: view) }
+    DescriptorLimit.noteOpened(view.handle.directory.descriptor)
+    try view.inspectChangedSubdirectories()
+    let restrictedViewer = try restrictedViewer(of: view, client: client)
+    let isCachedListingValid: Bool? = restrictedViewer == nil ? try view.beginCachedListing() : nil
+    if view.mayHoldStaging.load(ordering: .relaxed) { cleanUpLocalStaging(of: view) }
     return OpenDirectory(
-      node: id, content: .view(view), visitor: visitor, keptListingHolds: keptListingHolds)
+      node: id, content: .view(view), restrictedViewer: restrictedViewer,
+      isCachedListingValid: isCachedListingValid)
   }
 
   /// Lists from a position on (0 is the start) until `body` returns false. Ends before the end of the directory only after an
@@ -67,57 +68,60 @@ extension View {
   /// - Parameters:
   ///   - size: roughly the room that `body` has, in bytes.
   public func list(
-    _ open: OpenDirectory, from position: Int64, size: Int, _ body: (borrowing ListedEntry) -> Bool
+    _ open: OpenDirectory, from position: Int64, size: Int, _ body: (borrowing ReaddirEntry) -> Bool
   ) throws(Errno) {
     var position = max(0, position)
     while position < 2 {
       // `..` of the view's root gets the number of the root itself: its parent is not part of the view, and readers skip an entry
       // whose inode number is 0.
-      let up = position == 0 || open.node == NodeTable.root ? nil : nodes.location(of: open.node)?.parent
+      let up = position == 0 || open.node == NodeTable.root ? nil : nodes.link(of: open.node)?.parent
       let inode =
-        nodes.location(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
-      let goOn = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
-        body(ListedEntry(name: $0, realName: nil, inode: inode, type: S_IFDIR, next: position + 1))
+        nodes.link(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
+      let shouldContinue = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
+        body(ReaddirEntry(name: $0, realName: nil, inode: inode, type: S_IFDIR, next: position + 1))
       }
-      guard goOn else { return }
+      guard shouldContinue else { return }
       position += 1
     }
     switch open.content {
     case .view(let view):
       try view.withCurrent { (projection) throws(Errno) in
-        list(projection, from: position, visitor: open.visitor, in: view.handle.directory, body)
+        list(
+          projection, from: position, restrictedViewer: open.restrictedViewer, in: view.handle.directory, body
+        )
       }
     case .mirror(let stream): try stream.list(from: position, size: size, body)
     }
   }
 
   private func list(
-    _ projection: borrowing Projection, from position: Int64, visitor: Caller?, in directory: Directory,
-    _ body: (borrowing ListedEntry) -> Bool
+    _ projection: borrowing Projection, from position: Int64, restrictedViewer: Client?,
+    in directory: Directory,
+    _ body: (borrowing ReaddirEntry) -> Bool
   ) {
     var slot = Int(position) - 2
     while slot < projection.slotLimit {
       defer { slot += 1 }
       guard let summary = projection.summary(at: slot), !summary.isHidden else { continue }
-      if let visitor,
+      if let restrictedViewer,
         !projection.withRealName(at: slot, { CName(bytes: $0) })
-          .withPointer({ visitor.mayOpen($0, in: directory) })
+          .withPointer({ restrictedViewer.mayOpen($0, in: directory) })
       {
         continue
       }
       let isFile = summary.kind == .package && options.packages == .file
-      let facet = isFile ? Facet.packageFile : .plain
-      let inode = inodeNumber(FileIdentity(device: rootDevice, inode: summary.inode), facet)
+      let nodeKind = isFile ? NodeKind.packageFile : .plain
+      let inode = inodeNumber(FileIdentity(device: rootDevice, inode: summary.inode), nodeKind)
       let type = isFile ? S_IFREG : FileType(direntType: summary.entryType).modeBits
-      let goOn = projection.withDisplayName(at: slot) { name in
+      let shouldContinue = projection.withDisplayName(at: slot) { name in
         projection.withRealName(at: slot) {
           // To determine the size of a package takes a walk through it.
           let realName = isFile ? nil : $0
           return body(
-            ListedEntry(name: name, realName: realName, inode: inode, type: type, next: Int64(slot) + 3))
+            ReaddirEntry(name: name, realName: realName, inode: inode, type: type, next: Int64(slot) + 3))
         }
       }
-      if !goOn { return }
+      if !shouldContinue { return }
     }
   }
 }
@@ -126,17 +130,19 @@ extension View {
 extension View {
   /// The version of the directory for the entries of a READDIRPLUS reply, taken before the entries are looked at. Nil where the
   /// reply carries names alone.
-  public func leaseOfEntries(in open: OpenDirectory, from position: Int64, caller: Caller) -> CacheLease? {
+  public func versionOfEntries(in open: OpenDirectory, from position: Int64, client: Client)
+    -> DirectoryVersion?
+  {
     // At later positions the kernel sends READDIRPLUS only if the attributes in earlier replies were of use.
-    if position == 0, !lookers.lists(open.node, caller.process) { return nil }
+    if position == 0, !readdirPlusPolicy.noteListing(open.node, client.thread) { return nil }
     guard let handle = try? directory(open.node) else { return nil }
-    return cached.lease(open.node, handle)
+    return cached.version(open.node, handle)
   }
 
   /// The entry of a listed name for a READDIRPLUS reply, with its nlookup count incremented. Nil where the kernel has to look the
   /// name up.
   public func entry(
-    of listed: borrowing ListedEntry, in open: OpenDirectory, _ lease: CacheLease
+    of listed: borrowing ReaddirEntry, in open: OpenDirectory, _ version: DirectoryVersion
   ) -> Entry? {
     guard let bytes = listed.realName, let handle = try? directory(open.node) else { return nil }
     let name = CName(bytes: bytes)
@@ -146,8 +152,8 @@ extension View {
     else { return nil }
     let isWatched = if case .view(let view) = open.content { view.isWatched } else { true }
     let found = Found(
-      directory: handle, realName: name, status: status, facet: .plain, isNameKept: isWatched)
-    return try? entry(found, in: open.node, byRealName: byRealName, lease: lease)
+      directory: handle, realName: name, status: status, nodeKind: .plain, isEntryCacheable: isWatched)
+    return try? entry(found, in: open.node, byRealName: byRealName, version: version)
   }
 
   /// Takes back the nlookup counts of entries in a reply that did not reach the kernel.

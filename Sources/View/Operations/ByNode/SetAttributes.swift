@@ -20,24 +20,24 @@ public struct AttributeChange: Sendable {
 extension View {
   /// Changes a node's attributes.
   ///
-  /// - Parameter isInterrupted: as of `open(node:flags:caller:isInterrupted:)`.
+  /// - Parameter isInterrupted: as of `open(node:flags:client:isInterrupted:)`.
   public func setAttributes(
-    _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, caller: Caller,
+    _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, client: Client,
     isInterrupted: () -> Bool = { false }
   ) throws(Errno) {
     try refuseAltering(id)
-    let isPackage = nodes.location(of: id)?.facet == .packageFile
+    let isPackage = nodes.link(of: id)?.nodeKind == .packageFile
     // A package has no content of its own to truncate: it is replaced as a whole, or changed inside its directory.
     if isPackage, change.size != nil { throw .permissionDenied }
-    let change = isPackage ? try news(of: change, to: id) : change
+    let change = isPackage ? try effectiveChange(of: change, to: id) : change
     // For ftruncate(2) the kernel sends the file handle. Any other change may have come by a name.
-    let located = try locate(id, byNameOf: file == nil ? caller : nil, isDataChanged: change.size != nil)
+    let located = try locate(id, namedBy: file == nil ? client : nil, isDataChanged: change.size != nil)
     let path = "/proc/self/fd/\(located.rawValue)"
     // Use the client's credentials although the kernel has checked permissions: for an open file it checks the attributes that it
     // last received, and the file may have another owner since.
-    try ownChanges.make(on: located.rawValue) { () throws(Errno) in
+    try ownChanges.recording(on: located.rawValue) { () throws(Errno) in
       if change.user != nil || change.group != nil {
-        _ = try caller.act { () throws(Errno) in
+        _ = try client.impersonate { () throws(Errno) in
           try systemCall {
             fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
           }
@@ -50,9 +50,11 @@ extension View {
         if lost & ~effective & (S_ISUID | S_ISGID) == lost {
           // Only set-ID bits are cleared. Any write to a file clears them, whether or not the writer owns the file: use the
           // daemon's credentials.
-          _ = try Caller.daemon.act { () throws(Errno) in try systemCall { chmod(path, effective & 0o7777) } }
+          _ = try Client.daemon.impersonate { () throws(Errno) in
+            try systemCall { chmod(path, effective & 0o7777) }
+          }
         } else {
-          _ = try caller.actForMode(mode) { () throws(Errno) in
+          _ = try client.impersonateForMode(mode) { () throws(Errno) in
             try systemCall { chmod(path, effective & 0o7777) }
           }
         }
@@ -60,11 +62,11 @@ extension View {
       if let size = change.size {
         // Whether truncation clears set-user-ID bits depends on the credentials of the thread that truncates.
         if let file {
-          try caller.act { () throws(Errno) in try setSize(file.descriptor.rawValue, size) }
+          try client.impersonate { () throws(Errno) in try setSize(file.descriptor.rawValue, size) }
         } else {
           // truncate(2) would block the worker until the holder of a lease gives it up.
           try LeaseBreak.retry(0, isInterrupted) { () throws(Errno) in
-            try caller.act { () throws(Errno) in
+            try client.impersonate { () throws(Errno) in
               let opened = try located.opened(O_WRONLY | O_NONBLOCK)
               try setSize(opened.rawValue, size)
             }
@@ -73,7 +75,9 @@ extension View {
       }
       if change.accessed != nil || change.modified != nil {
         let times = [Self.timespec(change.accessed), Self.timespec(change.modified)]
-        _ = try caller.act { () throws(Errno) in try systemCall { utimensat(AT_FDCWD, path, times, 0) } }
+        _ = try client.impersonate { () throws(Errno) in
+          try systemCall { utimensat(AT_FDCWD, path, times, 0) }
+        }
       }
     }
   }
@@ -82,17 +86,17 @@ extension View {
   ///
   /// A program that copies a package gives the copy the mode and time of the original. The view derives both from the package's
   /// parts, and the package stream has already transferred those more exactly.
-  private func news(of change: AttributeChange, to id: NodeID) throws(Errno) -> AttributeChange {
+  private func effectiveChange(of change: AttributeChange, to id: NodeID) throws(Errno) -> AttributeChange {
     guard change.mode != nil || change.modified != nil else { return change }
-    var news = change
+    var remaining = change
     let shown = try attributes(id)
     if let mode = change.mode, mode & 0o7777 == shown.st_mode & 0o7777 {
       // A directory that may be read but not searched is shown as if it could be searched.
-      let directory = try status(of: id, at: nodes.location(of: id)).status
-      if directory.st_mode & (mode & 0o444) >> 2 == (mode & 0o444) >> 2 { news.mode = nil }
+      let directory = try status(of: id, at: nodes.link(of: id)).status
+      if directory.st_mode & (mode & 0o444) >> 2 == (mode & 0o444) >> 2 { remaining.mode = nil }
     }
-    if case .at(let time) = change.modified, time.isCopy(of: shown.st_mtim) { news.modified = nil }
-    return news
+    if case .at(let time) = change.modified, time.isCopy(of: shown.st_mtim) { remaining.modified = nil }
+    return remaining
   }
 
   private static func timespec(_ time: AttributeChange.Time?) -> timespec {

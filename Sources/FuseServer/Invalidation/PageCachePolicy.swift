@@ -8,16 +8,16 @@ import View
 /// An open without that flag invalidates the page cache, in the client's open(2) after the reply. The daemon may reply to another
 /// open before that. So the cached pages count as read from one version of the file only once the open that invalidated the
 /// earlier pages is released.
-final class KeptContent: Sendable {
+final class PageCachePolicy: Sendable {
   private struct Entry {
     let version: ContentVersion
     /// The open that invalidated the earlier pages; nil once it is released.
-    var dropping: ObjectIdentifier?
+    var invalidatingOpen: ObjectIdentifier?
   }
 
   private struct State {
     var entries: [NodeID: Entry] = [:]
-    var kept = 0
+    var keptCount = 0
   }
 
   /// When there are this many entries, all are dropped.
@@ -30,22 +30,22 @@ final class KeptContent: Sendable {
   /// - Returns: whether the open may keep the page cache.
   func opened(_ file: OpenFile) -> Bool {
     guard let version = file.version else {
-      forget(file.node)
+      remove(file.node)
       return false
     }
     let known = state.withLock { $0.entries[file.node] }
     if let known, known.version == version {
-      guard known.dropping == nil, !dfs_may_be_open_for_writing(file.descriptor.rawValue) else {
+      guard known.invalidatingOpen == nil, !dfs_may_be_open_for_writing(file.descriptor.rawValue) else {
         return false
       }
-      state.withLock { $0.kept += 1 }
+      state.withLock { $0.keptCount += 1 }
       return true
     }
     let isSettled = version.isSettled(file.descriptor)
     state.withLock { state in
       if state.entries.count >= Self.limit { state.entries = [:] }
       state.entries[file.node] =
-        isSettled ? Entry(version: version, dropping: ObjectIdentifier(file)) : nil
+        isSettled ? Entry(version: version, invalidatingOpen: ObjectIdentifier(file)) : nil
     }
     return false
   }
@@ -53,15 +53,15 @@ final class KeptContent: Sendable {
   /// Ends an open, on RELEASE.
   func closed(_ file: OpenFile) {
     state.withLock { state in
-      if state.entries[file.node]?.dropping == ObjectIdentifier(file) {
-        state.entries[file.node]!.dropping = nil
+      if state.entries[file.node]?.invalidatingOpen == ObjectIdentifier(file) {
+        state.entries[file.node]!.invalidatingOpen = nil
       }
     }
   }
 
   /// Drops the entry of a node whose content may have changed: its next open invalidates the page cache.
-  func forget(_ node: NodeID) { state.withLock { $0.entries[node] = nil } }
+  func remove(_ node: NodeID) { state.withLock { $0.entries[node] = nil } }
 
   /// How many opens have kept the page cache.
-  var kept: Int { state.withLock { $0.kept } }
+  var keptCount: Int { state.withLock { $0.keptCount } }
 }

@@ -20,17 +20,17 @@ public struct Credentials: Sendable {
     self.umask = umask
   }
 
-  private static let daemonIsRoot = geteuid() == 0
+  private static let isDaemonRoot = geteuid() == 0
 
-  /// The user id that `act` runs with: the daemon's own when the daemon is not root.
-  var effectiveUser: uid_t { Self.daemonIsRoot ? user : geteuid() }
+  /// The user id that `impersonate` runs with: the daemon's own when the daemon is not root.
+  var effectiveUser: uid_t { Self.isDaemonRoot ? user : geteuid() }
 
   /// Runs `body` with these credentials on the calling thread. A daemon that is not root keeps its own ids and sets only the
   /// client's umask.
   ///
   /// - Parameter setID: whether a thread of user root keeps CAP_FSETID.
   /// - Throws: EPERM when the thread cannot assume these credentials; then `body` does not run.
-  public func act<R: ~Copyable>(
+  public func impersonate<R: ~Copyable>(
     setID: dfs_setid = DFS_SETID_KEPT, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
     var raw = dfs_credentials()
@@ -38,68 +38,69 @@ public struct Credentials: Sendable {
     raw.group = group
     raw.umask = umask
     raw.setid = setID
-    raw.is_own = !Self.daemonIsRoot
-    let isAssumed = groups.withUnsafeBufferPointer { groups in
+    raw.is_own = !Self.isDaemonRoot
+    let areAssumed = groups.withUnsafeBufferPointer { groups in
       raw.groups = groups.baseAddress
       raw.group_count = groups.count
       return dfs_assume_credentials(&raw) == 0
     }
-    guard isAssumed else { throw .notPermitted }
-    defer { dfs_resume_credentials(&raw) }
+    guard areAssumed else { throw .notPermitted }
+    defer { dfs_restore_credentials(&raw) }
     return try body()
   }
 }
 
 /// The client that issued a request. Every change of the backing tree is made with its credentials, so that ownership,
 /// permissions and quota are the client's.
-public struct Caller: Sendable {
+public struct Client: Sendable {
   public let user: uid_t
   public let group: gid_t
   /// The thread that issued the request, in the daemon's process-id namespace; 0 when the thread is not visible in it.
-  public let process: pid_t
+  public let thread: pid_t
   public let umask: mode_t
 
-  public init(user: uid_t, group: gid_t, process: pid_t, umask: mode_t) {
+  public init(user: uid_t, group: gid_t, thread: pid_t, umask: mode_t) {
     self.user = user
     self.group = group
-    self.process = process
+    self.thread = thread
     self.umask = umask
   }
 
   /// The daemon's own credentials, for tests and for work that no client requested.
-  public static var daemon: Caller { Caller(user: geteuid(), group: getegid(), process: getpid(), umask: 0) }
+  public static var daemon: Client { Client(user: geteuid(), group: getegid(), thread: getpid(), umask: 0) }
 
   /// Runs `body` with the client's user, group and umask on the calling thread. For calls on an entry whose permissions the
   /// kernel has already checked for the client (`default_permissions`).
   ///
   /// The thread has no supplementary groups at first. They are read and set only when the call fails with EACCES or EPERM: most
   /// calls succeed, and reading the groups costs more than the call.
-  public func act<R: ~Copyable>(
+  public func impersonate<R: ~Copyable>(
     setID: dfs_setid = DFS_SETID_KEPT, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
     do throws(Errno) {
-      return try Credentials(user: user, group: group, groups: [], umask: umask).act(setID: setID, body)
+      return try Credentials(user: user, group: group, groups: [], umask: umask).impersonate(
+        setID: setID, body)
     } catch {
       guard error == .permissionDenied || error == .notPermitted, user != 0, geteuid() == 0 else {
         throw error
       }
       let credentials = credentials
       guard !credentials.groups.isEmpty else { throw error }
-      return try credentials.act(setID: setID, body)
+      return try credentials.impersonate(setID: setID, body)
     }
   }
 
-  /// Like `act`, for calls that neither write to a file nor set a set-group-ID bit, so that CAP_FSETID of root does not matter.
-  /// Cheaper when the thread opened a file just before.
-  public func actWithoutSetID<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
-    try act(setID: DFS_SETID_ANY, body)
+  /// Like `impersonate`, for calls that neither write to a file nor set a set-group-ID bit, so that CAP_FSETID of root does not
+  /// matter. Cheaper when the thread opened a file just before.
+  public func impersonateWithAnySetID<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+    try impersonate(setID: DFS_SETID_ANY, body)
   }
 
-  /// Like `act`, with the supplementary groups from the start. Needed for entries whose permissions the kernel has not checked
-  /// for the client, such as the parts of a package (a mode like 0604 grants to strangers what it denies to the group's members),
-  /// and for calls whose result depends on the groups (a set-group-ID bit is kept only for members of the group).
-  public func actAsMember<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
-    try credentials.act(body)
+  /// Like `impersonate`, with the supplementary groups from the start. Needed for entries whose permissions the kernel has not
+  /// checked for the client, such as the parts of a package (a mode like 0604 grants to strangers what it denies to the group's
+  /// members), and for calls whose result depends on the groups (a set-group-ID bit is kept only for members of the group).
+  public func impersonateWithGroups<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
+    try credentials.impersonate(body)
   }
 
   /// The client's credentials with its present supplementary groups; without groups when they cannot be read.
@@ -124,7 +125,7 @@ public struct Caller: Sendable {
       capabilities & 1 << 21 != 0
     else { return false }
     var (own, theirs) = (stat(), stat())
-    return stat("/proc/self/ns/user", &own) == 0 && stat("/proc/\(process)/ns/user", &theirs) == 0
+    return stat("/proc/self/ns/user", &own) == 0 && stat("/proc/\(thread)/ns/user", &theirs) == 0
       && FileIdentity(own) == FileIdentity(theirs)
   }
 
@@ -133,8 +134,8 @@ public struct Caller: Sendable {
 
   /// The content of `/proc/PID/status`; nil when the process is gone or not visible to the daemon.
   private func processStatus() -> ProcessStatus? {
-    guard process > 0 else { return nil }
-    return Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/status").map(ProcessStatus.init)
+    guard thread > 0 else { return nil }
+    return Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(thread)/status").map(ProcessStatus.init)
   }
 }
 

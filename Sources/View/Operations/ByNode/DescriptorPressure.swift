@@ -8,7 +8,7 @@ extension View {
   /// Called before the daemon opens anything that a client keeps open.
   ///
   /// - Throws: ENFILE when no descriptor is left for clients.
-  public func refuseTheLastDescriptors() throws(Errno) {
+  public func ensureDescriptorsLeft() throws(Errno) {
     let root = rootHandle.directory.descriptor
     guard DescriptorLimit.isReached(copying: root) else { return }
     releaseDescriptors()
@@ -36,6 +36,6 @@ extension View {
   func releaseDescriptors() {
     handles.removeAll()
     _ = unlinkedNodes.closeAll()
-    forgetDisplayNames(of: directoryViews.removeAll())
+    invalidateDisplayNames(of: directoryViews.removeAll())
   }
 }

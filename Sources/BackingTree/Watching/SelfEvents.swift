@@ -2,7 +2,7 @@ import Glibc
 
 extension ChangeWatch {
   /// The event that a change made by this process is about to cause.
-  public struct Echo: Sendable {
+  public struct SelfEvent: Sendable {
     public enum Kind: Sendable { case movedAway, movedHere, made, removed }
 
     fileprivate let watched: Watched
@@ -28,27 +28,27 @@ extension ChangeWatch {
 }
 
 /// The events that changes made by this process are about to cause, until the kernel has reported them.
-struct Echoes {
+struct SelfEvents {
   typealias Serials = ClosedRange<UInt64>
 
   private enum State {
     /// The call that makes the change has not returned.
-    case underWay
+    case inProgress
     /// The call has returned. The kernel has queued the event, if there is one.
     case queued
-    /// The queue is being read after the call returned. An echo not matched by the end of that read never arrives.
+    /// The queue is being read after the call returned. A self event not matched by the end of that read never arrives.
     case due
   }
 
-  private var expected: [(serial: UInt64, echo: ChangeWatch.Echo, state: State)] = []
+  private var expected: [(serial: UInt64, selfEvent: ChangeWatch.SelfEvent, state: State)] = []
   private var serial: UInt64 = 0
 
-  /// - Parameter echoes: at least one.
-  mutating func expect(_ echoes: [ChangeWatch.Echo]) -> Serials {
+  /// - Parameter selfEvents: at least one.
+  mutating func expect(_ selfEvents: [ChangeWatch.SelfEvent]) -> Serials {
     let first = serial + 1
-    for echo in echoes {
+    for selfEvent in selfEvents {
       serial += 1
-      expected.append((serial, echo, .underWay))
+      expected.append((serial, selfEvent, .inProgress))
     }
     return first...serial
   }
@@ -66,8 +66,8 @@ struct Echoes {
     return !expected.isEmpty
   }
 
-  /// Called when the queue was read. A due echo that was not matched never arrives: nothing changed, or the watch began after the
-  /// change.
+  /// Called when the queue was read. A due self event that was not matched never arrives: nothing changed, or the watch began
+  /// after the change.
   mutating func endReading() { expected.removeAll { $0.state == .due } }
 
   /// Whether all events in `kinds` were expected for this name. The kernel may merge several events of one name.
@@ -75,9 +75,9 @@ struct Echoes {
     _ kinds: ChangeEvent.Mask, _ name: UnsafePointer<CChar>, in watched: ChangeWatch.Watched
   ) -> Bool {
     var unknown = kinds
-    expected.removeAll { _, echo, _ in
-      guard unknown.contains(echo.kind), echo.isNamed(name, in: watched) else { return false }
-      unknown.subtract(echo.kind)
+    expected.removeAll { _, selfEvent, _ in
+      guard unknown.contains(selfEvent.kind), selfEvent.isNamed(name, in: watched) else { return false }
+      unknown.subtract(selfEvent.kind)
       return true
     }
     return unknown.isEmpty

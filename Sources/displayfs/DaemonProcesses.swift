@@ -2,7 +2,7 @@ import BackingTree
 import Glibc
 
 /// The processes that serve a mount, as far as this user may see them.
-struct Servers {
+struct DaemonProcesses {
   private let processes: [pid_t]
 
   /// Searches /proc without a request to the mount. Finds no process where the kernel does not show which process has a

@@ -6,25 +6,27 @@ extension DirectoryView {
   /// it first.
   ///
   /// - Returns: false when the kernel must not cache it.
-  func noteAbsent(_ name: Name, _ lease: CacheLease) -> Bool {
+  func noteNegativeEntry(_ name: Name, _ version: DirectoryVersion) -> Bool {
     lock.lock()
     defer { lock.unlock() }
-    guard state.isRead, isWatched, lease.directory === watched,
+    guard state.isRead, isWatched, version.directory === watched,
       state.projection.resolve(name.bytes.span) == nil
     else { return false }
-    return lease.noteAbsent(name)
+    return version.noteNegativeEntry(name)
   }
 
   /// Removes the names of some entries from the record of negative entries.
   ///
   /// - Returns: the names of which the kernel may hold a negative entry, which has to be invalidated.
-  func takeAbsent(of slots: [Projection.Slot]) -> [StaleName] {
-    guard watched.hasAbsent else { return [] }
+  func takeNegativeEntries(of slots: [Projection.Slot]) -> [StaleName] {
+    guard watched.hasNegativeEntries else { return [] }
     return slots.filter { state.projection.summary(at: $0) != nil }.flatMap { slot in
-      [state.projection.displayName(at: slot), state.projection.realName(at: slot)].filter(watched.takeAbsent)
-        .map {
-          staleName($0, of: slot)
-        }
+      [state.projection.displayName(at: slot), state.projection.realName(at: slot)].filter(
+        watched.removeNegativeEntry
+      )
+      .map {
+        staleName($0, of: slot)
+      }
     }
   }
 }

@@ -7,7 +7,7 @@ extension FilePath {
   /// whose daemon has died.
   ///
   /// - Throws: the error of the call; ENOTCONN for a mount whose daemon has died.
-  func ask() throws(Errno) {
+  func statBypassingCache() throws(Errno) {
     _ = try stat()
     var space = statvfs()
     try systemCall { withPlatformString { statvfs($0, &space) } }

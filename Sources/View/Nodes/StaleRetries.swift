@@ -16,17 +16,18 @@ extension View {
   ///
   /// If the file is gone from its old place, the file found may be a different one: inode numbers are reused, except those of
   /// open files.
-  func sameness(of status: stat, _ facet: Facet) -> NodeTable.Sameness {
-    guard let node = nodes.node(of: FileIdentity(status), facet: facet), let known = nodes.location(of: node)
+  func identityMatch(of status: stat, _ nodeKind: NodeKind) -> NodeTable.IdentityMatch {
+    guard let node = nodes.node(of: FileIdentity(status), nodeKind: nodeKind),
+      let known = nodes.link(of: node)
     else { return .another }
-    if status.st_nlink > 1, !known.isKept, !known.areOthersKept { return .linked }
+    if status.st_nlink > 1, !known.isEntryCacheable, !known.areOtherLinksCacheable { return .linked }
     let isOpen = openNodes.file(of: node) != nil
     guard isOpen || status.st_nlink > 1 else { return .another }
-    _ = hasLeftOtherPlace(node, known)
+    _ = hasLostOtherLink(node, known)
     if status.st_nlink > 1, holds(known.parent, known.name, known) { return .linked }
     guard isOpen else { return .another }
     movedNodes.noteMove(of: node)
-    invalidateKept(known.name, in: known.parent, of: node)
+    invalidateCachedName(known.name, in: known.parent, of: node)
     return .moved
   }
 
@@ -38,18 +39,18 @@ extension View {
   ) {
     guard FileType(mode: moved.st_mode) != .directory else { return }
     let identity = FileIdentity(moved)
-    if let taken = old.name.withPointer({ nodes.node(at: old.parent, $0, facet: .plain) }),
-      !nodes.isNode(taken, identity)
+    if let taken = old.name.withPointer({ nodes.node(at: old.parent, $0, nodeKind: .plain) }),
+      !nodes.hasIdentity(taken, identity)
     {
-      letGo(taken)
+      orphanUnlessOpen(taken)
       invalidate(new.name.name, in: new.parent)
     }
-    guard let node = nodes.node(of: identity), let known = nodes.location(of: node),
+    guard let node = nodes.node(of: identity), let known = nodes.link(of: node),
       known.parent != old.parent || known.name.name != old.name.name
     else { return }
-    switch sameness(of: moved, .plain) {
-    case .another: letGo(node)
-    case .moved: nodes.moved(identity, facet: .plain, from: (known.parent, known.name), to: old)
+    switch identityMatch(of: moved, .plain) {
+    case .another: orphanUnlessOpen(node)
+    case .moved: nodes.didMove(identity, nodeKind: .plain, from: (known.parent, known.name), to: old)
     default: break
     }
   }
@@ -59,66 +60,67 @@ extension View {
   ///
   /// - Throws: ESTALE, upon which the kernel walks the path again. A client that works in the directory, or has it open, retries
   ///   without a lookup and is served.
-  func refuseIfMoved(_ id: NodeID, _ caller: Caller) throws(Errno) {
-    guard mayHaveMoved(id, caller) else { return }
-    if !staleNames.isAskedAgain(id, by: caller.process) { throw .staleNFSFileHandle }
+  func refuseIfMoved(_ id: NodeID, _ client: Client) throws(Errno) {
+    guard mayHaveMoved(id, client) else { return }
+    if !staleRetries.isRetry(id, by: client.thread) { throw .staleNFSFileHandle }
   }
 
   /// The same for an operation with two paths. The kernel walks both paths again but retries only once, so one refusal covers
   /// both directories, also the one that moves between the refusal and the retry.
-  func refuseIfMoved(_ id: NodeID, _ other: NodeID, _ caller: Caller) throws(Errno) {
-    let refused = refusedRenames.take(by: caller.process) ?? []
-    let moved = Set([id, other].filter { mayHaveMoved($0, caller) })
+  func refuseIfMoved(_ id: NodeID, _ other: NodeID, _ client: Client) throws(Errno) {
+    let refused = refusedRenames.take(by: client.thread) ?? []
+    let moved = Set([id, other].filter { mayHaveMoved($0, client) })
     if moved.isSubset(of: refused) { return }
-    refusedRenames.noteRefusal(of: [id, other], by: caller.process)
+    refusedRenames.noteRefusal(of: [id, other], by: client.thread)
     throw .staleNFSFileHandle
   }
 
-  private func mayHaveMoved(_ id: NodeID, _ caller: Caller) -> Bool {
-    guard id != NodeTable.root, let location = nodes.location(of: id) else { return false }
-    return !holds(location.parent, location.name, location)
-      || movedNodes.mayHaveComeByOldName(id, caller.process)
+  private func mayHaveMoved(_ id: NodeID, _ client: Client) -> Bool {
+    guard id != NodeTable.root, let link = nodes.link(of: id) else { return false }
+    return !holds(link.parent, link.name, link)
+      || movedNodes.mayHaveWalkedByOldName(id, client.thread)
   }
 
   /// Called before a node's attributes are read.
   ///
   /// - Throws: ESTALE when the client may have used a name that the kernel should have dropped. The kernel walks the path again.
-  public func refuseStaleName(of id: NodeID, _ caller: Caller) throws(Errno) {
-    guard movedNodes.mayHaveComeByOldName(id, caller.process, isRead: true) || hasCeasedToBePackage(id),
-      !mayMeanOpenFile(id, caller), !staleNames.isAskedAgain(id, by: caller.process)
+  public func refuseStaleName(of id: NodeID, _ client: Client) throws(Errno) {
+    guard movedNodes.mayHaveWalkedByOldName(id, client.thread, readsOnly: true) || isNoLongerPackage(id),
+      !mayReferToOpenFile(id, client), !staleRetries.isRetry(id, by: client.thread)
     else { return }
     throw .staleNFSFileHandle
   }
 
   /// Whether a node is the file of a package that is shown as a directory since a rename. The kernel has moved the dentry of the
   /// file to the new name.
-  private func hasCeasedToBePackage(_ id: NodeID) -> Bool {
-    guard nodes.isPackageFile(id), let location = nodes.location(of: id),
-      let view = currentView(of: location.parent)
+  private func isNoLongerPackage(_ id: NodeID) -> Bool {
+    guard nodes.isPackageFile(id), let link = nodes.link(of: id),
+      let view = currentView(of: link.parent)
     else { return false }
     let kind = try? view.withCurrent { (projection) -> EntryKind? in
-      projection.slot(realName: location.name.name.bytes.span).flatMap { projection.summary(at: $0)?.kind }
+      projection.slot(realName: link.name.name.bytes.span).flatMap { projection.summary(at: $0)?.kind }
     }
     return kind == .some(.directory)
   }
 
   /// Removes a node's last name from the node table. A node that is open keeps it, so that a retried request still reaches the
   /// node.
-  private func letGo(_ node: NodeID) {
-    guard openNodes.file(of: node) == nil, let known = nodes.location(of: node) else { return }
+  private func orphanUnlessOpen(_ node: NodeID) {
+    guard openNodes.file(of: node) == nil, let known = nodes.link(of: node) else { return }
     known.name.withPointer {
-      _ = nodes.removed(known.identity, facet: known.facet, from: known.parent, name: $0, isLast: true)
+      _ = nodes.didRemove(
+        known.identity, nodeKind: known.nodeKind, from: known.parent, name: $0, isLast: true)
     }
   }
 
   /// Whether a file that was seen under several names has lost one of them. The kernel does not say which of the names a request
   /// means. Invalidates the lost names, so that the kernel looks them up from now on.
-  func hasLeftOtherPlace(_ id: NodeID, _ location: NodeTable.Location) -> Bool {
-    guard location.areOthersKept else { return false }
-    let left = nodes.otherKeptPlaces(of: id).filter { !holds($0.parent, $0.name, location) }
+  func hasLostOtherLink(_ id: NodeID, _ link: NodeTable.Link) -> Bool {
+    guard link.areOtherLinksCacheable else { return false }
+    let left = nodes.cacheableOtherLinks(of: id).filter { !holds($0.parent, $0.name, link) }
     for (parent, name) in left {
-      invalidateKept(name, in: parent, of: id)
-      nodes.leftOtherPlace(id, parent, name)
+      invalidateCachedName(name, in: parent, of: id)
+      nodes.removeOtherLink(id, parent, name)
     }
     return !left.isEmpty
   }
@@ -127,25 +129,25 @@ extension View {
   /// open are still served. Clients that use a name which another process has taken from the file are not.
   func expireOtherNames(of taken: stat) {
     guard taken.st_nlink <= 1, let node = nodes.node(of: FileIdentity(taken)),
-      let known = nodes.location(of: node)
+      let known = nodes.link(of: node)
     else { return }
-    _ = hasLeftOtherPlace(node, known)
+    _ = hasLostOtherLink(node, known)
   }
 
-  /// Whether a name leads to the file at `location`.
-  func holds(_ parent: NodeID, _ name: CName, _ location: NodeTable.Location) -> Bool {
+  /// Whether a name leads to the file at `link`.
+  func holds(_ parent: NodeID, _ name: CName, _ link: NodeTable.Link) -> Bool {
     guard let parent = try? directory(parent), let status = name.withPointer({ try? parent.status($0) })
     else { return false }
-    return location.isOf(status)
+    return link.matches(status)
   }
 
   /// Invalidates a name that the kernel may resolve to a node although it no longer leads there. The client that revealed this
   /// looks the node up on its retry and is trusted from then on, so it must not reach the node by the old name again.
-  private func invalidateKept(_ name: CName, in parent: NodeID, of node: NodeID) {
+  private func invalidateCachedName(_ name: CName, in parent: NodeID, of node: NodeID) {
     var names = [name.name]
     // The calling thread may have the directory locked.
     if nodes.aliases(of: node).contains(.display),
-      let shown = directoryViews.view(of: parent)?.shownNameUnlessLocked(name.name)
+      let shown = directoryViews.view(of: parent)?.displayNameUnlessLocked(name.name)
     {
       names.append(shown)
     }
@@ -157,30 +159,30 @@ extension View {
 ///
 /// The client may have meant the stale node nevertheless. A file that is open although its name is gone can be opened once more
 /// through its descriptor (`/proc/self/fd`). The kernel then has no name to look up before it repeats the request.
-final class StaleNames: Sendable {
-  private let told = Guarded<[pid_t: (nodes: Set<NodeID>, when: ContinuousClock.Instant)]>([:])
+final class StaleRetries: Sendable {
+  private let refusals = Guarded<[pid_t: (nodes: Set<NodeID>, time: ContinuousClock.Instant)]>([:])
   /// Every lookup passes here, and there is almost never an entry.
-  private let areAny = Atomic<Bool>(false)
+  private let isNotEmpty = Atomic<Bool>(false)
 
-  private let atOnce: Duration
+  private let period: Duration
 
-  /// - Parameter atOnce: the time within which the kernel repeats a request.
-  init(atOnce: Duration) { self.atOnce = atOnce }
+  /// - Parameter period: the time within which the kernel repeats a request.
+  init(within period: Duration) { self.period = period }
 
   /// Whether a thread that got ESTALE for a node repeats its request without a lookup in between. If not, this records that the
   /// thread gets ESTALE now.
-  func isAskedAgain(_ node: NodeID, by thread: pid_t) -> Bool {
+  func isRetry(_ node: NodeID, by thread: pid_t) -> Bool {
     if take(by: thread) == [node] { return true }
     noteRefusal(of: [node], by: thread)
     return false
   }
 
-  /// Removes and returns the nodes that a thread got ESTALE for, if that was less than `atOnce` ago. Nil if there are none.
+  /// Removes and returns the nodes that a thread got ESTALE for, if that was less than `period` ago. Nil if there are none.
   func take(by thread: pid_t) -> Set<NodeID>? {
     // Threads in other PID namespaces all have the ID 0 and cannot be distinguished.
-    guard thread != 0, areAny.load(ordering: .acquiring) else { return nil }
-    return told.withLock { told in
-      guard let last = told.removeValue(forKey: thread), ContinuousClock.now - last.when < atOnce else {
+    guard thread != 0, isNotEmpty.load(ordering: .acquiring) else { return nil }
+    return refusals.withLock { refusals in
+      guard let last = refusals.removeValue(forKey: thread), ContinuousClock.now - last.time < period else {
         return nil
       }
       return last.nodes
@@ -190,13 +192,13 @@ final class StaleNames: Sendable {
   /// Records that a thread gets ESTALE for these nodes.
   func noteRefusal(of nodes: Set<NodeID>, by thread: pid_t) {
     guard thread != 0 else { return }
-    told.withLock { told in
+    refusals.withLock { refusals in
       let now = ContinuousClock.now
       // A client that gives up sends no further request, so its entry stays.
-      if told.count >= 64 { told = told.filter { now - $0.value.when < atOnce } }
-      if told.count >= 4096 { told = [:] }
-      told[thread] = (nodes, now)
-      areAny.store(true, ordering: .releasing)
+      if refusals.count >= 64 { refusals = refusals.filter { now - $0.value.time < period } }
+      if refusals.count >= 4096 { refusals = [:] }
+      refusals[thread] = (nodes, now)
+      isNotEmpty.store(true, ordering: .releasing)
     }
   }
 
@@ -205,12 +207,12 @@ final class StaleNames: Sendable {
   ///
   /// - Parameter directory: where the thread looks a name up. If the thread got ESTALE for this very directory, its entry stays:
   ///   it reached the directory by no name, but works in it or has it open.
-  func goesOn(_ thread: pid_t, in directory: NodeID? = nil) {
-    guard areAny.load(ordering: .acquiring) else { return }
-    told.withLock { told in
-      if let directory, told[thread]?.nodes == [directory] { return }
-      told[thread] = nil
-      if told.isEmpty { areAny.store(false, ordering: .releasing) }
+  func clearRefusal(_ thread: pid_t, in directory: NodeID? = nil) {
+    guard isNotEmpty.load(ordering: .acquiring) else { return }
+    refusals.withLock { refusals in
+      if let directory, refusals[thread]?.nodes == [directory] { return }
+      refusals[thread] = nil
+      if refusals.isEmpty { isNotEmpty.store(false, ordering: .releasing) }
     }
   }
 }

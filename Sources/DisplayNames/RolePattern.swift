@@ -1,13 +1,13 @@
 /// A pattern for directories to which the user's own profile assigns a role.
-public struct PlacePattern: Sendable, Hashable {
+public struct RolePattern: Sendable, Hashable {
   /// Nil for SOURCE itself.
   private let pattern: PathPattern?
-  public let place: Place
+  public let role: DirectoryRole
 
   /// - Parameter text: a pattern, or `/` for SOURCE.
-  public init(_ text: String, is place: Place) throws(OptionError) {
+  public init(_ text: String, is role: DirectoryRole) throws(OptionError) {
     pattern = text == "/" ? nil : try PathPattern(text)
-    self.place = place
+    self.role = role
   }
 
   /// Whether the pattern matches the directory at `path`, a list of names relative to SOURCE.

@@ -1,5 +1,5 @@
 /// The current position of a stream in the package's tree. Checks whether the next member is allowed there.
-struct StreamPlace {
+struct MemberOrderValidator {
   /// The names of the directories that contain the last member, and of that member when it is a directory.
   private var open: [ArraySlice<UInt8>] = []
   /// The last name seen in each of `open` and at the top; empty before the first.
@@ -9,7 +9,7 @@ struct StreamPlace {
   private var isComplete = false
 
   /// Advances to a member. Throws when the member is not allowed here.
-  mutating func enter(_ member: PaxMember) throws(PackageImportError) {
+  mutating func check(_ member: PaxMember) throws(PackageImportError) {
     guard !isComplete else { throw .damaged("The stream goes on after its last member.") }
     if member.path.isEmpty {
       guard member.kind == .directory else { throw .refused([], "is not a directory") }

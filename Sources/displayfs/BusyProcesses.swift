@@ -3,24 +3,24 @@ import Glibc
 import SystemPackage
 
 /// The processes that keep a mount busy, as fuser(1) lists them, as far as this user may see them.
-struct Holders {
-  struct Holder {
+struct BusyProcesses {
+  struct BusyProcess {
     let process: pid_t
     let name: String
     let held: String
   }
 
-  private let found: [Holder]
+  private let found: [BusyProcess]
 
   /// Searches /proc without a request to the mount. A process in uninterruptible sleep is skipped: it may wait for a mount that
   /// does not reply, and inspecting it could block too.
   init(of mount: MountTable.Line) {
-    var found: [Holder] = []
+    var found: [BusyProcess] = []
     for process in ProcessTable.all where process != getpid() {
       guard let (name, state) = ProcessTable.nameAndState(of: process), state != "D", state != "Z",
         let held = Self.held(by: process, of: mount)
       else { continue }
-      found.append(Holder(process: process, name: name, held: held))
+      found.append(BusyProcess(process: process, name: name, held: held))
     }
     self.found = found.sorted { $0.process < $1.process }
   }

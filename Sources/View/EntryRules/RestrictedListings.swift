@@ -7,15 +7,15 @@ import SystemPackage
 /// otherwise ("File System Basics", User Domain). Names that are not listed still lead where permissions let them.
 extension View {
   /// The client that a listing of a directory is restricted for; nil when the listing is the same for all clients.
-  func visitor(of directory: DirectoryView, caller: Caller) throws(Errno) -> Caller? {
-    guard options.domains == .enforce, directory.lastSite.place.contains(.home), caller.user != 0 else {
+  func restrictedViewer(of directory: DirectoryView, client: Client) throws(Errno) -> Client? {
+    guard options.domains == .enforce, directory.lastSite.role.contains(.home), client.user != 0 else {
       return nil
     }
-    return try directory.handle.directory.status().st_uid == caller.user ? nil : caller
+    return try directory.handle.directory.status().st_uid == client.user ? nil : client
   }
 }
 
-extension Caller {
+extension Client {
   /// Whether this user may open an entry of a directory to read it.
   func mayOpen(_ name: UnsafePointer<CChar>, in directory: Directory) -> Bool {
     guard let status = try? directory.status(name) else { return false }
@@ -27,7 +27,7 @@ extension Caller {
     }
     let access = R_OK | (isDirectory ? X_OK : 0)
     return
-      (try? actAsMember { () throws(Errno) in
+      (try? impersonateWithGroups { () throws(Errno) in
         try directory.check(name, access)
       }) != nil
   }

@@ -6,15 +6,15 @@ import SystemPackage
 import View
 
 /// Queries a mounted view about one of its files, through the extended attributes `user.displayfs.*`.
-enum MountedAnswer {
+enum MountQuery {
   /// Returns one value. Nil if the path does not lie in a mounted view, or is a symlink or special file: these have no such
   /// attributes.
-  static func of(_ question: String, _ path: FilePath) -> [UInt8]? {
+  static func of(_ attribute: String, _ path: FilePath) -> [UInt8]? {
     let value = [UInt8](unsafeUninitializedCapacity: 8192) { buffer, count in
       count = max(
         0,
         path.withPlatformString {
-          lgetxattr($0, "user.displayfs.\(question)", buffer.baseAddress, buffer.count)
+          lgetxattr($0, "user.displayfs.\(attribute)", buffer.baseAddress, buffer.count)
         })
     }
     return value.isEmpty ? nil : value
@@ -24,7 +24,7 @@ enum MountedAnswer {
   ///
   /// - Throws: if the path lies in a mounted view that returns no values for it.
   static func explanation(_ path: FilePath) throws(Failure) -> Explanation? {
-    if let answer = answers(path) { return answer }
+    if let values = values(path) { return values }
     let error = Errno(rawValue: errno)
     guard let status = try? path.stat(followTargetSymlink: false), isInView(UInt64(status.deviceID.rawValue))
     else { return nil }
@@ -42,7 +42,7 @@ enum MountedAnswer {
     return device >> 8 & 0xfff == 0 && MountTable.displayfs.contains { $0.device == "\(minor)" }
   }
 
-  private static func answers(_ path: FilePath) -> Explanation? {
+  private static func values(_ path: FilePath) -> Explanation? {
     guard let realName = of("realname", path), let realPath = of("realpath", path),
       let displayName = of("displayname", path), let kind = of("kind", path), let hidden = of("hidden", path),
       let reason = of("reason", path)

@@ -6,30 +6,30 @@ import SystemPackage
 import View
 
 /// Serves the requests of a replay thread from the state before or after a change. They change nothing, whatever the operation.
-final class ReplayAnswers: Sendable {
+final class ReplayResponder: Sendable {
   /// What the thread is doing.
   enum Step: Sendable {
-    case nothing
+    case idle
     /// It checks whether the daemon recognizes its requests.
-    case greeting
-    case appearing(ListedItem)
-    case vanishing(ListedItem)
-    case renaming(from: ListedItem, to: ListedItem)
+    case probe
+    case appearing(ListingEntry)
+    case vanishing(ListingEntry)
+    case renaming(from: ListingEntry, to: ListingEntry)
     case touching
   }
 
   private let view: View
-  private let current = Guarded(Step.nothing)
+  private let current = Guarded(Step.idle)
   private let recognized = Atomic<Bool>(false)
   /// Whether the kernel has looked up, in this step, the name that is about to be removed or renamed.
-  private let wasAsked = Atomic<Bool>(false)
+  private let wasLookedUp = Atomic<Bool>(false)
 
   init(view: View) { self.view = view }
 
   var step: Step {
     get { current.withLock { $0 } }
     set {
-      wasAsked.store(false, ordering: .releasing)
+      wasLookedUp.store(false, ordering: .releasing)
       current.withLock { $0 = newValue }
     }
   }
@@ -39,17 +39,17 @@ final class ReplayAnswers: Sendable {
 
   func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
     switch step {
-    case .greeting:
+    case .probe:
       recognized.store(true, ordering: .releasing)
       throw .noSuchFileOrDirectory
     case .appearing(let item) where item.isAt(parent, name): throw .noSuchFileOrDirectory
     case .vanishing(let item) where item.isAt(parent, name):
-      wasAsked.store(true, ordering: .releasing)
+      wasLookedUp.store(true, ordering: .releasing)
       return view.entryOfVanished(item)
     case .renaming(let old, let new):
       if new.isAt(parent, name) { throw .noSuchFileOrDirectory }
       if old.isAt(parent, name) {
-        wasAsked.store(true, ordering: .releasing)
+        wasLookedUp.store(true, ordering: .releasing)
         return try view.entryOfMoved(new)
       }
     default: break
@@ -66,14 +66,14 @@ final class ReplayAnswers: Sendable {
   /// Replies to unlink and rmdir.
   func remove(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .vanishing(let item) = step, item.isAt(parent, name) else { throw .ioError }
-    try refuseWhatIsKept()
-    view.forgetVanished(item)
+    try refuseCachedDentry()
+    view.orphanVanished(item)
   }
 
   func rename(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .renaming(let old, let new) = step, old.isAt(parent, name) else { throw .ioError }
-    try refuseWhatIsKept()
-    view.noteMoved(old, to: new)
+    try refuseCachedDentry()
+    view.noteReplayedRename(old, to: new)
   }
 
   /// Replies to setattr with the attributes as they are.
@@ -83,20 +83,20 @@ final class ReplayAnswers: Sendable {
   func attribute(
     _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer
   ) throws(Errno) -> Int {
-    try view.getAttribute(id, name, into: buffer, caller: .daemon)
+    try view.getAttribute(id, name, into: buffer, client: .daemon)
   }
 
   /// Records that this replay reports all changes of a file until now.
-  func noteTold(_ id: NodeID) { view.noteTold(id) }
+  func noteReplayed(_ id: NodeID) { view.noteReplayed(id) }
 
   /// Fails with ESTALE if the kernel used a cached dentry. A client may have looked the name up after it was expired, when it
   /// already stood for another file: the kernel would give that file the new name. On ESTALE the kernel looks the name up again.
-  private func refuseWhatIsKept() throws(Errno) {
-    guard wasAsked.load(ordering: .acquiring) else { throw .staleNFSFileHandle }
+  private func refuseCachedDentry() throws(Errno) {
+    guard wasLookedUp.load(ordering: .acquiring) else { throw .staleNFSFileHandle }
   }
 }
 
-extension ListedItem {
+extension ListingEntry {
   fileprivate func isAt(_ parent: NodeID, _ name: UnsafePointer<CChar>) -> Bool {
     parent == directory
       && self.name.bytes.elementsEqual(UnsafeRawBufferPointer(start: name, count: strlen(name)))
@@ -105,31 +105,31 @@ extension ListedItem {
 
 /// The replay threads, by the thread ID that their requests carry.
 final class ReplayThreads: Sendable {
-  private let answers = Guarded<[pid_t: ReplayAnswers]>([:])
+  private let responders = Guarded<[pid_t: ReplayResponder]>([:])
   /// The bit `thread % 64` of each replay thread. Every request passes here, and nearly all of them without the lock.
   private let filter = Atomic<UInt64>(0)
 
   /// - Returns: the object that serves the requests of the thread.
-  func add(_ thread: pid_t, _ view: View) -> ReplayAnswers {
-    let new = ReplayAnswers(view: view)
+  func add(_ thread: pid_t, _ view: View) -> ReplayResponder {
+    let new = ReplayResponder(view: view)
     change { $0[thread] = new }
     return new
   }
 
   func remove(_ thread: pid_t) { change { $0[thread] = nil } }
 
-  private func change(_ body: (inout [pid_t: ReplayAnswers]) -> Void) {
-    answers.withLock { answers in
-      body(&answers)
-      filter.store(answers.keys.reduce(0) { $0 | Self.bit($1) }, ordering: .releasing)
+  private func change(_ body: (inout [pid_t: ReplayResponder]) -> Void) {
+    responders.withLock { responders in
+      body(&responders)
+      filter.store(responders.keys.reduce(0) { $0 | Self.bit($1) }, ordering: .releasing)
     }
   }
 
   private static func bit(_ thread: pid_t) -> UInt64 { 1 << UInt64(UInt32(bitPattern: thread) % 64) }
 
   /// The object that serves the requests of a thread; nil if it is not a replay thread.
-  subscript(_ thread: pid_t) -> ReplayAnswers? {
+  subscript(_ thread: pid_t) -> ReplayResponder? {
     guard filter.load(ordering: .acquiring) & Self.bit(thread) != 0 else { return nil }
-    return answers.withLock { $0[thread] }
+    return responders.withLock { $0[thread] }
   }
 }

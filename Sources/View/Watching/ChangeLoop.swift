@@ -1,0 +1,49 @@
+import Glibc
+
+extension View {
+  /// The change loop: reports what changes in the view on the calling thread, from now until `stopChangeLoop`.
+  ///
+  /// A change is reported within a few microseconds when nothing else has happened for a millisecond. Otherwise the changes of
+  /// about a millisecond are reported together. While there are only events of what programs do through the view, the pause
+  /// between two drains of the watch grows to four milliseconds.
+  public func runChangeLoop(_ report: ([ViewChange]) -> Void) {
+    guard let watch else { return }
+    var pause = Self.pause
+    while changes.isCollecting {
+      watch.wait()
+      var pendingChanges = drainPendingChanges()
+      if ViewChange.hasHalfRename(pendingChanges) {
+        usleep(Self.pause)
+        pendingChanges += drainPendingChanges()
+      }
+      if !pendingChanges.isEmpty {
+        expireNames(pendingChanges)
+        report(ViewChange.joiningRenames(pendingChanges))
+      }
+      pause = pendingChanges.isEmpty ? min(2 * pause, 4 * Self.pause) : Self.pause
+      usleep(pause)
+    }
+  }
+
+  /// Whether the watch reports if the daemon itself caused a change: true for fanotify, false for inotify, nil where nothing is
+  /// watched.
+  public var watchReportsPID: Bool? { watch?.reportsPID }
+
+  /// Called before `runChangeLoop`, which then reports every change from this call on.
+  public func startCollectingChanges() { changes.startCollectingChanges() }
+
+  /// Ends `runChangeLoop`.
+  public func stopChangeLoop() { changes.stopChangeLoop() }
+
+  /// The shortest pause between two drains of the watch, in microseconds.
+  private static let pause: UInt32 = 1000
+
+  private func drainPendingChanges() -> [ViewChange] {
+    watch?.drain()
+    let dirtyDirectories = changes.takeDirtyDirectories()
+    expireOutdated(dirtyDirectories)
+    invalidateDisplayNames(of: changes.takeDroppedViews(), isChangeLoop: true)
+    for directory in dirtyDirectories { directory.view?.processPendingChanges(directory.unreported) }
+    return changes.takeChanges()
+  }
+}
