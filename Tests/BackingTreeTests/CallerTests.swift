@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct CallerTests {
   /// A thread begins with the rights that the one that makes it has just then.
-  @Test(.enabled(if: geteuid() == 0)) func whoIsMadeByAThreadWithoutARightTakesItBackWhenItMatters() throws {
+  @Test(.enabled(if: geteuid() == 0)) func chmod_byThreadCreatedWithoutSetIDCapability_keepsSetGroupIDBit() throws {
     let temporary = try TemporaryDirectory()
     let path = temporary.path + "/tool"
     close(open(path, O_WRONLY | O_CREAT, 0o600))

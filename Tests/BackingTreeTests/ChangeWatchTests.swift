@@ -5,7 +5,7 @@ import Testing
 @testable import BackingTree
 
 /// The names that those are told of who hear no echoes, and those who hear all.
-private struct Heard {
+private struct RecordedChanges {
   let watch: ChangeWatch
   let registration: ChangeWatch.Registration
   private let heardByAll: ChangeWatch.Registration
@@ -36,7 +36,7 @@ private struct Heard {
   private func run(_ program: String) { #expect(system(program) == 0) }
 
   /// Each delivery makes new events here, as programs do that are faster than a thread on a busy machine.
-  @Test(arguments: reportsPID ? [true, false] : [false]) func drain_endsWhileEventsKeepComing(
+  @Test(arguments: reportsPID ? [true, false] : [false]) func drain_whileEventsKeepArriving_ends(
     reportsPID: Bool
   )
     throws
@@ -68,67 +68,67 @@ private struct Heard {
     #expect((200..<most).contains(delivered.withLock { $0 }))
   }
 
-  @Test(.enabled(if: reportsPID)) func ofAnUnheardChangeOnlyThoseHearWhoWantTo() throws {
+  @Test(.enabled(if: reportsPID)) func suppressedSelfChange_reachesSubscribersOfSelfEvents() throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
-    let heard = try Heard(directory)
-    try heard.watch.suppressingSelfEvents([.init(.made, "own", in: heard.registration)]) { () throws(Errno) in
+    let recorded = try RecordedChanges(directory)
+    try recorded.watch.suppressingSelfEvents([.init(.made, "own", in: recorded.registration)]) { () throws(Errno) in
       try directory.makeDirectory("own", mode: 0o700)
     }
     try directory.makeDirectory("other", mode: 0o700)
     try directory.makeDirectory("third", mode: 0o700)
     try directory.removeDirectory("own")
-    let (others, all) = heard.names()
+    let (others, all) = recorded.names()
     // Of a name there may be one event for all that was done to it.
     #expect(others.contains("other") && others.contains("third"))
     #expect(all.contains("own") && all.contains("other") && all.contains("third"))
   }
 
-  @Test(.enabled(if: reportsPID)) func whatSomebodyElseDoesToTheSameNameIsHeard() throws {
+  @Test(.enabled(if: reportsPID)) func changeByAnotherProcess_ofSuppressedName_isReported() throws {
     let temporary = try TemporaryDirectory()
-    let heard = try Heard(temporary.directory)
-    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: heard.registration)
-    try heard.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
+    let recorded = try RecordedChanges(temporary.directory)
+    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.registration)
+    try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
       run("mkdir '\(temporary.path)/name'")
     }
-    #expect(heard.names() == (["name"], ["name"]))
+    #expect(recorded.names() == (["name"], ["name"]))
     // Whatever became of the change.
     run("rmdir '\(temporary.path)/name'")
-    _ = heard.names()
+    _ = recorded.names()
     #expect(throws: Errno.fileExists) {
-      try heard.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
+      try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
         run("mkdir '\(temporary.path)/name'")
         try temporary.directory.makeDirectory("name", mode: 0o700)
       }
     }
-    #expect(heard.names().others == ["name", "name", "name"])
+    #expect(recorded.names().others == ["name", "name", "name"])
   }
 
-  @Test(.enabled(if: reportsPID)) func aChangeThatDidNotHappenHidesNoLaterOne() throws {
+  @Test(.enabled(if: reportsPID)) func suppression_whenNothingChanged_hidesNoLaterChange() throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
-    let heard = try Heard(directory)
-    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: heard.registration)
+    let recorded = try RecordedChanges(directory)
+    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.registration)
     #expect(throws: Errno.ioError) {
-      try heard.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in throw .ioError }
+      try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in throw .ioError }
     }
-    try heard.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in }
-    _ = heard.names()
+    try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in }
+    _ = recorded.names()
     try directory.makeDirectory("name", mode: 0o700)
-    #expect(heard.names().others == ["name"])
+    #expect(recorded.names().others == ["name"])
   }
 
-  @Test func whereNobodyKnowsWhoChangedSomethingEverybodyHearsOfIt() throws {
+  @Test func selfChange_whenEventsCarryNoPID_isReportedToAll() throws {
     let temporary = try TemporaryDirectory()
-    let heard = try Heard(temporary.directory, reportsPID: false)
-    try heard.watch.suppressingSelfEvents([.init(.made, "own", in: heard.registration)]) { () throws(Errno) in
+    let recorded = try RecordedChanges(temporary.directory, reportsPID: false)
+    try recorded.watch.suppressingSelfEvents([.init(.made, "own", in: recorded.registration)]) { () throws(Errno) in
       try temporary.directory.makeDirectory("own", mode: 0o700)
     }
-    #expect(heard.names() == (["own"], ["own"]))
+    #expect(recorded.names() == (["own"], ["own"]))
   }
 
   /// What becomes of an entry, of the directory itself and of its attributes, by each interface of the kernel.
-  @Test(arguments: reportsPID ? [true, false] : [false]) func eachKindOfChangeIsTold(reportsPID: Bool) throws
+  @Test(arguments: reportsPID ? [true, false] : [false]) func everyKindOfChange_isReported(reportsPID: Bool) throws
   {
     let temporary = try TemporaryDirectory()
     let root = temporary.directory
@@ -137,7 +137,7 @@ private struct Heard {
     let directory = Directory(descriptor: opened.rawValue)
     let watch = try ChangeWatch(root: root, reportsPID: reportsPID)
     #expect(watch.reportsPID == reportsPID)
-    let told = Guarded<[String]>([])
+    let reported = Guarded<[String]>([])
     let registration = try watch.watch(directory) { change in
       let word =
         switch change {
@@ -148,63 +148,63 @@ private struct Heard {
         case .directoryAttributes: "itself"
         case .everything: "everything"
         }
-      told.withLock { $0.append(word) }
+      reported.withLock { $0.append(word) }
     }
-    func whatIsTold(of change: String) -> [String] {
+    func reportedChanges(of change: String) -> [String] {
       run("cd '\(temporary.path)'; \(change)")
       watch.drain()
-      return told.withLock { told in
-        defer { told = [] }
-        return told
+      return reported.withLock { reported in
+        defer { reported = [] }
+        return reported
       }
     }
-    #expect(whatIsTold(of: "mkdir watched/d; : >other") == ["entry d"])
-    let made = whatIsTold(of: "echo x >watched/f")
+    #expect(reportedChanges(of: "mkdir watched/d; : >other") == ["entry d"])
+    let made = reportedChanges(of: "echo x >watched/f")
     #expect(made.first == "entry f" && made.last == "content f")
-    #expect(whatIsTold(of: "mv watched/f watched/g") == ["moved f", "moved g"])
-    #expect(whatIsTold(of: "chmod 600 watched/g") == ["attributes g"])
-    #expect(whatIsTold(of: "chmod 700 watched") == ["itself"])
-    #expect(whatIsTold(of: "rm watched/g; rmdir watched/d") == ["entry g", "entry d"])
+    #expect(reportedChanges(of: "mv watched/f watched/g") == ["moved f", "moved g"])
+    #expect(reportedChanges(of: "chmod 600 watched/g") == ["attributes g"])
+    #expect(reportedChanges(of: "chmod 700 watched") == ["itself"])
+    #expect(reportedChanges(of: "rm watched/g; rmdir watched/d") == ["entry g", "entry d"])
     // Whoever looks has a view of its own of the directory; the watch alone does not keep it.
     _ = consume registration
-    #expect(whatIsTold(of: ": >watched/unheard; rm watched/unheard") == [])
+    #expect(reportedChanges(of: ": >watched/unheard; rm watched/unheard") == [])
     let second = try watch.watch(directory) { change in
-      if case .everything = change { told.withLock { $0.append("gone") } }
+      if case .everything = change { reported.withLock { $0.append("gone") } }
     }
     _ = consume opened
-    #expect(whatIsTold(of: "rmdir watched") == ["gone"])
+    #expect(reportedChanges(of: "rmdir watched") == ["gone"])
     withExtendedLifetime(second) {}
   }
 
-  @Test func whoWritesIsNotHeardWhileThatIsIgnored() throws {
+  @Test func writes_whileModificationsAreIgnored_areNotReported() throws {
     let temporary = try TemporaryDirectory()
     let watch = try ChangeWatch(root: temporary.directory)
-    let told = Guarded((writing: 0, closing: 0))
+    let reported = Guarded((writing: 0, closing: 0))
     let registration = try watch.watch(temporary.directory) { change in
       switch change {
-      case .modification: told.withLock { $0.writing += 1 }
-      case .content: told.withLock { $0.closing += 1 }
+      case .modification: reported.withLock { $0.writing += 1 }
+      case .content: reported.withLock { $0.closing += 1 }
       default: break
       }
     }
-    func isHeard(_ change: () throws -> Void) throws -> (writing: Bool, closing: Bool) {
+    func isReported(_ change: () throws -> Void) throws -> (writing: Bool, closing: Bool) {
       try change()
       watch.drain()
-      return told.withLock { told in
-        defer { told = (0, 0) }
-        return (told.writing > 0, told.closing > 0)
+      return reported.withLock { reported in
+        defer { reported = (0, 0) }
+        return (reported.writing > 0, reported.closing > 0)
       }
     }
     let file = try temporary.directory.open("f", O_WRONLY | O_CREAT, mode: 0o600)
     func append() throws { try systemCall { write(file.rawValue, "x", 1) } }
-    #expect(try isHeard(append) == (true, false))
+    #expect(try isReported(append) == (true, false))
     #expect(watch.suppressModifications(of: file) == watch.reportsPID)
-    #expect(try isHeard(append) == (!watch.reportsPID, false))
+    #expect(try isReported(append) == (!watch.reportsPID, false))
     // The mark outlives what it is about.
-    #expect(try isHeard(append) == (!watch.reportsPID, false))
-    #expect(try isHeard { run("echo x >>'\(temporary.path)/f'") }.closing)
+    #expect(try isReported(append) == (!watch.reportsPID, false))
+    #expect(try isReported { run("echo x >>'\(temporary.path)/f'") }.closing)
     watch.restoreModifications(of: file)
-    #expect(try isHeard(append) == (true, false))
+    #expect(try isReported(append) == (true, false))
     withExtendedLifetime(registration) {}
   }
 }

@@ -3,7 +3,7 @@ import Testing
 @testable import BackingTree
 
 @Suite struct ClientDescriptorsTests {
-  @Test(arguments: [1, 2]) func users_takingAllThatTheyMay_leaveSomeToOthers(multiple: Int) {
+  @Test(arguments: [1, 2]) func descriptorQuotas_whenAllAreUsedUp_leaveDescriptorsForOthers(multiple: Int) {
     let descriptors = ClientDescriptors(limit: 1000, multiple: multiple)
     for users in 1...8 {
       var own = Array(repeating: 0, count: users)

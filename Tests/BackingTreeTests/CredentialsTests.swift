@@ -42,7 +42,7 @@ import Testing
     return (before, try #require(during), Found())
   }
 
-  @Test func thread_actingAsClient_hasTheClientsCredentialsAndNoOthers() throws {
+  @Test func thread_impersonatingClient_hasClientCredentialsOnly() throws {
     let found = try act(Credentials(user: 61001, group: 61002, groups: [62000, 62001], umask: 0o027))
     #expect(found.during.fields["Uid:"] == "61001" && found.during.fields["Gid:"] == "61002")
     #expect(found.during.fields["Groups:"] == "62000 62001")
@@ -51,7 +51,7 @@ import Testing
     #expect(found.after == found.before && found.after.mayPassOverPermissions)
   }
 
-  @Test func thread_actingAsClientWithoutGroups_hasNone() throws {
+  @Test func thread_impersonatingClientWithoutGroups_hasNoGroups() throws {
     for (user, group) in [(61001, 0), (0, 61002), (61001, 61002)] as [(uid_t, gid_t)] {
       let found = try act(Credentials(user: user, group: group, groups: [], umask: 0))
       #expect(found.during.fields["Uid:"] == "\(user)" && found.during.fields["Gid:"] == "\(group)")
@@ -61,13 +61,13 @@ import Testing
     }
   }
 
-  @Test func thread_afterCallThatFailed_hasItsOwnCredentials() throws {
+  @Test func thread_afterFailedCall_hasItsOwnCredentials() throws {
     let found = try act(
       Credentials(user: 61001, group: 61002, groups: [62000], umask: 0o777), .noSuchFileOrDirectory)
     #expect(found.after == found.before)
   }
 
-  @Test func credentials_thatCannotBeHad_areRefusedAndLeaveTheThreadAsItWas() throws {
+  @Test func impersonation_ofInvalidUser_failsAndKeepsThreadCredentials() throws {
     let before = Found()
     // The invalid id.
     let credentials = Credentials(user: .max, group: 61002, groups: [62000], umask: 0o077)
@@ -77,7 +77,7 @@ import Testing
     #expect(Found() == before)
   }
 
-  @Test func groupsOfAnotherProcess_thatHasTheClientsNumber_areNotTaken() throws {
+  @Test func callerGroups_whenPIDBelongsToAnotherUser_areEmpty() throws {
     // This process is root's, not that user's.
     #expect(Client(user: 61001, group: 61001, thread: getpid(), umask: 0).credentials.groups == [])
   }

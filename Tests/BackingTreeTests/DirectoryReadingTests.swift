@@ -34,7 +34,7 @@ private func removeTree(_ path: String) -> CInt {
 }
 
 @Suite struct DirectoryReadingTests {
-  @Test func everyEntryIsReportedOnceWithItsBytes() throws {
+  @Test func directoryRead_reportsEveryEntryOnceWithItsBytes() throws {
     let temporary = try TemporaryDirectory()
     let odd: [UInt8] = [0xff, 0xfe, 0x0a, 0x2e]
     var expected: Set<[UInt8]> = [odd]
@@ -61,7 +61,7 @@ private func removeTree(_ path: String) -> CInt {
     #expect(seenAhead == seen)
   }
 
-  @Test func whatStopsAReadingAheadIsThrown() throws {
+  @Test func readAhead_ofUnreadableDirectory_throwsItsError() throws {
     // An O_PATH descriptor cannot be read.
     let temporary = try TemporaryDirectory()
     let unreadable = try temporary.directory.subdirectory(".")
@@ -71,7 +71,7 @@ private func removeTree(_ path: String) -> CInt {
     _ = try DirectoryReadAhead(of: temporary.directory.openForReading())
   }
 
-  @Test func aSymlinkIsNeverFollowed() throws {
+  @Test func subdirectoryAndSmallFile_neverFollowSymlinks() throws {
     let temporary = try TemporaryDirectory()
     try temporary.directory.makeSymlink("link", to: "/etc")
     #expect(throws: (any Error).self) { _ = try temporary.directory.subdirectory("link") }
@@ -79,7 +79,7 @@ private func removeTree(_ path: String) -> CInt {
     #expect(try temporary.directory.symlinkTarget("link") == Array("/etc".utf8))
   }
 
-  @Test func aFifoWhereATableIsExpectedDoesNotBlock() throws {
+  @Test func smallFile_ofFifo_returnsNilWithoutBlocking() throws {
     let temporary = try TemporaryDirectory()
     try temporary.directory.makeNode("table", mode: S_IFIFO | 0o600, device: 0)
     #expect(temporary.directory.smallFile("table", limit: 1 << 20) == nil)

@@ -9,7 +9,7 @@ import Testing
   }
 
   /// Values whose end takes long, as a file's is that is closed, keep nobody waiting for the lock.
-  @Test func valuesThatAreDiscarded_endWithTheLockReleased() {
+  @Test func discard_releasesValuesAfterUnlocking() {
     let values = Guarded<[Value]>([])
     let probe = Guarded(0)
     values.withLock {
@@ -28,7 +28,7 @@ import Testing
     #expect(probe.withLock { $0 } == 1)
   }
 
-  @Test func lock_knowsWhetherTheCallingThreadHasIt() {
+  @Test func isHeld_isTrueOnHoldingThreadOnly() {
     let lock = RecursionFreeLock(.marking)
     #expect(!lock.isHeld)
     let other = Guarded(true)

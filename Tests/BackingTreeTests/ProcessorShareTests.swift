@@ -4,13 +4,13 @@ import Testing
 @testable import BackingTree
 
 @Suite struct ProcessorShareTests {
-  @Test func niceIncrement_dividesTheShareByTheRank() {
+  @Test func niceIncrement_dividesShareByRank() {
     #expect([1, 2, 4, 8, 16, 32].map(ProcessorShare.niceIncrement(ofRank:)) == [0, 4, 7, 10, 13, 16])
     #expect(ProcessorShare.niceIncrement(ofRank: 1 << 40) == ProcessorShare.niceIncrement(ofRank: 100))
   }
 
   @Test(.enabled(if: geteuid() == 0, "lowering a nice value takes a privilege"))
-  func run_lowersOnlyFurtherComputationsOfOneUser_andRestores() {
+  func run_whileSameUserComputes_lowersPriorityAndRestoresIt() {
     // Users that nothing else computes for.
     let (user, other) = (Int64(1) << 40, Int64(1) << 41)
     let before = Thread.nice
@@ -28,7 +28,7 @@ import Testing
   }
 
   @Test(.enabled(if: geteuid() == 0, "lowering a nice value takes a privilege"))
-  func run_restoresAfterAnError() {
+  func run_afterError_restoresPriority() {
     struct Failure: Error {}
     let before = Thread.nice
     ProcessorShare.run(of: 1 << 42) {

@@ -9,7 +9,7 @@ import Testing
     for thread in try (0..<count).map({ _ in try #require(Thread(body)) }) { thread.join() }
   }
 
-  @Test func callersThatComeMeanwhile_shareOnePass() throws {
+  @Test func callersDuringAPass_shareTheNextPass() throws {
     let shared = SharedPass()
     let passes = Guarded(0)
     let (isInside, mayEnd, haveCome) = (Semaphore(), Semaphore(), Guarded(0))
@@ -43,7 +43,7 @@ import Testing
     #expect(passes.withLock { $0 } == 2)
   }
 
-  @Test func everyCaller_seesWhatWasThereWhenItCalled() throws {
+  @Test func run_returnsAfterPassThatSawStateAtCall() throws {
     let shared = SharedPass()
     let (made, seen) = (Guarded(0), Guarded(0))
     let missed = Guarded(0)

@@ -26,7 +26,7 @@ import Testing
     return status
   }
 
-  @Test func cursor_goingUp_isWhereItCameFrom() throws {
+  @Test func cursor_leaveAndMove_reachExpectedDirectories() throws {
     try withTree("mkdir -p 1/2/3/4/5/6/7/8 1/2/x") { top, _ in
       var cursor = try TreeCursor(top)
       var identities = [cursor.identity]
@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  @Test func cursor_enteringASymlinkOrAFile_isRefused() throws {
+  @Test func cursor_enterSymlinkOrFile_fails() throws {
     try withTree("mkdir d && ln -s d link && : >file") { top, _ in
       var cursor = try TreeCursor(top)
       for name in ["link", "file", "..", "absent"] {
@@ -58,7 +58,7 @@ import Testing
   }
 
   /// The cursor has closed the directories far above it, and must not take others for them.
-  @Test func cursor_whoseDirectoryWasMoved_doesNotGoUpElsewhere() throws {
+  @Test func cursor_leaveAfterAncestorWasMoved_fails() throws {
     try withTree("mkdir -p a/b/c/d/e/f/g elsewhere/deep") { top, path in
       var cursor = try TreeCursor(top)
       for name in ["a", "b", "c", "d", "e", "f", "g"] { try cursor.enter(name) }

@@ -28,7 +28,7 @@ import Testing
   static let alphabet = Array("[]{}\"'\\=.,#\n\r\t -_0x1eTZ:u\u{0}ü".utf8)
 
   /// Messages say where in the file.
-  @Test func configurations() throws {
+  @Test func configurations_damaged_areReadOrRefusedWithPosition() throws {
     let settings = KnownSettings(names: ["language"]) { _, _ in }
     try fuzz("configurations") { generator in
       let document =

@@ -15,7 +15,7 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
 }
 
 @Suite struct ConfigurationTests {
-  @Test func settingsAreWrittenAsOptionsAre() {
+  @Test func setting_isConvertedToOptionText() {
     let outcome = read("language = [\"de\", \"en\"]\nextensions = \"all\"\nimport = false\n")
     #expect(outcome.problems == [])
     #expect(
@@ -25,7 +25,7 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
     #expect(outcome.configuration.settings[1].position.description == "c.toml:2:14")
   }
 
-  @Test func aRuleSaysWhereItIsFromAndWhatItDecides() throws {
+  @Test func rule_hasOriginPatternsAndVerdicts() throws {
     let outcome = read(
       """
       # mine
@@ -100,11 +100,11 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
     ("ü = 1", ["c.toml:1:1: a name is expected here"]),
     ("import = true # äöü\nextensions = [\"ä\", 1]", ["c.toml:2:14: extensions cannot be an array"]),
   ])
-  func whatIsWrongIsToldWithLineAndColumn(_ text: String, _ problems: [String]) {
+  func mistake_isReportedWithLineAndColumn(_ text: String, _ problems: [String]) {
     #expect(read(text).problems == problems)
   }
 
-  @Test func everythingThatIsWrongIsToldInOrder() {
+  @Test func mistakes_areReportedInFileOrder() {
     let problems = read("x = 1\n[[rule]]\nmatch = 1\n[profiles.p]\nq = 1\nhidden = 1\n").problems
     #expect(
       problems.map { $0.prefix { $0 != " " } } == [
@@ -112,7 +112,7 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
       ])
   }
 
-  @Test func aDerivedProfileAddsToItsBase() throws {
+  @Test func derivedProfile_addsToBaseProfile() throws {
     let outcome = read(
       """
       [profiles.studio]
@@ -136,7 +136,7 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
     #expect(try outcome.configuration.profile("unix").base == .unix)
   }
 
-  @Test func profilesThatAreNotThereOrGoRoundAreNamed() {
+  @Test func unknownAndCyclicProfiles_areReported() {
     let configuration = read(
       "profile = \"studio\"\n[profiles.a]\nbased-on = \"b\"\n[profiles.b]\nbased-on = \"a\""
     ).configuration
@@ -146,7 +146,7 @@ private func read(_ text: String) -> (configuration: Configuration, problems: [S
     #expect(problems[1].contains("is derived from itself"))
   }
 
-  @Test func theMoreImportantFileComesLast() {
+  @Test func add_listsMoreImportantFileLast() {
     var configuration = read("hidden = \"show\"\n[[rule]]\nmatch = \"a\"\nhidden = true").configuration
     configuration.add(read("hidden = \"deny\"").configuration)
     #expect(configuration.settings.map(\.value) == ["show", "deny"])

@@ -61,7 +61,7 @@ private func read(_ document: String) -> String {
       "{a=1979-05-27T07:32:00Z,b=1979-05-27 07:32:00,c=07:32:00}"
     ),
   ])
-  func whatTheStandardAllowsIsRead(_ document: String, _ expected: String) {
+  func validTOML_isParsed(_ document: String, _ expected: String) {
     #expect(read(document) == expected)
   }
 
@@ -96,18 +96,18 @@ private func read(_ document: String) -> String {
     ("a = 0x-1", 4, "no value"),
     ("a = 99999999999999999999", 4, "no value"),
   ])
-  func whatItDoesNotAllowIsToldWithItsPlace(_ document: String, _ offset: Int, _ says: String) {
+  func invalidTOML_isReportedWithOffset(_ document: String, _ offset: Int, _ says: String) {
     let outcome = read(document)
     #expect(outcome.hasPrefix("\(offset): "), "\(outcome)")
     #expect(outcome.contains(says), "\(outcome)")
   }
 
-  @Test func bytesThatAreNotUTF8AreRefused() throws {
+  @Test func nonUTF8Bytes_areRefused() throws {
     let error = #expect(throws: TOMLError.self) { try TOMLReader.read(Array("a = \"".utf8) + [0xff, 0x22]) }
     #expect(error?.offset == 5)
   }
 
-  @Test func deepNestingIsRefusedInsteadOfFollowed() {
+  @Test func deepNesting_isRefused() {
     #expect(read("a = " + String(repeating: "[", count: 100_000)).contains("nested too deeply"))
     #expect(read("a = " + String(repeating: "{a=", count: 100_000)).contains("nested too deeply"))
     #expect(read(String(repeating: "a.", count: 100_000) + "a = 1").contains("too many parts"))

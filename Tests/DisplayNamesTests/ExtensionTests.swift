@@ -19,7 +19,7 @@ private func shown(
     ("a b.txt", "a b"), ("long." + String(repeating: "x", count: 50), "long"), ("..a.txt", "..a"),
     ("....foo", "..."), ("e\u{301}.txt", "e\u{301}"), ("name.app", "name"),
   ])
-  func whatFollowsTheLastPeriodIsTheExtension(name: String, stem: String) {
+  func stemLength_endsBeforeLastPeriod(name: String, stem: String) {
     let bytes = Array(name.utf8)
     #expect(FileExtension.stemLength(of: bytes.span) == stem.utf8.count)
     #expect(bytes.starts(with: Array(stem.utf8)))
@@ -36,18 +36,18 @@ private func shown(
         "\u{2066}",
         "\u{2067}", "\u{2068}", "\u{2069}",
       ].flatMap { ["foo.\($0)txt", "foo.tx\($0)"] })
-  func theseNamesHaveNoExtension(name: String) {
+  func stemLength_ofNameWithoutExtension_isNil(name: String) {
     let bytes = Array(name.utf8)
     #expect(FileExtension.stemLength(of: bytes.span) == nil)
   }
 
   @Test(arguments: ["foo.\u{2010}x", "foo.\u{61B}x", "a\u{202E}b.txt"])
-  func neighboursOfTheBidiControlsDisqualifyNothing(name: String) {
+  func stemLength_withNeighboursOfBidiControls_isFound(name: String) {
     let bytes = Array(name.utf8)
     #expect(FileExtension.stemLength(of: bytes.span) != nil)
   }
 
-  @Test func bytesThatAreNotUTF8AreNoTrouble() {
+  @Test func stemLength_withTruncatedUTF8_isFound() {
     let cut: [UInt8] = [0x61, 0x2e, 0xe2, 0x80]
     #expect(FileExtension.stemLength(of: cut.span) == 1)
     let lead: [UInt8] = [0x61, 0x2e, 0xd8]
@@ -63,7 +63,7 @@ private func shown(
     ("notes.txt", "notes"), ("notes.text", "notes"), ("a:b.txt", "a:b"), ("foo..txt", "foo."),
     ("MyDocument.old.txt", "MyDocument.old"), ("v1.2.pdf", "v1.2"), (".a.txt", ".a"),
   ])
-  func modeHideHidesWhatDesktopsRecogniseByContent(name: String, expected: String) {
+  func modeHide_hidesExtensionsRecognizedByContent(name: String, expected: String) {
     #expect(shown(name, .hide) == expected)
     #expect(shown(name, .hide, .symlink) == expected)
   }
@@ -74,12 +74,12 @@ private func shown(
     "notes.txt.bak", "notes.txt.orig", "notes.old", "x.tmp", "film.mp4.part", ".notes.txt.swp", "apt.lock",
     "tool.jar", "tool.deb", "plain.app", "CMakeLists.txt", "requirements.txt", "Setup.pkg", "日本.テキスト",
   ])
-  func modeHideKeepsWhatOnlyTheNameTells(name: String) {
+  func modeHide_keepsExtensionsNotRecognizedByContent(name: String) {
     #expect(shown(name, .hide) == name)
   }
 
   @Test(arguments: ["main.c.gz", "data.csv.zip", "photo.jpg.txt", "archive.tar.gz", "a.md.html"])
-  func modeHideNeverShowsAnotherType(name: String) {
+  func modeHide_keepsExtensionBehindAnother(name: String) {
     #expect(shown(name, .hide) == name)
   }
 
@@ -89,12 +89,12 @@ private func shown(
     ("CMakeLists.txt", "CMakeLists"), (".bashrc", ".bashrc"), ("foo.", "foo."), ("plain.app", "plain"),
     ("foo.\u{202E}txt", "foo.\u{202E}txt"), ("a. txt", "a. txt"),
   ])
-  func modeAllHidesEveryExtension(name: String, expected: String) {
+  func modeAll_hidesEveryExtension(name: String, expected: String) {
     #expect(shown(name, .all) == expected)
     #expect(shown(name, .all, .symlink) == expected)
   }
 
-  @Test func modeFlagAsksTheItemAndKnowsTheType() {
+  @Test func modeFlag_hidesKnownExtensionsOfFlaggedItemsAndApplications() {
     #expect(shown("flagged.txt", .flag) == "flagged.txt")
     #expect(shown("flagged.txt", .flag, flag: true) == "flagged")
     #expect(shown("foo.c", .flag, flag: true) == "foo")
@@ -107,19 +107,19 @@ private func shown(
   }
 
   @Test(arguments: ["photo.jpg", "Chess.app", "Letter.rtfd"])
-  func modeShowHidesNothing(name: String) {
+  func modeShow_hidesNothing(name: String) {
     for kind in EntryKind.allCases { #expect(shown(name, .show, kind, flag: true) == name) }
   }
 
   @Test(arguments: ExtensionMode.allCases)
-  func directoriesAndSpecialFilesKeepTheirNames(mode: ExtensionMode) {
+  func everyMode_keepsNamesOfDirectoriesAndSpecialFiles(mode: ExtensionMode) {
     for kind in [EntryKind.directory, .other] {
       for name in ["dir.v1.2", "Photos.jpg", "X.app"] { #expect(shown(name, mode, kind, flag: true) == name) }
     }
   }
 
   @Test(arguments: [ExtensionMode.hide, .all])
-  func packagesLoseTheirExtension(mode: ExtensionMode) {
+  func modesHideAndAll_hideExtensionsOfPackages(mode: ExtensionMode) {
     for (name, expected) in [
       ("Chess.app", "Chess"), ("CHESS.APP", "CHESS"), ("Letter.rtfd", "Letter"), ("proj.xcodeproj", "proj"),
       ("Foo 1.2.app", "Foo 1.2"), ("Old.pages", "Old"), ("bitpkg", "bitpkg"),
@@ -128,7 +128,7 @@ private func shown(
     }
   }
 
-  @Test func aPackageByItsBitKeepsWhatIsNoType() {
+  @Test func packageByBundleBit_keepsUnknownExtension() {
     #expect(shown("Reports 1.2", .hide, .package) == "Reports 1.2")
     #expect(shown("My.penpot", .hide, .package) == "My.penpot")
     let rule = ExtensionRule(mode: .hide, known: KnownExtensions.known.inserting(["penpot"]))
@@ -137,7 +137,7 @@ private func shown(
   }
 
   @Test(arguments: [ExtensionMode.hide, .all, .flag])
-  func anApplicationCannotPassForADocument(mode: ExtensionMode) {
+  func application_withStemOfDocument_keepsExtension(mode: ExtensionMode) {
     for name in ["photo.jpg.app", "Chess.mov.app", "Chess.MOV.App", "notes.txt.app"] {
       #expect(shown(name, mode, .package, flag: true) == name)
     }
@@ -145,12 +145,12 @@ private func shown(
   }
 
   @Test(arguments: ["photo.jpg.command", "photo.jpg.sh", "a.pdf.desktop", "a.pdf.exe", "a.pdf.workflow"])
-  func norCanAProgram(name: String) {
+  func program_withStemOfDocument_keepsExtension(name: String) {
     #expect(shown(name, .all) == name)
     #expect(shown(name, .flag, flag: true) == name)
   }
 
-  @Test func namesThatAreNotUTF8AreShownWhole() {
+  @Test func nonUTF8Name_isShownWhole() {
     let name: [UInt8] = [0xff] + Array("photo.jpg".utf8)
     for mode in ExtensionMode.allCases {
       let length = ExtensionRule(mode: mode).stemLength(of: name.span, kind: .file, finderFlagHidden: true)
@@ -159,7 +159,7 @@ private func shown(
   }
 
   /// Every name made of a few telling pieces, in every mode.
-  @Test func whatIsShownIsAlwaysAUsableName() {
+  @Test func shownName_isAlwaysUsable() {
     let pieces = ["", ".", "..", "a", " ", "txt", "app", "jpg", "\u{202E}", "é"]
     for a in pieces {
       for b in pieces {
@@ -181,13 +181,13 @@ private func shown(
 }
 
 @Suite struct KnownExtensionsTests {
-  @Test func setsIgnoreTheCaseOfASCIILetters() {
+  @Test func extensionSet_ignoresCaseOfASCIILetters() {
     let set = ExtensionSet(["Txt", "gbProj"])
     for text in ["txt", "TXT", "GBPROJ", "gbproj"] { #expect(set.contains(text)) }
     for text in ["tx", "txtt", "", "\u{0}txt", "t\u{F8}t"] { #expect(!set.contains(text)) }
   }
 
-  @Test func longExtensionsAreToldApart() {
+  @Test func extensionSet_distinguishesLongExtensions() {
     let a = String(repeating: "x", count: 31)
     let set = ExtensionSet([a + "a", a + "ab"])
     #expect(set.count == 1)
@@ -196,12 +196,12 @@ private func shown(
     #expect(!ExtensionSet(["abcdefghijklmnopa"]).contains("abcdefghijklmnop"))
   }
 
-  @Test func whatIsNoExtensionIsLeftOut() {
+  @Test func extensionSet_omitsInvalidExtensions() {
     #expect(ExtensionSet(["", "a.b", "a/b", "a b", "ok"]) == ExtensionSet(["ok"]))
     #expect(ExtensionSet(["a"]).inserting(["b"]).removing(["A"]) == ExtensionSet(["b"]))
   }
 
-  @Test func knownHoldsEveryTypeThatIsHiddenOrAPackage() {
+  @Test func knownExtensions_includeHideableAndPackageTypes() {
     #expect(KnownExtensions.known.union(KnownExtensions.hideable) == KnownExtensions.known)
     #expect(KnownExtensions.known.union(PackageTypes.builtIn.extensions) == KnownExtensions.known)
     for ext in ["2", "1", "old", "bak", "part", "tmp", "lock", "orig"] {
@@ -209,7 +209,7 @@ private func shown(
     }
   }
 
-  @Test func globsGiveTheirSimpleExtensions() {
+  @Test func sharedMimeGlobs_yieldSimpleExtensions() {
     let table = """
       # comment:with:colons
       50:image/jpeg:*.jpg

@@ -16,7 +16,7 @@ struct FolderNamesTests {
     "Desktop", "Downloads", "Templates", "Public", "Documents", "Music", "Pictures", "Videos",
   ]
 
-  @Test func knowsThirtyNineLanguages() {
+  @Test func folderNames_coverThirtyNineLanguages() {
     #expect(
       FolderNames.languages == [
         "ar", "ca", "cs", "da", "de", "el", "en", "en-AU", "en-GB", "es", "es-419", "fi", "fr", "fr-CA", "he",
@@ -28,14 +28,14 @@ struct FolderNamesTests {
   }
 
   @Test(arguments: FolderNames.languages)
-  func everyLanguageNamesEveryFolder(language: String) throws {
+  func everyLanguage_namesEveryFolder(language: String) throws {
     let names = try #require(FolderNames.names(in: language))
     #expect(Set(names.keys) == Self.realNames)
     for (real, name) in names { #expect(isGoodFileName(name), "\(language): \(real)") }
   }
 
   @Test(arguments: FolderNames.userDirectoryLanguages)
-  func everyLanguageNamesEveryUserDirectory(language: String) throws {
+  func everyLanguage_namesEveryUserDirectory(language: String) throws {
     let names = try #require(FolderNames.userDirectoryNames(in: language))
     #expect(Set(names.keys) == Self.userDirectories)
     for (real, name) in names { #expect(isGoodFileName(name), "\(language): \(real)") }
@@ -46,7 +46,7 @@ struct FolderNamesTests {
     (FolderNamesTable.folders, FolderNamesTable.folderNames),
     (FolderNamesTable.userDirectories, FolderNamesTable.userDirectoryNames),
   ])
-  func everyLineIsAsLongAsItsKeyLine(keys: String, table: String) {
+  func everyTableLine_hasOneCellPerKey(keys: String, table: String) {
     let width = keys.split(separator: " | ", omittingEmptySubsequences: false).count + 1
     var seen: Set<Substring> = []
     for line in table.split(separator: "\n", omittingEmptySubsequences: false) {
@@ -56,21 +56,21 @@ struct FolderNamesTests {
     }
   }
 
-  @Test func tagsAreExact() {
+  @Test func names_ofInexactLanguageTag_areNil() {
     for tag in ["", "DE", "de-AT", "de_DE", "pt", "zh", "no", "tlh"] {
       #expect(FolderNames.names(in: tag) == nil, "\(tag)")
       #expect(FolderNames.userDirectoryNames(in: tag) == nil, "\(tag)")
     }
   }
 
-  @Test func englishKeepsTheRealNames() throws {
+  @Test func englishNames_equalRealNames() throws {
     let english = try #require(FolderNames.names(in: "en"))
     for (real, name) in english { #expect(real == name) }
     let british = try #require(FolderNames.names(in: "en-GB"))
     #expect(british.filter { $0.key != $0.value } == ["Favorites": "Favourites"])
   }
 
-  @Test func germanNamesAllFolders() {
+  @Test func germanNames_areThoseOfFinder() {
     #expect(
       FolderNames.names(in: "de") == [
         "Applications": "Programme", "Utilities": "Dienstprogramme", "Desktop": "Schreibtisch",
@@ -89,7 +89,7 @@ struct FolderNamesTests {
       ])
   }
 
-  @Test func frenchNamesAllFolders() {
+  @Test func frenchNames_areThoseOfFinder() {
     #expect(
       FolderNames.names(in: "fr") == [
         "Applications": "Applications", "Utilities": "Utilitaires", "Desktop": "Bureau",
@@ -116,7 +116,7 @@ struct FolderNamesTests {
     ("tr", "Music", "Müzik"), ("zh-Hans", "Library", "资源库"), ("zh-Hant", "Network", "網路"),
     ("zh-HK", "Network", "網絡"), ("ar", "Applications", "التطبيقات"), ("th", "System", "ระบบ"),
   ])
-  func foldersHaveTheirFinderNames(language: String, real: String, name: String) {
+  func folderNames_areThoseOfFinder(language: String, real: String, name: String) {
     #expect(FolderNames.names(in: language)?[real] == name)
   }
 
@@ -125,7 +125,7 @@ struct FolderNamesTests {
     ("it", "Downloads", "Scaricati"), ("ja", "Documents", "ドキュメント"), ("pl", "Downloads", "Pobrane"),
     ("sl", "Desktop", "Namizje"), ("zh-Hans", "Videos", "视频"),
   ])
-  func userDirectoriesHaveTheirDesktopNames(language: String, real: String, name: String) {
+  func userDirectoryNames_areThoseOfLinuxDesktops(language: String, real: String, name: String) {
     #expect(FolderNames.userDirectoryNames(in: language)?[real] == name)
   }
 

@@ -17,7 +17,7 @@ private func reason(
     ("Icon\r", .iconFile), ("$RECYCLE.BIN", .windowsFile), ("Thumbs.db", .windowsFile),
     ("desktop.ini", .windowsFile), ("Desktop.ini", .windowsFile),
   ])
-  func someNamesAreHiddenEverywhere(name: String, expected: HiddenReason) {
+  func metadataNames_areHiddenEverywhere(name: String, expected: HiddenReason) {
     for role in [DirectoryRole(), .macVolumeRoot, .unixRoot, .home, .usersDirectory, .container] {
       #expect(reason(name, role, .file) == expected)
     }
@@ -27,7 +27,7 @@ private func reason(
     (HiddenFacts.appleDouble, HiddenReason.appleDouble), (.finderInvisible, .finderInvisible),
     (.dosHidden, .dosHidden), (.inHiddenList, .hiddenList), (.configured, .configured),
   ])
-  func metadataHidesAnything(fact: HiddenFacts, expected: HiddenReason) {
+  func metadataFacts_hideAnyName(fact: HiddenFacts, expected: HiddenReason) {
     #expect(reason("x", facts: fact) == expected)
     #expect(reason("x", facts: fact, rules: HiddenRules(disabling: [expected])) == nil)
     #expect(reason("._x", facts: .appleDouble) == .appleDouble)
@@ -36,7 +36,7 @@ private func reason(
   @Test(arguments: [
     "bin", "cores", "dev", "etc", "home", "net", "opt", "private", "sbin", "tmp", "usr", "var",
   ])
-  func unixDirectoriesAreHiddenAtAMacRootOnly(name: String) {
+  func unixDirectories_areHiddenAtMacRootOnly(name: String) {
     #expect(reason(name, .macVolumeRoot) == .unixDirectory)
     #expect(reason(name, .macVolumeRoot, .symlink) == .unixDirectory)
     #expect(reason(name, .macVolumeRoot, .file) == nil)
@@ -50,14 +50,14 @@ private func reason(
     "TheVolumeSettingsFolder", "Trash", "\u{3}\u{2}\u{1}Move&Rename", "Network Trash Folder",
     "installer.failurerequests",
   ])
-  func supportItemsAreHiddenAtAMacRootOnly(name: String) {
+  func supportItems_areHiddenAtMacRootOnly(name: String) {
     #expect(reason(name, .macVolumeRoot, .file) == .volumeRootName)
     #expect(reason(name, .unixRoot, .file) == nil)
     #expect(reason(name) == nil)
   }
 
   @Test(arguments: ["Applications", "Library", "System", "Users", "Developer", "Bin", "volumes"])
-  func theRestOfAMacRootIsVisible(name: String) {
+  func otherNamesAtMacRoot_areVisible(name: String) {
     #expect(reason(name, .macVolumeRoot) == nil)
   }
 
@@ -66,16 +66,16 @@ private func reason(
     "proc",
     "root", "run", "sbin", "snap", "srv", "sys", "tmp", "usr", "var",
   ])
-  func unixDirectoriesAreHiddenAtALinuxRootOnly(name: String) {
+  func linuxDirectories_areHiddenAtLinuxRootOnly(name: String) {
     #expect(reason(name, .unixRoot) == .unixDirectory)
     #expect(reason(name) == nil)
   }
 
-  @Test func aLinuxRootShowsItsUsers() {
+  @Test func homeAtLinuxRoot_isVisible() {
     #expect(reason("home", .unixRoot) == nil)
   }
 
-  @Test func volumesAndLibraryAreHiddenWhereTheyBelong() {
+  @Test func volumesAndLibrary_areHiddenAtTheirPlaceOnly() {
     #expect(reason("Volumes", .macVolumeRoot) == .volumes)
     #expect(reason("Volumes", .home) == nil)
     #expect(reason("Library", .home) == .homeLibrary)
@@ -85,13 +85,13 @@ private func reason(
     #expect(reason("library", .home) == nil)
   }
 
-  @Test func aContainerShowsItsDocuments() {
+  @Test func container_showsDocumentsAndHidesSupport() {
     #expect(reason("Library", .container) == .containerSupport)
     #expect(reason("tmp", .container) == .containerSupport)
     #expect(reason("Documents", .container) == nil)
   }
 
-  @Test func everyRuleCanBeSwitchedOff() {
+  @Test func everyHiddenRule_canBeDisabled() {
     let none = HiddenRules(disabling: HiddenReason.allCases)
     for name in [".a", "Icon\r", "Thumbs.db", "bin", "Volumes", "Library", "Desktop DB", "tmp"] {
       #expect(reason(name, [.macVolumeRoot, .unixRoot, .home, .container], rules: none) == nil)
@@ -100,7 +100,7 @@ private func reason(
     #expect(reason(".a", rules: HiddenRules(disabling: [.iconFile])) == .dotFile)
   }
 
-  @Test func everyReasonIsExplainedInASentence() {
+  @Test func everyHiddenReason_hasItsOwnSentence() {
     for reason in HiddenReason.allCases { #expect(reason.explanation.hasSuffix(".")) }
     #expect(Set(HiddenReason.allCases.map(\.explanation)).count == HiddenReason.allCases.count)
   }

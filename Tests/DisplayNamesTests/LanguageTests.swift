@@ -14,18 +14,18 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
     ("sr_RS@latin", "sr-Latn-RS"), ("sr@cyrillic", "sr-Cyrl"), ("de_DE@euro", "de-DE"), ("es-419", "es-419"),
     ("C", "en"), ("POSIX", "en"), ("C.UTF-8", "en"), ("en-US-POSIX", "en-US"), ("sl-rozaj", "sl"),
   ])
-  func tagsAreReadInBothSpellings(text: String, expected: String) {
+  func languageTag_inLocaleOrBCP47Spelling_isParsed(text: String, expected: String) {
     #expect(LanguageTag(text)?.description == expected)
   }
 
   @Test(arguments: [
     "", "d", "-", "de-", "de--AT", "d3", "../../x", "de AT", "verylonglanguage", "日本", "de/AT",
   ])
-  func otherTextIsNoTag(text: String) {
+  func languageTag_ofOtherText_isNil(text: String) {
     #expect(LanguageTag(text) == nil)
   }
 
-  @Test func theOptionIsAListAndSaysWhatIsWrong() throws {
+  @Test func languageOption_isParsedOrNamesItsMistake() throws {
     #expect(try LanguageList.parse(option: "de-AT:de:en:de").map(\.description) == ["de-AT", "de", "en"])
     let error = #expect(throws: OptionError.self) { try LanguageList.parse(option: "de:§") }
     #expect(error?.description.contains("\"§\"") == true)
@@ -47,7 +47,7 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
     (["LANG": "de_DE", "LANGUAGE": "::§:fr:"], ["fr", "de-DE"]),
     ([:], ["en"]),
   ])
-  func theEnvironmentIsReadAsGettextDoes(environment: [String: String], expected: [String]) {
+  func languagesOfEnvironment_areThoseOfGettext(environment: [String: String], expected: [String]) {
     #expect(LanguageList.parse { environment[$0] }.map(\.description) == expected)
   }
 }
@@ -80,7 +80,7 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
     ("fr:de", ["de", "en"], "de"), ("fr:de", ["de", "fr"], "fr"),
     ("fr", ["de", "en"], "en"), ("fr", ["English", "de"], "English"), ("sv", ["da", "en"], "en"),
   ])
-  func theClosestTableIsChosen(preferred: String, available: [String], expected: String) {
+  func bestMatch_isClosestTable(preferred: String, available: [String], expected: String) {
     #expect(best(preferred, available) == expected)
     #expect(best(preferred, available.reversed()) == expected)
   }
@@ -89,18 +89,18 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
     ("sv", ["da"]), ("sv", ["nb", "no"]), ("nn", ["nb", "no"]), ("zh-Hant", ["zh_CN"]), ("zh_TW", ["zh"]),
     ("zh_CN", ["zh_TW"]), ("sr-Latn", ["sr"]), ("de", ["de-AT"]), ("de", []), ("pt-BR", ["pt_PT"]),
   ])
-  func onlyTheListedFallbacksAreTaken(preferred: String, available: [String]) {
+  func bestMatch_withoutListedFallback_isNil(preferred: String, available: [String]) {
     #expect(best(preferred, available) == nil)
   }
 
   @Test(arguments: ["en", "en-US", "en-GB", "C.UTF-8", "en:de", "en-AU:fr"])
-  func whoReadsEnglishGetsTheNamesOnDiskRatherThanAnotherLanguage(preferred: String) {
+  func bestMatch_forEnglishWithoutEnglishTable_isNil(preferred: String) {
     #expect(best(preferred, ["de", "fr", "zh_CN"]) == nil)
     #expect(best(preferred, ["de", "fr"], "English") == nil)
     #expect(best(preferred, ["de", "fr"], "de") == nil)
   }
 
-  @Test func theDevelopmentRegionComesLastButOne() {
+  @Test func bestMatch_prefersDevelopmentRegionToEnglish() {
     #expect(best("fr", ["de", "en"], "de") == "de")
     #expect(best("fr", ["de", "en"], "German") == "de")
     #expect(best("fr", ["German", "en"], "de") == "German")
@@ -108,19 +108,19 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
     #expect(best("fr", ["ja"], "de") == nil)
   }
 
-  @Test func whoReadsTheDevelopmentLanguageGetsTheNamesOnDisk() {
+  @Test func bestMatch_forDevelopmentLanguageWithoutTable_isNil() {
     #expect(best("ja:fr", ["fr", "en"], "Japanese") == nil)
   }
 
-  @Test func theOrderOfTablesDoesNotMatter() {
+  @Test func bestMatch_isIndependentOfTableOrder() {
     #expect(best("pt-BR", ["pt_BR", "pt-BR"]) == best("pt-BR", ["pt-BR", "pt_BR"]))
   }
 
-  @Test func noPreferenceIsNoTranslation() {
+  @Test func bestMatch_withoutPreference_isNil() {
     #expect(LanguageMatch.best(preferred: [], available: ["de"]) == nil)
   }
 
-  @Test func junkAmongTheTablesIsPassedOver() {
+  @Test func bestMatch_ignoresInvalidTableNames() {
     #expect(best("de", ["", "..", "Base", "LocProvenance", "de"]) == "de")
   }
 
@@ -130,7 +130,7 @@ private func best(_ preferred: String, _ available: [String], _ development: Str
     ("es-MX", "es_419"), ("fr-CA", "fr_CA"), ("fr-BE", "fr"), ("en-NZ", "en_GB"), ("en-US", "en"),
     ("eo", "en"),
   ])
-  func theSystemFolderTablesAreFound(preferred: String, expected: String) {
+  func bestMatch_amongSystemFolderTables_isFound(preferred: String, expected: String) {
     let tables = """
       ar ca cs da de el en en_AU en_GB es es_419 fi fr fr_CA he hi hr hu id it ja ko ms nl no pl pt pt_PT ro ru sk \
       sv th tr uk vi zh_CN zh_HK zh_TW

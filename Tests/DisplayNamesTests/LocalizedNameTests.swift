@@ -11,7 +11,7 @@ import Testing
     ("نیم\u{200C}فاصله", "نیم\u{200C}فاصله"), (" a ", " a "), ("/", ":"),
     ("\u{1112}\u{1161}\u{11AB}", "\u{D55C}"),
   ])
-  func goodValuesBecomeNames(value: String, expected: String) {
+  func sanitize_ofValidValue_givesName(value: String, expected: String) {
     #expect(LocalizedName.sanitize(value, realName: "X") == Name(expected))
   }
 
@@ -27,18 +27,18 @@ import Testing
     ]
       + [0x61c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069]
       .compactMap { UnicodeScalar($0) }.map { "a\($0)b" })
-  func dangerousValuesAreRefused(value: String) {
+  func sanitize_ofDangerousValue_givesNil(value: String) {
     #expect(LocalizedName.sanitize(value, realName: "X") == nil)
   }
 
-  @Test func theLengthThatCountsIsThatOfTheResult() {
+  @Test func sanitize_limitsLengthOfResult() {
     #expect(LocalizedName.sanitize(String(repeating: "a", count: 255), realName: "X") != nil)
     #expect(
       LocalizedName.sanitize(String(repeating: "e\u{301}", count: 127), realName: "X")?.bytes.count == 254)
     #expect(LocalizedName.sanitize("a" + String(repeating: "/", count: 300), realName: "X") == "a:")
   }
 
-  @Test func aHiddenEntryMayStayHidden() {
+  @Test func sanitize_forHiddenEntry_allowsLeadingPeriod() {
     #expect(LocalizedName.sanitize(".Papierkorb", realName: ".Trash") == ".Papierkorb")
     #expect(LocalizedName.sanitize("..", realName: ".Trash") == nil)
   }
@@ -47,7 +47,7 @@ import Testing
 @Suite struct BundleNameTests {
   private static let rechner = BundleNames(displayName: "Rechner")
 
-  @Test func theLocalizedNameOfAnUnrenamedApplicationIsShown() {
+  @Test func unrenamedApplication_hasLocalizedName() {
     let declared = BundleNames(displayName: "Calculator", name: "Calc")
     #expect(BundleName.localized("Calculator.app", declared: declared, localized: Self.rechner) == "Rechner")
     #expect(BundleName.localized("Calculator.APP", declared: declared, localized: Self.rechner) == "Rechner")
@@ -56,7 +56,7 @@ import Testing
         == "Rechner")
   }
 
-  @Test func bundleNameCountsWhereThereIsNoDisplayName() {
+  @Test func bundleName_replacesMissingDisplayName() {
     #expect(
       BundleName.localized(
         "Calculator.app", declared: BundleNames(name: "Calculator"), localized: Self.rechner)
@@ -73,17 +73,17 @@ import Testing
     BundleNames(),
     BundleNames(name: "Chess"), BundleNames(displayName: "renamed by me"),
   ])
-  func aRenamedApplicationShowsTheUsersName(declared: BundleNames) {
+  func renamedApplication_hasNoLocalizedName(declared: BundleNames) {
     #expect(BundleName.localized("Renamed by me.app", declared: declared, localized: Self.rechner) == nil)
   }
 
-  @Test func namesAreComparedAfterNormalization() {
+  @Test func bundleName_isComparedAfterNormalization() {
     let declared = BundleNames(displayName: "Caf\u{E9}")
     #expect(BundleName.isOriginal("Cafe\u{301}.app", declared: declared))
     #expect(BundleName.isOriginal("Caf\u{E9}.app", declared: declared))
   }
 
-  @Test func withoutAnUsableTranslationNothingIsShown() {
+  @Test func localizedName_withoutUsableTranslation_isNil() {
     let declared = BundleNames(displayName: "X")
     for value in ["", "  ", "..", "a\u{202E}b", "photo.jpg", "Rechner.app"] {
       #expect(
@@ -97,12 +97,12 @@ import Testing
   @Test(arguments: [
     ("X.dext", true), ("X.lpdf", true), ("X.wdgt", true), ("X.rtfd", false), ("X", false), (".app", false),
   ])
-  func onlySomeTypesHaveLocalizedNames(name: String, expected: Bool) {
+  func isLocalizable_isTrueForSomeBundleTypesOnly(name: String, expected: Bool) {
     let bytes = Array(name.utf8)
     #expect(BundleName.isLocalizable(bytes.span) == expected)
   }
 
-  @Test func theValuesForTheMacComeFirst() {
+  @Test func bundleNames_preferValuesForMacOS() {
     let info = ["CFBundleDisplayName": "A", "CFBundleDisplayName-macos": "B", "CFBundleName": "C"]
     #expect(BundleNames { info[$0] } == BundleNames(displayName: "B", name: "C"))
   }
@@ -111,7 +111,7 @@ import Testing
 @Suite struct LocalizedDirectoryTests {
   private let builtIn: (Name) -> String? = { $0 == "Music" ? "Musik" : $0 == "Movies" ? "Filme" : nil }
 
-  @Test func aMarkedFolderIsCalledWhatTheVolumeSaysThenTheBuiltInTable() {
+  @Test func markedFolder_isNamedByVolumeThenByBuiltInTable() {
     #expect(
       LocalizedDirectory.nameOfMarked("Music", volumeTable: ["Music": "Tonkunst"], builtIn: builtIn)
         == "Tonkunst")
@@ -122,13 +122,13 @@ import Testing
       LocalizedDirectory.nameOfMarked("Music", volumeTable: ["Music": "../x"], builtIn: builtIn) == "Musik")
   }
 
-  @Test func aMarkedFolderWithoutAnEntryKeepsItsName() {
+  @Test func markedFolder_withoutTableEntry_keepsItsName() {
     #expect(LocalizedDirectory.nameOfMarked("Tunes", volumeTable: [:], builtIn: builtIn) == nil)
     #expect(
       LocalizedDirectory.nameOfMarked(Name([0xff]), volumeTable: ["\u{FFFD}": "x"], builtIn: builtIn) == nil)
   }
 
-  @Test func aDirectoryWithTablesIsNamedByThemOrWithoutItsExtension() {
+  @Test func selfLocalizedDirectory_isNamedByItsTableOrStem() {
     let name: Name = "Release Notes.localized"
     let table = ["Release Notes": "Versionshinweise"]
     #expect(LocalizedDirectory.nameOfSelfLocalized(name, strings: table) == "Versionshinweise")
@@ -141,7 +141,7 @@ import Testing
   @Test(arguments: [
     "Release Notes", ".localized", "..localized", "...localized", "X.Localized", "localized", "X.localized ",
   ])
-  func otherNamesHaveNoTables(name: String) {
+  func nameOfSelfLocalized_forOtherNames_isNil(name: String) {
     #expect(
       LocalizedDirectory.nameOfSelfLocalized(Name(name), strings: ["X": "Y", "": "Z", ".": "Q"]) == nil)
   }

@@ -24,7 +24,7 @@ private func type(_ name: String, bit: Bool = false) -> PackageType? {
     ("x.sparsebundle", "com.apple.disk-image-sparse-bundle", false), ("x.scriv", "com.apple.package", false),
     ("x.migratedphotolibrary", "com.apple.package", false),
   ])
-  func knownExtensionsMakePackages(name: String, uti: String, needsInfoPlist: Bool) {
+  func knownExtension_makesPackage(name: String, uti: String, needsInfoPlist: Bool) {
     #expect(type(name) == PackageType(uti: uti, needsInfoPlist: needsInfoPlist))
   }
 
@@ -36,17 +36,17 @@ private func type(_ name: String, bit: Bool = false) -> PackageType? {
     "a.component", "a.menu", "a.placeholder", "a.theater", "main.dist", "app", ".app", "dir.v1.2", "x.app.",
     "plain", "x. app",
   ])
-  func otherDirectoriesStayFolders(name: String) {
+  func otherExtension_makesNoPackage(name: String) {
     #expect(type(name) == nil)
   }
 
-  @Test func theBundleBitMakesAnythingAPackage() {
+  @Test func bundleBit_makesAnyDirectoryPackage() {
     #expect(type("bitpkg", bit: true) == .byBundleBit)
     #expect(type("dir.v1.2", bit: true) == .byBundleBit)
     #expect(type("Calc.app", bit: true) == PackageType(uti: "com.apple.application-bundle"))
   }
 
-  @Test func applicationsAddTypes() {
+  @Test func insert_addsDeclaredType() {
     var types = PackageTypes.builtIn
     let penpot = PackageType(uti: "com.example.penpot")
     let isAdded = types.insert("penpot", type: penpot)
@@ -57,13 +57,13 @@ private func type(_ name: String, bit: Bool = false) -> PackageType? {
   }
 
   @Test(arguments: ["framework", "LPROJ", "localized", "", "a.b", "a/b", "a b"])
-  func noApplicationTurnsAFolderTypeIntoAPackage(ext: String) {
+  func insert_ofFolderTypeOrInvalidExtension_isRefused(ext: String) {
     var types = PackageTypes.builtIn
     let isAdded = types.insert(ext, type: PackageType(uti: "com.example.x"))
     #expect(!isAdded)
   }
 
-  @Test func aDeclaredTypeDoesNotReplaceABuiltInOne() {
+  @Test func insert_ofBuiltInExtension_keepsBuiltInType() {
     var types = PackageTypes.builtIn
     types.insert("app", type: PackageType(uti: "com.example.x"))
     let name = Array("Calc.app".utf8)

@@ -14,7 +14,7 @@ import Testing
   ]
 
   @Test(arguments: trees)
-  func autoLooksAtSource(traits: SourceTraits, expected: Profile) {
+  func detect_choosesProfileByTraitsOfSource(traits: SourceTraits, expected: Profile) {
     #expect(Profile.detect(traits) == expected)
   }
 
@@ -44,13 +44,13 @@ import Testing
   ]
 
   @Test(arguments: places)
-  func profilesKnowTheirPlaces(profile: Profile, path: [Name], expected: DirectoryRole) {
+  func placeOfPath_followsProfile(profile: Profile, path: [Name], expected: DirectoryRole) {
     #expect(profile.role(ofPath: path) == expected)
   }
 }
 
 @Suite struct ViewOptionsTests {
-  @Test func optionsAreReadFromTheirText() throws {
+  @Test func set_parsesOptionText() throws {
     var options = ViewOptions()
     for (name, value) in [
       ("extensions", "flag"), ("hidden", "deny"), ("packages", "directory"), ("profile", "none"),
@@ -69,7 +69,7 @@ import Testing
     ("extensions", "hide, all, flag, show"), ("hidden", "reach, deny, show"), ("packages", "file, directory"),
     ("profile", "auto, macos, home, unix, ios, icloud, plain, none"),
   ])
-  func aWrongValueIsAnsweredWithTheAllowedOnes(name: String, allowed: String) {
+  func set_ofInvalidValue_reportsAllowedValues(name: String, allowed: String) {
     var options = ViewOptions()
     let before = options
     for value in ["", "Hide", "x"] {
@@ -84,7 +84,7 @@ import Testing
     #expect(options == before)
   }
 
-  @Test func profileNoneMakesAMirror() throws {
+  @Test func resolvedOptions_ofProfileNone_makeMirror() throws {
     var options = ViewOptions()
     _ = try options.set("language", to: "de")
     #expect(options.resolved(.macos).profile == .macos)

@@ -25,32 +25,32 @@ import Testing
     return result
   }
 
-  @Test func aLoneEntryIsShownUnderItsFirstRung() {
+  @Test func loneEntry_isShownUnderFirstRung() {
     #expect(listing([file("a.txt", stem: 1)]) == ["a.txt": "a"])
     #expect(
       listing([file("Calculator.app", stem: 10, localized: "Rechner")]) == ["Calculator.app": "Rechner"])
     #expect(listing([file("README")]) == ["README": "README"])
   }
 
-  @Test func entriesThatWouldShareANameAllKeepTheirExtensions() {
+  @Test func entriesWithSameStem_keepExtensions() {
     #expect(
       listing([file("cat.doc", stem: 3), file("cat.jpg", stem: 3)]) == [
         "cat.doc": "cat.doc", "cat.jpg": "cat.jpg",
       ])
   }
 
-  @Test func anEntryWhoseRealNameIsContestedKeepsIt() {
+  @Test func entryWithContestedRealName_keepsIt() {
     #expect(
       listing([file("same"), file("same.txt", stem: 4), file("same.md", stem: 4)])
         == ["same": "same", "same.txt": "same.txt", "same.md": "same.md"])
   }
 
-  @Test func aHiddenEntryKeepsItsNameFromOthers() {
+  @Test func hiddenEntry_reservesItsName() {
     #expect(
       listing([file("a", hidden: .finderInvisible), file("a.txt", stem: 1)]) == ["a.txt": "a.txt"])
   }
 
-  @Test func aGroupOfLocalizedNamesFallsToTheNextRungTogether() {
+  @Test func clashingLocalizedNames_fallToNextRungTogether() {
     #expect(
       listing([file("Public", localized: "Delad"), file("Shared", localized: "Delad")])
         == ["Public": "Public", "Shared": "Shared"])
@@ -62,20 +62,20 @@ import Testing
         == ["A.app": "A.app", "B.app": "B", "A.rtf": "A.rtf"])
   }
 
-  @Test func aLocalizedEntryLeavesItsOwnStemToOthers() {
+  @Test func localizedEntry_leavesItsStemToOthers() {
     #expect(
       listing([file("Calculator.app", stem: 10, localized: "Rechner"), file("Calculator.txt", stem: 10)])
         == ["Calculator.app": "Rechner", "Calculator.txt": "Calculator"])
   }
 
-  @Test func whatClashedComesBackWhenTheOtherLeaves() {
+  @Test func displayName_whenRivalIsRemoved_returns() {
     var projection = Projection()
     for child in [file("cat.doc", stem: 3), file("cat.jpg", stem: 3)] { projection.upsert(child) }
     projection.remove(realName: "cat.jpg")
     #expect(listing(projection) == ["cat.doc": "cat"])
   }
 
-  @Test func aChildKeepsItsSlotWhenItChanges() {
+  @Test func upsert_ofKnownChild_keepsItsSlot() {
     var projection = Projection()
     projection.upsert(file("a.txt", stem: 1))
     let slot = projection.upsert(file("b.txt", stem: 1))
@@ -121,7 +121,7 @@ import Testing
   }
 
   @Test(arguments: 0..<60 as Range<UInt64>)
-  func anyHistoryGivesWhatTheSetOfChildrenGives(seed: UInt64) {
+  func projection_afterAnyHistory_dependsOnChildrenOnly(seed: UInt64) {
     var random = SplitMix(state: seed)
     var projection = Projection()
     var children: [Name: Child] = [:]
@@ -167,7 +167,7 @@ import Testing
 
   /// More names than parts of a table, and fewer; many that clash, and none until one comes alone.
   @Test(arguments: [(200, 40), (20_000, 3000), (20_000, 1_000_000_000)])
-  func fillingAtOnceGivesWhatAddingOneByOneGives(count: Int, stems: UInt64) {
+  func projectionFilling_equalsSingleUpserts(count: Int, stems: UInt64) {
     var random = SplitMix(state: 7)
     var filling = ProjectionFilling(count: 100)
     var alone = Projection()
@@ -207,7 +207,7 @@ import Testing
     #expect(listing(filled) == listing(alone))
   }
 
-  @Test func tenThousandNamesOfOneStemCostNoMoreThanAnyOthers() {
+  @Test func tenThousandNamesWithOneStem_areProjected() {
     var projection = Projection()
     for index in 0..<10_000 { projection.upsert(file(Name("core.\(index)"), stem: 4)) }
     #expect(projection.count == 10_000)

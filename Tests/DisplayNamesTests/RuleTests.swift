@@ -25,34 +25,34 @@ private func matches(_ pattern: String, _ entry: String, isDirectory: Bool = fal
     ("a/**/x", "b/x", false), ("a/**", "a/b/c", true), ("a/**", "a", false), ("a/*", "a/b/c", false),
     ("**/b/**/x", "a/b/c/b/x", true), ("Bücher", "Bu\u{308}cher", true), ("Bu\u{308}cher", "Bücher", true),
   ])
-  func patternsMeanWhatTheyMeanInAGitignore(_ pattern: String, _ entry: String, _ expected: Bool) throws {
+  func pattern_matchesLikeGitignore(_ pattern: String, _ entry: String, _ expected: Bool) throws {
     #expect(try matches(pattern, entry) == expected)
   }
 
-  @Test func aSlashAtTheEndLeavesFilesOut() throws {
+  @Test func pattern_withTrailingSlash_matchesDirectoriesOnly() throws {
     #expect(try matches("build/", "a/build", isDirectory: true))
     #expect(try !matches("build/", "a/build", isDirectory: false))
   }
 
-  @Test func namesThatAreNotTextAreMatchedByWildcardsOnly() throws {
+  @Test func wildcards_matchNonUTF8Name() throws {
     let name: [UInt8] = [0x61, 0xff, 0x2e, 0xc3]
     let isMatched = try Glob("a?.*").matches(name.span)
     #expect(isMatched)
   }
 
   @Test(arguments: ["", "/", "a//b", "./a", "a/..", "a[", "a\\", "[z-a]"])
-  func patternsThatCannotMatchAreRefused(_ pattern: String) {
+  func pattern_thatMatchesNothing_isRefused(_ pattern: String) {
     #expect(throws: OptionError.self) { try PathPattern(pattern) }
   }
 
-  @Test func manyStarsCostLittle() throws {
+  @Test func globWithManyStars_avoidsExponentialBacktracking() throws {
     let glob = try Glob(String(repeating: "*a", count: 100) + "b")
     let name = [UInt8](repeating: 0x61, count: 255)
     let isMatched = glob.matches(name.span)
     #expect(!isMatched)
   }
 
-  @Test func theLastRuleThatAnswersAQuestionDecides() throws {
+  @Test func lastMatchingRule_decidesEachProperty() throws {
     var first = Rule(origin: "f:1", patterns: [try PathPattern("*.log")])
     first.isHidden = true
     first.kind = .package
@@ -66,7 +66,7 @@ private func matches(_ pattern: String, _ entry: String, isDirectory: Bool = fal
     #expect(verdict.isReadOnly == nil)
   }
 
-  @Test func aNameIsChosenByLanguage() throws {
+  @Test func ruleName_isChosenByLanguage() throws {
     var rule = Rule(origin: "", patterns: [try PathPattern("Drafts")])
     rule.names = ["de": "Entwürfe", "en": "Sketches", "": "?"]
     func name(_ language: String) throws -> Name? {
@@ -82,7 +82,7 @@ private func matches(_ pattern: String, _ entry: String, isDirectory: Bool = fal
     #expect(try name("ja") == nil)
   }
 
-  @Test func aProfileOfOnesOwnSaysWhereHomesAre() throws {
+  @Test func customPlaces_locateHomesAndVolumeRoots() throws {
     var options = ViewOptions()
     options.profile = .plain
     options.rolePatterns = [
@@ -93,7 +93,7 @@ private func matches(_ pattern: String, _ entry: String, isDirectory: Bool = fal
     #expect(options.role(ofPath: ["People"]) == [])
   }
 
-  @Test func rulesThatAreSwitchedOffAreNamed() throws {
+  @Test func disabledRulesOption_isParsed() throws {
     var options = ViewOptions()
     #expect(try options.set("disabled-rules", to: "home-library:dot-files"))
     #expect(options.disabledRules == [.homeLibrary, .dotFile])

@@ -8,7 +8,7 @@ import View
   private let anna = DataIdentity(user: 1000, group: 1000)
   private let bert = DataIdentity(user: 1001, group: 1000)
 
-  @Test func registration_whereOthersThanRootMayBeClients_hasNobodysRights() {
+  @Test func registrationIdentity_unlessMountIsForRoot_isUnprivileged() {
     #expect(Passthrough.identity(isOnServer: false, isForRootAlone: false) == .nobody)
     #expect(Passthrough.identity(isOnServer: true, isForRootAlone: false) == nil)
     #expect(Passthrough.identity(isOnServer: false, isForRootAlone: true) == .root)

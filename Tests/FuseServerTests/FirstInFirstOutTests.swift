@@ -3,7 +3,7 @@ import Testing
 @testable import FuseServer
 
 @Suite struct FirstInFirstOutTests {
-  @Test func elements_comeInTheOrderInWhichTheyWereAdded() {
+  @Test func elements_areRemovedInInsertionOrder() {
     var queue = FirstInFirstOut<Int>()
     var added = 0
     var taken: [Int] = []

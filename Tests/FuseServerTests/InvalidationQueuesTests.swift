@@ -16,7 +16,7 @@ import View
     func takeBatch(_ directory: NodeID) -> InvalidationQueues.Batch? {
       queues.takeBatch(of: directory, now: 0).batch
     }
-    func defersReply(mayHoldLock: Bool, now: Int64, _ given: Given = Given()) -> Bool {
+    func defersReply(mayHoldLock: Bool, now: Int64, _ given: SentReplies = SentReplies()) -> Bool {
       queues.deferReply(untilNamesDropped: 5, for: 1, mayHoldLock: mayHoldLock, now: now, given.reply)
         .isDeferred
     }
@@ -34,7 +34,7 @@ import View
 
   private func names(_ batch: InvalidationQueues.Batch?) -> Set<Name> { Set((batch?.names ?? [:]).keys) }
 
-  @Test func directory_isServedByOneThread_andAgainOnlyWhenItWasSettled() {
+  @Test func directory_isServedByOneThreadUntilSettled() {
     add("a")
     add("b")
     #expect(box.takeReady() == 5)
@@ -48,16 +48,16 @@ import View
     #expect(box.takeReady() == 5)
   }
 
-  @Test func nameThatMayBeDirectoryOnce_staysOne() {
+  @Test func staleName_onceMarkedAsDirectory_staysMarked() {
     box.queues.add([stale("a", isDirectory: true)], in: 5, isAwaited: false, now: 0)
     add("a")
     #expect(box.takeBatch(5)?.names["a"]?.mayBeDirectory == true)
   }
 
-  @Test func reply_isGivenWhenTheDirectoryIsSettled() {
+  @Test func deferredReply_isSentWhenDirectoryIsSettled() {
     add("a", isAwaited: true)
     #expect(box.queues.awaited == 1)
-    let given = Given()
+    let given = SentReplies()
     #expect(box.defersReply(mayHoldLock: false, now: 1, given))
     let isSending = box.takeBatch(5) != nil
     #expect(isSending && given.count == 0)
@@ -69,11 +69,11 @@ import View
     #expect(!box.defersReply(mayHoldLock: false, now: 4, given))
   }
 
-  @Test func reply_ofOneThatMayHoldTheLock_isGivenEarly() {
+  @Test func deferredReply_toClientThatMayHoldLock_isSentEarly() {
     add("a", isAwaited: true)
     _ = box.queues.takeBatch(of: 5, now: 0)
-    let holder = Given()
-    let other = Given()
+    let holder = SentReplies()
+    let other = SentReplies()
     _ = box.queues.deferReply(untilNamesDropped: 5, for: 1, mayHoldLock: true, now: 1, holder.reply)
     _ = box.queues.deferReply(untilNamesDropped: 5, for: 1, mayHoldLock: false, now: 1, other.reply)
     for reply in box.takeDue(1 + InvalidationQueues.lockHolderLimit).replies { reply() }
@@ -87,10 +87,10 @@ import View
 
   /// What is added while a batch is sent concerns later walks only: a directory in which changes never end does not defer replies
   /// for ever.
-  @Test func reply_isGivenWhenTheNamesAreDroppedThatWereStaleBefore() {
+  @Test func deferredReply_isSentWhenEarlierStaleNamesAreInvalidated() {
     add("a", isAwaited: true)
-    let first = Given()
-    let second = Given()
+    let first = SentReplies()
+    let second = SentReplies()
     _ = box.takeBatch(5)
     #expect(box.defersReply(mayHoldLock: false, now: 1, first))
     add("b", isAwaited: true)
@@ -104,7 +104,7 @@ import View
   }
 
   /// Each client that goes on while a name is stale may meet it, the first as well as the last.
-  @Test func clientsThatAreNotKeptWaiting_areTold_eachWithTheNodesOfStaleNames() {
+  @Test func staleNodes_areReportedForEveryClientThatContinues() {
     box.queues.add(
       [StaleName("a", in: 5, mayBeDirectory: false, node: 77)], in: 5, isAwaited: true, now: 0)
     _ = box.takeBatch(5)
@@ -118,9 +118,9 @@ import View
   }
 
   /// On a busy machine no thread has taken the names yet: nobody holds a lock.
-  @Test func reply_isDeferredLongerWhileNothingIsSent() {
+  @Test func deferredReply_beforeAnyNotification_waitsLonger() {
     add("a", isAwaited: true)
-    let given = Given()
+    let given = SentReplies()
     #expect(box.defersReply(mayHoldLock: true, now: 0, given))
     for reply in box.takeDue(InvalidationQueues.maximumDeferral - 1).replies { reply() }
     #expect(given.count == 0)
@@ -129,14 +129,14 @@ import View
   }
 
   /// A thread may have read the clock before another one that came first to the queues.
-  @Test func clock_mayGoBackBetweenThreads() {
+  @Test func clockReading_earlierThanPrevious_isAccepted() {
     add("a", isAwaited: true, at: 10)
     _ = box.queues.takeBatch(of: 5, now: 10)
     #expect(box.defersReply(mayHoldLock: false, now: 9))
     #expect(box.takeDue(8).replies.isEmpty)
   }
 
-  @Test func tooManyNames_areForgottenAndTheDirectoryInvalidatedAsAWhole() {
+  @Test func tooManyStaleNames_invalidateWholeDirectory() {
     for number in 0..<InvalidationQueues.maximumNames { add(Name("\(number)"), in: 6) }
     add("a")
     #expect(!box.queues.hasAnyOverflowed)
@@ -154,7 +154,7 @@ import View
     #expect(box.takeBatch(7)?.names.count == InvalidationQueues.share + 1)
   }
 
-  @Test func expiredName_isExpiredOnceMore() {
+  @Test func expiredName_isExpiredAgainOnce() {
     #expect(box.isFirstRepeat(of: stale("a", isDirectory: true)))
     #expect(box.takeDue(InvalidationQueues.repeatDelay - 1).next == InvalidationQueues.repeatDelay)
     #expect(box.takeReady() == nil)
@@ -165,7 +165,7 @@ import View
         == InvalidationQueues.Staleness(mayBeDirectory: true, isRepeated: true))
   }
 
-  private final class Given: Sendable {
+  private final class SentReplies: Sendable {
     private let counter = Atomic<Int>(0)
     var count: Int { counter.load(ordering: .relaxed) }
     var reply: InvalidationQueues.Reply { { self.counter.add(1, ordering: .relaxed) } }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct NotifierPoolTests {
   /// Jobs that wait for a lock keep no other from being done.
-  @Test func job_isDoneWhileManyOthersWait() {
+  @Test func job_whileManyOthersBlock_isRun() {
     let pool = NotifierPool()
     pool.start { nil }
     let lock = Semaphore()
@@ -19,7 +19,7 @@ import Testing
   }
 
   /// The thread that is stopped meanwhile may add a last one.
-  @Test func job_thatIsAddedAfterTheEnd_isDoneAtOnce() {
+  @Test func job_addedAfterStop_isRunAtOnce() {
     let pool = NotifierPool()
     pool.start { nil }
     #expect(pool.stop(milliseconds: 10_000).isEmpty)

@@ -3,7 +3,7 @@ import Testing
 @testable import MacMetadata
 
 @Suite struct BundleInfoTests {
-  @Test func namesPreferTheMacVariantAndAreNeverBlank() throws {
+  @Test func bundleInfo_prefersMacNamesAndIgnoresBlankOnes() throws {
     let info = try #require(
       BundleInfo(
         utf8(
@@ -22,7 +22,7 @@ import Testing
         in: ["CFBundleName-macos": "", "CFBundleName": "Notizen"], key: "CFBundleName") == "Notizen")
   }
 
-  @Test func declaredTypesAreRead() throws {
+  @Test func bundleInfo_readsDeclaredTypes() throws {
     let info = try #require(
       BundleInfo(
         utf8(
@@ -92,7 +92,7 @@ import Testing
       bundles: [bundle([type("t", ["public.data"], ["foo"])], extensions: ["Bar"], contentTypes: ["t"])],
       expected: ["foo": "t", "bar": nil]),
   ])
-  func packageExtensionsFollowConformance(_ test: Case) {
+  func packageExtensions_followTypeConformance(_ test: Case) {
     let expected = Set(test.expected.map { PackageExtension(extension: $0.key, type: $0.value) })
     #expect(PackageExtension.declared(by: test.bundles, packageTypes: ["known.package"]) == expected)
     #expect(

@@ -14,7 +14,7 @@ import Testing
   ]
 
   @Test(arguments: hiddenArchive)
-  func sambaEncodingsAreRead(bytes: [UInt8]) throws {
+  func sambaDOSAttributes_inEveryEncoding_areRead(bytes: [UInt8]) throws {
     let attributes = try #require(DOSAttributes(samba: bytes))
     #expect(attributes.rawValue == 0x22)
     #expect(attributes.contains(.hidden) && !attributes.contains(.system))
@@ -25,11 +25,11 @@ import Testing
     hex("00 00 0600 0600 0000 11000000 22000000"), hex("00 00 0500 0400 0000 11000000 22000000"),
     hex("00 00 0500 0500 0000 10000000 22000000"), hex("00 00 0500 0500 0000 11000000 220000"),
   ])
-  func malformedValueIsNoInformation(bytes: [UInt8]) {
+  func malformedDOSAttributes_areNil(bytes: [UInt8]) {
     #expect(DOSAttributes(samba: bytes) == nil)
   }
 
-  @Test func ntfsValuesAreReadInTheirOrder() {
+  @Test func ntfsAttributes_areReadInTheirByteOrder() {
     #expect(DOSAttributes(ntfsBigEndian: [0, 0, 0, 6]) == [.hidden, .system])
     #expect(DOSAttributes(ntfs: [4, 0, 0, 0]) == [.system])
     #expect(DOSAttributes(ntfsBigEndian: [0, 0, 6]) == nil)

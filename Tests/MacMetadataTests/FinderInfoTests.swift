@@ -12,7 +12,7 @@ import Testing
     ]
   }
 
-  @Test func storesAreLookedAtInOrder() {
+  @Test func finderInfoStores_areOrderedByPriority() {
     #expect(
       FinderInfo.Store.allCases.map(\.attribute) == [
         "user.com.apple.FinderInfo", "osx.com.apple.FinderInfo", "com.apple.FinderInfo",
@@ -21,7 +21,7 @@ import Testing
       ])
   }
 
-  @Test func flagsAreFoundInEveryStore() {
+  @Test func finderFlags_areDecodedFromEveryStore() {
     for (store, bytes) in Self.stored(0x4000) {
       let info = FinderInfo.decode(store: store, bytes: bytes)
       #expect(
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test func aChangedFlagLeavesEverythingElseUntouched() {
+  @Test func setFinderFlag_changesNothingElse() {
     for ((store, before), (_, after)) in zip(Self.stored(0x8C02), Self.stored(0x8C12)) {
       #expect(FinderInfo.setting(.hidesExtension, to: true, store: store, in: before) == after, "\(store)")
       #expect(FinderInfo.setting(.hidesExtension, to: false, store: store, in: after) == before, "\(store)")
@@ -45,7 +45,7 @@ import Testing
         + Array(repeating: 0, count: 22))
   }
 
-  @Test func malformedStoresAreNoInformation() {
+  @Test func malformedFinderInfo_isNil() {
     for (store, bytes) in Self.stored(0x4000) {
       for length in [0, 1, 8, 31, 33, 49, 59, 81] where length < bytes.count {
         #expect(
@@ -58,7 +58,7 @@ import Testing
     #expect(FinderInfo.decode(store: .sambaStream, bytes: afpInfo(0) + [0]) == nil)
   }
 
-  @Test func appleDoubleTellsItsParts() {
+  @Test func appleDouble_locatesFinderInfoAndResourceFork() {
     #expect(AppleDouble(appleDouble(0))?.finderInfo == 50..<82)
     #expect(AppleDouble(appleDouble(0))?.resourceFork == 82..<86)
     #expect(AppleDouble(appleDouble(0, extra: 8))?.finderInfo == 50..<82)
@@ -71,7 +71,7 @@ import Testing
     #expect(FinderInfo.decode(store: .appleDouble, bytes: Array(start.prefix(49))) == nil)
   }
 
-  @Test func appleDoubleIsKnownByItsMagic() {
+  @Test func appleDouble_isRecognizedByMagicNumber() {
     #expect(AppleDouble.isAppleDouble(appleDouble(0)))
     #expect(!AppleDouble.isAppleDouble(hex("00051600 00020000")))
     #expect(!AppleDouble.isAppleDouble(hex("00051607")))

@@ -18,22 +18,22 @@ import Testing
     }
   }
 
-  @Test func propertyLists() throws {
+  @Test func propertyLists_damaged_areParsedOrRejected() throws {
     try fuzz("property lists", Self.binaryLists + [Self.list]) { PropertyListValue.parse($0) != nil }
   }
 
-  @Test func stringTables() throws {
+  @Test func stringTables_damaged_areParsedOrRejected() throws {
     let samples = [Self.oldStyle, [0xFF, 0xFE] + utf16("\"ab\" = \"cé\";"), sampleBinaryTable]
     try fuzz("string tables", samples) { StringTable.parse($0) != nil }
   }
 
-  @Test func localizationTables() throws {
+  @Test func localizationTables_damaged_areParsedOrRejected() throws {
     try fuzz("localization tables", [utf8("de = {a = b;}; LocProvenance = x;")]) {
       LocalizationTable.parse($0) != nil
     }
   }
 
-  @Test func bundles() throws {
+  @Test func bundles_damaged_areParsedOrRejected() throws {
     let declaring = utf8(
       "{CFBundleName = a; UTExportedTypeDeclarations = ({UTTypeIdentifier = b; UTTypeConformsTo = (b);});}")
     try fuzz("bundles", [declaring]) { bytes in
@@ -43,7 +43,7 @@ import Testing
     }
   }
 
-  @Test func finderInfo() throws {
+  @Test func finderInfo_damaged_changesInOneFlagOnly() throws {
     try fuzz("Finder info", FinderInfoTests.stored(0x4000).map(\.1)) { bytes in
       var found = false
       for store in FinderInfo.Store.allCases where FinderInfo.decode(store: store, bytes: bytes) != nil {
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func appleDoubleFiles() throws {
+  @Test func appleDoubleFiles_damaged_havePartsWithinTheFile() throws {
     try fuzz("AppleDouble files", [appleDouble(0), netatalk(0)]) { bytes in
       guard let file = AppleDouble(bytes) else { return false }
       let end = file.entries.map(\.range.upperBound).max() ?? 0
@@ -66,14 +66,14 @@ import Testing
     }
   }
 
-  @Test func dosAttributes() throws {
+  @Test func dosAttributes_damaged_areParsedOrRejected() throws {
     try fuzz("DOS attributes", DOSAttributesTests.hiddenArchive) { bytes in
       let ntfs = DOSAttributes(ntfsBigEndian: bytes) ?? DOSAttributes(ntfs: bytes)
       return DOSAttributes(samba: bytes) ?? ntfs != nil
     }
   }
 
-  @Test func hiddenLists() throws {
+  @Test func hiddenLists_damaged_giveSingleLinesOrNil() throws {
     try fuzz("hidden lists", [utf8("a\nb\r\n\n")]) { bytes in
       guard let names = HiddenList.parse(bytes) else { return false }
       try demand(names.allSatisfy { !$0.isEmpty && !$0.contains(0x0a) }, "a name is no line")
@@ -81,19 +81,19 @@ import Testing
     }
   }
 
-  @Test func desktopEntries() throws {
+  @Test func desktopEntries_damaged_areParsedOrRejected() throws {
     try fuzz("desktop entries", [utf8("[Desktop Entry]\nName=a\\sb\nName[de_AT] = c\n[x]\nName=d")]) {
       DesktopEntry.names($0) != nil
     }
   }
 
-  @Test func userDirectories() throws {
+  @Test func userDirectories_damaged_areParsedOrRejected() throws {
     try fuzz("user directories", [utf8("XDG_MUSIC_DIR=\"$HOME/a\\\"b\"\nXDG_DESKTOP_DIR=\"/x\"")]) {
       UserDirectory.parse($0) != nil
     }
   }
 
-  @Test func catalogs() throws {
+  @Test func catalogs_damaged_areParsedOrRejected() throws {
     let samples = [
       catalog([("Desktop", "Bureau")]), catalog([("Desktop", "b"), ("Music", "c")], bigEndian: true),
     ]

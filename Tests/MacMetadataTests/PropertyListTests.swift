@@ -3,7 +3,7 @@ import Testing
 @testable import MacMetadata
 
 @Suite struct PropertyListTests {
-  @Test func kindsOfValueAreTold() {
+  @Test func propertyListValues_haveTheirKinds() {
     let bytes = xml(
       "<dict><key>s</key><string>true</string><key>b</key><true/><key>i</key><integer>3</integer><key>r</key><real>1.5</real><key>d</key><data>AAAA</data><key>a</key><array><string>x</string></array></dict>"
     )
@@ -30,17 +30,17 @@ import Testing
   }
 
   @Test(arguments: [nestedXML, nestedOldStyle, nestedBinary])
-  func nestingIsAcceptedToALimit(nested: @Sendable (Int) -> [UInt8]) {
+  func nesting_beyondLimit_isRejected(nested: @Sendable (Int) -> [UInt8]) {
     #expect(PropertyListValue.parse(nested(60)) != nil)
     for depth in [80, 1000, 50_000] { #expect(PropertyListValue.parse(nested(depth)) == nil) }
   }
 
   @Test(arguments: ["<!-- </array> -->", "<![CDATA[</array>]]>", "<?x </array> ?>", "<array x=\"</array>\">"])
-  func closingTagsThatAreNoneDoNotHideDepth(decoy: String) {
+  func decoyClosingTags_doNotHideDepth(decoy: String) {
     #expect(PropertyListValue.parse(xml(String(repeating: "<array>" + decoy, count: 30_000))) == nil)
   }
 
-  @Test func manyShallowElementsAreFine() {
+  @Test func manyShallowElements_areAccepted() {
     let bytes = xml("<array>" + String(repeating: "<array><true/></array>", count: 5000) + "</array>")
     guard case .array(let elements)? = PropertyListValue.parse(bytes) else { return #expect(Bool(false)) }
     #expect(elements.count == 5000)
@@ -49,11 +49,11 @@ import Testing
   @Test(arguments: [
     [[0xA1, 0, 0]], [[0xA1, 0, 1], [0xA1, 0, 0]], [[0xD1, 0, 1, 0, 0], ascii("a")], [[0xD1, 0, 0, 0, 0]],
   ])
-  func binaryListThatContainsItselfIsRejected(objects: [[UInt8]]) {
+  func binaryList_containingItself_isRejected(objects: [[UInt8]]) {
     #expect(PropertyListValue.parse(binaryList(objects)) == nil)
   }
 
-  @Test func sharedObjectsCannotUnfoldWithoutBound() {
+  @Test func sharedObjects_expandingWithoutBound_areRejected() {
     let doubling = (1...40).map { [0xA2, 0, UInt8($0), 0, UInt8($0)] as [UInt8] } + [[0xA0]]
     #expect(PropertyListValue.parse(binaryList(doubling)) == nil)
     let long = [0x5F, 0x12] + big32(100_000) + Array(repeating: UInt8(ascii: "x"), count: 100_000)
@@ -70,7 +70,7 @@ import Testing
         == .array([.string("x"), .string("x")]))
   }
 
-  @Test func overlappingObjectsAreRejected() {
+  @Test func overlappingObjects_areRejected() {
     var bytes = binaryList([[0xA2, 0, 1, 0, 2], ascii("abcdefgh"), ascii("y")])
     let table = bytes.count - 32 - 12
     bytes.replaceSubrange(table + 8..<table + 12, with: bytes[table + 4..<table + 8])

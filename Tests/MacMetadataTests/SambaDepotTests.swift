@@ -8,7 +8,7 @@ import Testing
     (0xfc2076, ".streams/19/7D/00FE0000000000007620FC0000000000"),
     (0xfc206d, ".streams/19/7D/00FE0000000000006D20FC0000000000"),
   ])
-  func pathsAreThoseOfSamba(inode: UInt64, path: String) {
+  func depotPath_isThatOfSamba(inode: UInt64, path: String) {
     #expect(SambaDepot.path(device: 0xfe00, inode: inode) == Array(path.utf8))
   }
 }

@@ -18,14 +18,14 @@ import Testing
       ),
     binaryList([[0xD1, 0, 1, 0, 2], ascii("Music"), [0x65] + utf16("Müsik", bigEndian: true)]),
   ])
-  func everyEncodingGivesTheSameTable(bytes: [UInt8]) {
+  func stringTable_inEveryEncoding_isSame(bytes: [UInt8]) {
     #expect(StringTable.parse(bytes) == ["Music": "Müsik"])
   }
 
   @Test(arguments: [
     [], utf8("  \n"), utf8("/* x */\n\n"), utf8("// x"), [0xFF, 0xFE], [0xFF, 0xFE] + utf16("/* x */\n"),
   ])
-  func fileWithoutEntriesIsAnEmptyTable(bytes: [UInt8]) {
+  func stringTable_withoutEntries_isEmpty(bytes: [UInt8]) {
     #expect(StringTable.parse(bytes) == [:])
   }
 
@@ -34,20 +34,20 @@ import Testing
       (0x80, "Ä"), (0x8A, "ä"), (0x9F, "ü"), (0xA7, "ß"), (0xCA, "\u{A0}"), (0xDB, "€"), (0xF0, "\u{F8FF}"),
       (0xFF, "ˇ"),
     ] as [(UInt8, String)])
-  func macRomanBytesAreTheirCharacters(byte: UInt8, character: String) {
+  func macRomanBytes_areDecoded(byte: UInt8, character: String) {
     #expect(StringTable.parse(utf8("a = \"") + [0x8E, byte] + utf8("\";")) == ["a": "é" + character])
   }
 
-  @Test func keyAloneStandsForItself() {
+  @Test func keyWithoutValue_standsForItself() {
     #expect(StringTable.parse(utf8("\"a b\"; c;")) == ["a b": "a b", "c": "c"])
   }
 
-  @Test func valuesComeAsWritten() {
+  @Test func stringValues_areUnescapedButNotSanitized() {
     let bytes = utf8(#"a = "../x:y"; b = "1\n2\"\\\0"; c = "\u00e9";"#)
     #expect(StringTable.parse(bytes) == ["a": "../x:y", "b": "1\n2\"\\\0", "c": "u00e9"])
   }
 
-  @Test func valuesThatAreNoStringsAreLeftOut() {
+  @Test func nonStringValues_areOmitted() {
     #expect(StringTable.parse(utf8("a = (1, 2); b = c; d = <00ff>; e = {f = g;};")) == ["b": "c"])
     #expect(
       StringTable.parse(xml("<dict><key>a</key><true/><key>b</key><string>c</string></dict>")) == ["b": "c"])
@@ -59,18 +59,18 @@ import Testing
     [0xFF, 0xFE, 0x41], [0xFF, 0xFE, 0x00, 0xD8], Array(sampleBinaryTable.dropLast()),
     Array(repeating: UInt8(ascii: " "), count: ParserLimits.inputBytes + 1),
   ])
-  func malformedFileIsNoInformation(bytes: [UInt8]) {
+  func malformedStringTable_isNil(bytes: [UInt8]) {
     #expect(StringTable.parse(bytes) == nil)
   }
 
   @Test(arguments: [
     #""a" = "\UD83D";"#, "\"a\" = \"\\😀\";", "a = <中>;", "<plist><string>&#xD800;</string></plist>",
   ])
-  func halfCharactersDoNotCrash(text: String) {
+  func brokenCharacters_doNotCrash(text: String) {
     _ = StringTable.parse(utf8(text))
   }
 
-  @Test func localizationTableKeepsLanguagesOnly() {
+  @Test func localizationTable_keepsLanguagesOnly() {
     let body = "<key>CFBundleName</key><string>Notizen</string><key>x</key><true/>"
     let bytes = xml(
       "<dict><key>de</key><dict>\(body)</dict><key>pt_PT</key><dict/><key>LocProvenance</key><dict>\(body)</dict><key>v</key><integer>1</integer></dict>"

@@ -9,7 +9,7 @@ import Testing
 
   /// A wait of the second user counts when it is far beyond what a busy machine costs in a plain directory.
   @Test(.needing("python3", "unshare", "setpriv"), arguments: patterns)
-  func hostileUser_exceedsNoRightAndHoldsUpNobody(_ pattern: String) {
+  func hostileUser_exceedsNoRightAndDelaysNoOtherUser(_ pattern: String) {
     let outcome = Shell.run(
       ["\(repository)/Mount/attack", "--short", "--bar", "1000", "--pattern", pattern],
       with: ["DISPLAYFS_BINARY": Displayfs.path])

@@ -10,7 +10,7 @@ import Testing
     return Shell.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path]).status == 0
   }
 
-  @Test(.asRoot) func aFullFileSystemSaysSo() throws {
+  @Test(.asRoot) func writeAndCreate_onFullFileSystem_failWithENOSPC() throws {
     let view = try MountedView { root in
       try #require(mountTemporary(root, "size=256k,nr_inodes=50"))
       try put("kept", at: "\(root)/notes.txt")
@@ -39,7 +39,7 @@ import Testing
 
   /// Whoever writes through a daemon of root must not get at what the file system keeps for root.
   @Test(.asRoot, .loopDevices, arguments: ["passthrough=on", "passthrough=off"])
-  func whatIsReservedForRootIsNotForUsers(options: String) throws {
+  func userWrite_stopsBeforeBlocksReservedForRoot(options: String) throws {
     let view = try MountedView("allow_other,\(options)") { root in
       // Half of it for root.
       let made = Shell.run(
@@ -66,7 +66,7 @@ import Testing
     #expect(size <= available && size > available / 2, "\(size) of \(available) bytes")
   }
 
-  @Test(.asRoot) func aReadOnlyFileSystemSaysSo() throws {
+  @Test(.asRoot) func changes_onReadOnlyBackingFileSystem_failWithEROFS() throws {
     let view = try MountedView { root in
       try #require(mountTemporary(root, "size=1m"))
       try put("kept", at: "\(root)/notes.txt")
@@ -76,7 +76,7 @@ import Testing
     expectReadOnly(view)
   }
 
-  @Test func aViewMountedReadOnlySaysSo() throws {
+  @Test func changes_onReadOnlyMount_failWithEROFS() throws {
     let view = try MountedView("ro") { root in
       try put("kept", at: "\(root)/notes.txt")
       try put("x", at: "\(root)/Letter.rtfd/TXT.rtf")
@@ -98,7 +98,7 @@ import Testing
     #expect(view.realListing() == ["notes.txt", "Letter.rtfd"])
   }
 
-  @Test(.asRoot) func fileSystemsInsideTheTreeStayApart() throws {
+  @Test(.asRoot) func nestedFileSystem_keepsItsBoundaryAndFreeSpace() throws {
     let view = try MountedView { root in
       try put("x", at: "\(root)/notes.txt")
       try #require(mountTemporary("\(root)/other", "size=3m"))
@@ -118,7 +118,7 @@ import Testing
     #expect(failure { rmdir(view.at("other")) } == .resourceBusy)
   }
 
-  @Test func freeSpaceIsThatOfTheBackingFileSystem() throws {
+  @Test func statfs_reportsBackingFileSystem() throws {
     let view = try MountedView()
     var (shown, real) = (statvfs(), statvfs())
     #expect(statvfs(view.mountPoint, &shown) == 0)
@@ -130,7 +130,7 @@ import Testing
     #expect(view.shell("df -P . | tail -1").text.hasPrefix(view.source))
   }
 
-  @Test func errorsAreThoseOfTheBackingFileSystem() throws {
+  @Test func errors_areThoseOfBackingFileSystem() throws {
     let view = try MountedView { root in
       try put("x", at: "\(root)/notes.txt")
       try put("x", at: "\(root)/Full/x")
@@ -154,7 +154,7 @@ import Testing
   .enabled(
     if: Shell.run(["which", "bindfs"]).status == 0, "There is no bindfs here, whose refusal is tested."))
 struct RefusedFlagsTests {
-  @Test func entriesAreRenamedAllTheSameAndNothingIsReplaced() throws {
+  @Test func rename_withoutSupportForRenameFlags_succeedsAndReplacesNothing() throws {
     let view = try MountedView { root in
       try put("a", at: "\(root)-store/report.pdf")
       try put("b", at: "\(root)-store/taken.csv")

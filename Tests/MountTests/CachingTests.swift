@@ -26,19 +26,19 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
 
   @Test(
     arguments: [("", ""), ("", ".txt"), ("profile=none", ".txt")])
-  func whatWasAskedIsNotAskedAgain(options: String, ending: String) throws {
+  func knownNames_lookedUpAgain_needNoRequest(options: String, ending: String) throws {
     let view = try view(options)
     look(view, ending)
     // The first look may have told of directories that were not watched yet.
     look(view, ending)
-    let before = try view.asked()
+    let before = try view.requestCount()
     look(view, ending)
     // Asking for the status asks for the root.
-    #expect(try view.asked() - before < Self.count / 2)
+    #expect(try view.requestCount() - before < Self.count / 2)
   }
 
   /// `ls -l` reads these two of each file; the second no more after it was not supported.
-  @Test func absenceOfAccessListAndLabel_isNotRequestedAgain() throws {
+  @Test func absentAccessListAndLabel_readAgain_needNoRequest() throws {
     let view = try view()
     func ask() {
       for number in 0..<Self.count {
@@ -47,31 +47,31 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
       }
     }
     ask()
-    let before = try view.asked("getxattr")
+    let before = try view.requestCount("getxattr")
     ask()
     // The status is one, too.
-    #expect(try view.asked("getxattr") - before < Self.count / 2)
+    #expect(try view.requestCount("getxattr") - before < Self.count / 2)
     #expect(getxattr(view.at("report"), "security.selinux", nil, 0) == -1 && errno == EOPNOTSUPP)
   }
 
   @Test(.enabled(if: label.canBeSet, "No file can be given a label here."))
-  func labelOfAFile_whereThereIsOne_isReturned() throws {
+  func securityLabel_isReturned() throws {
     let label = label.value
     let view = try view()
     #expect(setAttribute("security.selinux", to: label, of: view.real("report.txt")) == nil)
     #expect(attributeBytes("security.selinux", of: view.at("report")) == label)
   }
 
-  @Test func aNetworkFileSystemIsAskedAgainAfterTheTimeOut() throws {
+  @Test func knownNames_afterTimeout_areRequestedAgain() throws {
     let view = try view("coherence=timeout,timeout=1")
     look(view, "")
-    let before = try view.asked()
+    let before = try view.requestCount()
     usleep(1_200_000)
     look(view, "")
-    #expect(try view.asked() - before >= Self.count)
+    #expect(try view.requestCount() - before >= Self.count)
   }
 
-  @Test func theOtherNameIsGoneWhenTheCallReturns() throws {
+  @Test func otherName_afterUnlink_isGoneWhenCallReturns() throws {
     let view = try view()
     for round in 0..<20 {
       let (display, real) = (view.at("round\(round)"), view.at("round\(round).txt"))
@@ -85,7 +85,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
     }
   }
 
-  @Test func namesFollowARenameWhenTheCallReturns() throws {
+  @Test func bothNames_afterRename_areCurrentWhenCallReturns() throws {
     let view = try view()
     for _ in 0..<10 {
       #expect(isThere(view.at("report")) && isThere(view.at("report.txt")))
@@ -97,7 +97,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
     }
   }
 
-  @Test func aNameThatANewSiblingTakesAwayIsGoneWhenTheCallReturns() throws {
+  @Test func displayName_whenRivalIsCreated_isGoneWhenCallReturns() throws {
     let view = try view()
     for _ in 0..<10 {
       #expect(text(view.at("report")) == "text")
@@ -107,7 +107,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
     }
   }
 
-  @Test func theLinkOfADisplayNameKeepsTheExtensionHoweverTheFileIsKnown() throws {
+  @Test func linkThroughDisplayName_afterUseOfBothNames_keepsExtension() throws {
     let view = try view()
     for round in 0..<10 {
       #expect(isThere(view.at("report")) && isThere(view.at("report.txt")) && isThere(view.at("report")))
@@ -118,7 +118,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
     }
   }
 
-  @Test func theLinkOfWhatWasSavedUnderADisplayNameKeepsTheExtension() throws {
+  @Test func linkThroughDisplayName_afterSave_keepsExtension() throws {
     let view = try view()
     for round in 0..<5 {
       try put("new", at: view.at(".report.temporary"))
@@ -136,7 +136,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
       "os.link(path, path + '2'); os.unlink(path + '2')",
       "os.mkdir(path + '2'); os.path.exists(path + '2/x'); os.rmdir(path + '2')",
     ])
-  func nobodyLosesTheDirectoryThatHeWorksIn(options: String, change: String) throws {
+  func getcwd_whileNamesInDirectoryChange_succeeds(options: String, change: String) throws {
     let view = try MountedView(options) { root in makeDirectory("\(root)/one/two") }
     let outcome = PythonProgram(
       """
@@ -164,7 +164,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
       // The directory, and a file that is known by two names.
       "os.stat('a.txt', dir_fd=one); os.stat('a', dir_fd=one); os.link('a', 'b', src_dir_fd=one, dst_dir_fd=two)",
     ])
-  func operationOfTwoDirectories_whenBothWereMovedBehindTheView_succeeds(call: String) throws {
+  func operationOnTwoDirectories_afterBothMovedInBackingTree_succeeds(call: String) throws {
     let view = try MountedView { root in
       try put("a", at: "\(root)/one/a.txt")
       makeDirectory("\(root)/two")
@@ -184,7 +184,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
   }
 
   /// The kernel takes mounts away from names that it is told to forget.
-  @Test(.asRoot) func whatIsMountedBelowStays() throws {
+  @Test(.asRoot) func mountInView_whenSiblingNameIsInvalidated_stays() throws {
     let view = try view()
     let below = view.at("Folder")
     try #require(mount("none", below, "tmpfs", 0, nil) == 0)

@@ -23,7 +23,7 @@ import Testing
     for absent in ["letter", "letter.txt", "Folder/new"] { _ = isThere(view.at(absent)) }
   }
 
-  @Test func aNewFileShowsAtOnce() throws {
+  @Test func fileCreatedInBackingTree_appears() throws {
     let view = try view()
     try put("new", at: view.real("letter.txt"))
     #expect(eventually { text(view.at("letter")) == "new" })
@@ -34,7 +34,7 @@ import Testing
     #expect(eventually { text(view.at("Folder/new")) == "new" })
   }
 
-  @Test func aDeletedFileIsGoneAtOnce() throws {
+  @Test func fileRemovedInBackingTree_disappears() throws {
     let view = try view()
     #expect(unlink(view.real("notes.txt")) == 0)
     #expect(eventually { !isThere(view.at("notes")) })
@@ -68,7 +68,7 @@ import Testing
   }
 
   @Test(arguments: ["", "profile=none", "passthrough=off", "profile=none,passthrough=off"])
-  func whoMakesAFileByANameThatIsJustGoneGetsANewOne(options: String) throws {
+  func create_byNameJustRemovedInBackingTree_makesNewFile(options: String) throws {
     try makeByTakenName(options, kept: "2") { view in
       unlink(view.real("first"))
       // It gets the inode number.
@@ -77,14 +77,14 @@ import Testing
   }
 
   @Test(arguments: ["", "profile=none", "passthrough=off", "profile=none,passthrough=off"])
-  func whoMakesAFileByANameThatJustLedElsewhereGetsANewOne(options: String) throws {
+  func create_byNameJustRenamedInBackingTree_makesNewFile(options: String) throws {
     try makeByTakenName(options, kept: "1") { view in
       rename(view.real("first"), view.real("second"))
       _ = status(view.at("second"))
     }
   }
 
-  @Test func whatIsRemovedOpensThroughWhatIsOpen() throws {
+  @Test func fileRemovedInBackingTree_isReopenedThroughDescriptor() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"))
     unlink(view.real("notes.txt"))
@@ -94,7 +94,7 @@ import Testing
     #expect(try OpenFile("/proc/self/fd/\(file.descriptor)").text() == "old")
   }
 
-  @Test func aRenamedFileShowsUnderItsNewNameAtOnce() throws {
+  @Test func fileRenamedInBackingTree_appearsUnderNewName() throws {
     let view = try view()
     #expect(rename(view.real("notes.txt"), view.real("letter.txt")) == 0)
     #expect(eventually { !isThere(view.at("notes")) })
@@ -105,7 +105,7 @@ import Testing
     #expect(eventually { view.listing("Folder") == ["inner", "letter"] })
   }
 
-  @Test func aReplacedFileShowsItsNewContentAtOnce() throws {
+  @Test func fileReplacedInBackingTree_showsNewContent() throws {
     let view = try view()
     try put("quite new", at: view.real("temporary"))
     #expect(rename(view.real("temporary"), view.real("notes.txt")) == 0)
@@ -114,7 +114,7 @@ import Testing
     #expect(eventually { status(view.at("notes"))?.st_ino == status(view.real("notes.txt"))?.st_ino })
   }
 
-  @Test func changedContentShowsAtOnce() throws {
+  @Test func contentChangedInBackingTree_isShown() throws {
     let view = try view()
     let open = try OpenFile(view.at("notes"))
     #expect(eventually { open.text() == "old" })
@@ -127,7 +127,7 @@ import Testing
     #expect(eventually { open.text() == "s" })
   }
 
-  @Test func whatOthersWriteIntoAFileThatIsBeingWrittenShows() throws {
+  @Test func writeInBackingTree_whileFileIsWrittenThroughMount_isShown() throws {
     let view = try view()
     let name = view.at("notes")
     let real = view.real("notes.txt")
@@ -157,7 +157,7 @@ import Testing
     #expect(close(theirs) == 0)
   }
 
-  @Test func changedAttributesShowAtOnce() throws {
+  @Test func attributesChangedInBackingTree_areShown() throws {
     let view = try view()
     #expect(eventually { status(view.at("notes"))?.permissions == 0o644 })
     #expect(chmod(view.real("notes.txt"), 0o600) == 0)
@@ -171,7 +171,7 @@ import Testing
     #expect(eventually { status(view.at("notes"))?.st_nlink == 2 })
   }
 
-  @Test func aChangedHiddenListShowsAtOnce() throws {
+  @Test func hiddenListChangedInBackingTree_takesEffect() throws {
     let view = try view()
     try put("notes.txt\n", at: view.real(".hidden"))
     #expect(eventually { view.listing() == ["Folder"] })
@@ -181,7 +181,7 @@ import Testing
     #expect(eventually { view.listing() == ["notes", "Folder"] })
   }
 
-  @Test func aHiddenListChangedThroughTheMountShowsAtOnce() throws {
+  @Test func hiddenListChangedThroughMount_takesEffectWhenCallReturns() throws {
     let view = try view()
     try put("notes.txt\n", at: view.at(".hidden"))
     #expect(view.listing() == ["Folder"])
@@ -191,7 +191,7 @@ import Testing
     #expect(view.listing() == ["notes", "Folder"])
   }
 
-  @Test func aLocalizationMarkerThatAppearsShowsAtOnce() throws {
+  @Test func localizationMarkerCreatedInBackingTree_takesEffect() throws {
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     #expect(eventually { view.listing() == ["notes", "Folder", "Music"] })
     try put("", at: view.real("Music/.localized"))
@@ -202,7 +202,7 @@ import Testing
     #expect(eventually { !isThere(view.at("Musik")) })
   }
 
-  @Test func aStringTableThatAppearsShowsAtOnce() throws {
+  @Test func stringTableCreatedInBackingTree_takesEffect() throws {
     let view = try view("language=de") { root in makeDirectory("\(root)/Extra.localized") }
     #expect(eventually { view.listing().contains("Extra.localized") })
     try put("\"Extra\" = \"Zugabe\";\n", at: view.real("Extra.localized/.localized/de.strings"))
@@ -211,7 +211,7 @@ import Testing
     #expect(eventually { view.listing().contains("Beigabe") })
   }
 
-  @Test func aMarkerMadeThroughTheMountShowsAtOnce() throws {
+  @Test func localizationMarkerCreatedThroughMount_takesEffectWhenCallReturns() throws {
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     #expect(view.listing() == ["notes", "Folder", "Music"])
     try put("", at: view.at("Music/.localized"))
@@ -220,7 +220,7 @@ import Testing
     #expect(view.listing() == ["notes", "Folder", "Music"])
   }
 
-  @Test(.extendedAttributes) func aFlagSetThroughTheMountShowsAtOnce() throws {
+  @Test(.extendedAttributes) func finderFlagSetThroughMount_takesEffectWhenCallReturns() throws {
     let view = try view("profile=macos")
     let info = TestTree.finderInfo(0x4000)
     try #require(setAttribute("user.com.apple.FinderInfo", to: info, of: view.at("notes")) == nil)
@@ -229,7 +229,7 @@ import Testing
     #expect(view.listing() == ["notes", "Folder"])
   }
 
-  @Test(.extendedAttributes) func aFlagThatIsSetShowsAtOnce() throws {
+  @Test(.extendedAttributes) func finderFlagSetInBackingTree_takesEffect() throws {
     let view = try view("profile=macos")
     let info = TestTree.finderInfo(0x4000)
     try #require(setAttribute("user.com.apple.FinderInfo", to: info, of: view.real("notes.txt")) == nil)
@@ -238,7 +238,7 @@ import Testing
     #expect(eventually { view.listing() == ["notes", "Folder"] })
   }
 
-  @Test func aDirectoryThatBecomesAPackageShowsAtOnce() throws {
+  @Test func directoryTurnedIntoPackage_isShownAsFile() throws {
     let view = try view { root in makeDirectory("\(root)/Tool.app") }
     #expect(eventually { status(view.at("Tool.app"))?.isDirectory == true })
     #expect(eventually { view.listing().contains("Tool.app") })
@@ -247,7 +247,7 @@ import Testing
     #expect(eventually { status(view.at("Tool"))?.isRegular == true })
   }
 
-  @Test func aDirectoryMovedAwayAndReplacedShowsTheNewOne() throws {
+  @Test func directoryReplacedInBackingTree_showsNewContents() throws {
     let view = try view()
     for round in 0..<10 {
       #expect(rename(view.real("Folder"), view.real("Old\(round)")) == 0)
@@ -259,7 +259,7 @@ import Testing
     }
   }
 
-  @Test func aFileThatBecomesADirectoryIsOne() throws {
+  @Test func fileReplacedByDirectoryInBackingTree_isShownAsDirectory() throws {
     let view = try view()
     #expect(unlink(view.real("notes.txt")) == 0)
     makeDirectory(view.real("notes.txt/inside"))
@@ -269,7 +269,7 @@ import Testing
 
   /// The kernel gives a file up that is told to be of another type: whoever holds it would get EIO.
   @Test(.reusedInodeNumbers, arguments: ["", "profile=none"])
-  func whatIsGoneIsNotTakenForWhatGetsItsInodeNumber(_ options: String) throws {
+  func removedFile_whenInodeNumberIsReused_isNotMistakenForNewEntry(_ options: String) throws {
     let view = try MountedView(options)
     // On a busy file system another program may get the number.
     #expect(try (0..<20).contains { try reuseInodeNumber(view, in: "Folder\($0)") })
@@ -301,7 +301,7 @@ import Testing
     return true
   }
 
-  @Test func clashesAreResolvedAnewWhenSiblingsComeAndGo() throws {
+  @Test func nameClash_whenSiblingsChange_isResolvedAgain() throws {
     let view = try view()
     try put("md", at: view.real("notes.pdf"))
     #expect(eventually { view.listing() == ["notes.txt", "notes.pdf", "Folder"] })
@@ -311,7 +311,7 @@ import Testing
     #expect(eventually { text(view.at("notes")) == "md" })
   }
 
-  @Test func manyChangesLeaveNothingStale() throws {
+  @Test func manyChangesInBackingTree_leaveNothingStale() throws {
     let view = try view()
     for round in 0..<60 {
       try put("\(round)", at: view.real("round\(round).txt"))

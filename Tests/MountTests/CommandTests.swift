@@ -15,7 +15,7 @@ import Testing
     return view
   }
 
-  @Test func whatCannotBeMountedIsNamed() throws {
+  @Test func mount_withInvalidArguments_reportsThem() throws {
     let place = try unmounted()
     let (source, mountPoint) = (place.source, place.mountPoint)
     let cases: [(arguments: [String], says: [String])] = [
@@ -45,7 +45,7 @@ import Testing
     #expect(!Displayfs.isMounted(mountPoint))
   }
 
-  @Test func theWordMountMayBeLeftOut() throws {
+  @Test func mount_withoutSubcommand_succeeds() throws {
     let place = try unmounted()
     #expect(
       Displayfs.run([place.source, place.mountPoint, "-o", "language=en", "-o", "extensions=show"]).status
@@ -53,13 +53,13 @@ import Testing
     #expect(place.listing() == ["notes.txt"])
   }
 
-  @Test func anOptionMayBeJoinedToItsLetter() throws {
+  @Test func option_joinedToItsLetter_isAccepted() throws {
     let place = try unmounted()
     #expect(Displayfs.run(["mount", "-oextensions=show", place.source, place.mountPoint]).status == 0)
     #expect(place.listing() == ["notes.txt"])
   }
 
-  @Test func theMountAnswersWhenTheCommandReturns() throws {
+  @Test func mount_whenCommandReturns_servesRequests() throws {
     let place = try unmounted()
     for _ in 0..<5 {
       #expect(Displayfs.run([place.source, place.mountPoint, "-o", "language=en"]).status == 0)
@@ -70,7 +70,7 @@ import Testing
   }
 
   /// Whoever unmounts a disk and then takes it out.
-  @Test(.asRoot) func theTreeIsFreeWhenTheCommandReturns() throws {
+  @Test(.asRoot) func backingFileSystem_whenUnmountReturns_isFree() throws {
     let place = try unmounted()
     let disk = place.real("disk")
     makeDirectory(disk)
@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  @Test func theMountIsListedWithItsSourceAndType() throws {
+  @Test func procMounts_listsSourceAndType() throws {
     let view = try view()
     let line = view.shell("grep -F \" $VIEW \" /proc/mounts").text.split(separator: " ")
     #expect(line.first.map(String.init) == view.source)
@@ -94,7 +94,7 @@ import Testing
   }
 
   /// By mount(2), and by way of fusermount3.
-  @Test(.programForAll, arguments: [false, true]) func namesOfSourceAndMountPointAreBytes(asUser: Bool) throws
+  @Test(.programForAll, arguments: [false, true]) func sourceAndMountPoint_withNonUTF8Names_work(asUser: Bool) throws
   {
     let base = try TemporaryDirectory()
     chmod(base.root, 0o777)
@@ -114,7 +114,7 @@ import Testing
     #expect(outcome.text == "notes\n1\n1" && outcome.status == 0, "\(outcome.complaint)")
   }
 
-  @Test func optionsOfFstabAreTaken() throws {
+  @Test func fstabOptions_areAccepted() throws {
     let place = try unmounted()
     let options = """
       defaults,rw,nofail,noauto,_netdev,user,users,owner,group,nodev,nosuid,noexec,noatime,x-systemd.automount,\
@@ -126,7 +126,7 @@ import Testing
     #expect(place.shell("grep -F \" $VIEW \" /proc/mounts").text.hasPrefix("a,b "))
   }
 
-  @Test func theLanguageComesFromTheEnvironment() throws {
+  @Test func language_isTakenFromEnvironment() throws {
     let place = try MountedView { root in
       try put("\"Notes\" = \"Notizen\";\n", at: "\(root)/Notes.localized/.localized/de.strings")
     }
@@ -142,7 +142,7 @@ import Testing
     }
   }
 
-  @Test func aPlaceThatIsTakenIsBusy() throws {
+  @Test func mount_onMountedView_isRefusedAsBusy() throws {
     let view = try view()
     let outcome = Displayfs.run(["mount", view.source, view.mountPoint])
     #expect(outcome.status == 32)
@@ -150,7 +150,7 @@ import Testing
     #expect(view.listing() == ["notes"])
   }
 
-  @Test func aDeadMountIsNamedAndCanBeUnmounted() throws {
+  @Test func deadMount_isReportedAndCanBeUnmounted() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     #expect(kill(daemon, SIGKILL) == 0)
@@ -165,7 +165,7 @@ import Testing
     #expect(view.listing() == ["notes"])
   }
 
-  @Test func unmountingWhatIsNotMountedFails() throws {
+  @Test func unmount_ofPathWithoutMount_fails() throws {
     let place = try unmounted()
     for path in [place.mountPoint, place.source + "/absent"] {
       let outcome = Displayfs.run(["unmount", path])
@@ -176,7 +176,7 @@ import Testing
     }
   }
 
-  @Test func aBusyMountIsNotUnmountedUnlessLazily() throws {
+  @Test func unmount_ofBusyMount_requiresLazyOption() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
     let refused = Displayfs.run(["unmount", view.mountPoint])
@@ -190,7 +190,7 @@ import Testing
     #expect(text(view.real("notes.txt")) == "still")
   }
 
-  @Test func whoKeepsAMountBusyIsNamed() throws {
+  @Test func unmount_ofBusyMount_namesBusyProcesses() throws {
     let view = try view()
     let sitting = Shell.start("cd '\(view.mountPoint)' && exec sleep 50")
     let reading = Shell.start("exec sleep 51 <'\(view.at("notes"))'")
@@ -211,7 +211,7 @@ import Testing
     #expect(view.listing() == ["notes"])
   }
 
-  @Test func aMountThatDoesNotAnswerIsGivenUpByForce() throws {
+  @Test func unresponsiveMount_isUnmountedByForce() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     kill(daemon, SIGSTOP)
@@ -226,7 +226,7 @@ import Testing
     #expect(view.listing() == ["notes"])
   }
 
-  @Test(.asRoot, .programForAll) func aMountOfSomebodyElseIsNotUnmountedAndNotCalledBusy() throws {
+  @Test(.asRoot, .programForAll) func unmount_ofAnotherUsersMount_isRefusedWithItsOwner() throws {
     let view = try view("allow_other")
     let change = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", Displayfs.path]
     let outcome = Shell.run(change + ["unmount", view.mountPoint])
@@ -235,14 +235,14 @@ import Testing
     #expect(view.listing() == ["notes"])
   }
 
-  @Test func theDaemonEndsWithItsMount() throws {
+  @Test func daemon_afterUnmount_ends() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     view.unmount()
     #expect(eventually(within: .work) { failure { kill(daemon, 0) } == .noSuchProcess })
   }
 
-  @Test func theDaemonEndsWithItsMountRightAfterManyFilesAreForgotten() throws {
+  @Test func daemon_unmountedAfterManyForgets_ends() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     #expect(view.shell("mkdir many && (cd many && seq 5000 | xargs touch) && rm -r many").status == 0)
@@ -253,7 +253,7 @@ import Testing
   }
 
   /// Swift's runtime must not be used by the thread that forked; no signal wakes it.
-  @Test func theThreadThatForkedOnlySleeps() throws {
+  @Test func forkingThread_blocksAllSignals() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     let lines = (text("/proc/\(daemon)/task/\(daemon)/status") ?? "").split(separator: "\n")
@@ -264,7 +264,7 @@ import Testing
     #expect(blocked == ~(1 << 8 | 1 << 18 | 1 << 31 | 1 << 32))
   }
 
-  @Test(arguments: ["TERM", "INT"]) func aSignalUnmountsCleanly(signal: String) throws {
+  @Test(arguments: ["TERM", "INT"]) func terminationSignal_unmountsCleanly(signal: String) throws {
     let place = try unmounted()
     let script = """
       env --default-signal=INT '\(Displayfs.path)' mount -f -o language=en "$SOURCE" "$VIEW" & daemon=$!
@@ -276,7 +276,7 @@ import Testing
     #expect(!Displayfs.isMounted(place.mountPoint))
   }
 
-  @Test func helpAndVersionSucceedAndNonsenseDoesNot() {
+  @Test func help_succeedsAndInvalidArgumentsFail() {
     let help = Displayfs.run(["--help"])
     #expect(help.status == 0)
     for command in ["mount", "unmount", "ls", "explain", "realpath", "name"] {
@@ -299,7 +299,7 @@ import Testing
   }
 
   @Test(arguments: ["mount.displayfs", "mount.fuse.displayfs"])
-  func theHelperTakesItsNameAndItsOptionsLast(name: String) throws {
+  func mountHelper_acceptsOptionsAfterOperands(name: String) throws {
     let (view, helper) = try helper(name)
     let outcome = Shell.run([
       helper, view.source, view.mountPoint, "-n", "-v", "-t", "displayfs", "-o",
@@ -309,14 +309,14 @@ import Testing
     #expect(view.listing() == ["notes.txt"])
   }
 
-  @Test func aRehearsalMountsNothing() throws {
+  @Test func mountHelper_withFakeOption_mountsNothing() throws {
     let (view, helper) = try helper()
     #expect(Shell.run([helper, view.source, view.mountPoint, "-f"]).status == 0)
     #expect(!Displayfs.isMounted(view.mountPoint))
     #expect(Shell.run([helper, view.source + "/absent", view.mountPoint, "-f"]).status != 0)
   }
 
-  @Test func unknownOptionsAreToleratedOnlyWhereThatIsAskedFor() throws {
+  @Test func mountHelper_toleratesUnknownOptionsOnlyIfSloppy() throws {
     let (view, helper) = try helper()
     let strict = Shell.run([helper, view.source, view.mountPoint, "-o", "language=en,extentions=all"])
     #expect(strict.status == 1)
@@ -329,14 +329,14 @@ import Testing
     #expect(view.listing() == ["notes.txt"])
   }
 
-  @Test func readOnlyByLetter() throws {
+  @Test func mountHelper_withReadOnlyOption_mountsReadOnly() throws {
     let (view, helper) = try helper()
     #expect(Shell.run([helper, "-r", view.source, view.mountPoint, "-o", "language=en"]).status == 0)
     #expect(failure { mkdir(view.at("new"), 0o755) } == .readOnlyFileSystem)
   }
 
   /// As `mount -o remount,ro` calls the helper; only root may.
-  @Test(.enabled(if: geteuid() == 0)) func aMountedViewBecomesReadOnlyAndWritableAgain() throws {
+  @Test(.enabled(if: geteuid() == 0)) func remount_switchesBetweenReadOnlyAndWritable() throws {
     let (view, helper) = try helper()
     let remount = { (options: String) in
       Shell.run([helper, view.source, view.mountPoint, "-o", "remount,language=en,\(options)"])
@@ -358,7 +358,7 @@ import Testing
 
   /// By way of libfuse's helper, which takes a path for a type: /sbin is not ours to fill.
   @Test(.asRoot, .enabled(if: access("/sbin/mount.fuse3", X_OK) == 0, "There is no mount.fuse3 here."))
-  func mountAndFstabShowViews() throws {
+  func mountAndFstab_mountViews() throws {
     let (view, _) = try helper()
     let type = "fuse3"
     let options = "language=en,ro,nofail,noauto,_netdev,x-systemd.automount,x-gvfs-show,x-gvfs-name=My%20Mac"
@@ -377,7 +377,7 @@ import Testing
     }
   }
 
-  @Test func twoOperandsAreNeeded() throws {
+  @Test func mountHelper_withOneOperand_printsUsage() throws {
     let (view, helper) = try helper()
     let outcome = Shell.run([helper, view.source])
     #expect(outcome.status == 1)

@@ -5,7 +5,7 @@ import Testing
 /// Many programs change one tree at once, through the mount and beside it.
 @Suite(.mounting) struct ConcurrencyTests {
   /// Whoever looks at a process that is executing a program waits for it, and it may be waiting for the daemon.
-  @Test func whoExecutesAProgramClosesFilesOfTheMount() throws {
+  @Test func execve_closingFilesOfMount_doesNotDeadlock() throws {
     let view = try MountedView()
     let outcome = view.shell(
       """
@@ -24,7 +24,7 @@ import Testing
   }
 
   /// The thread that answers makes room for whoever asks alone, by a policy under which a busy machine would leave it no time.
-  @Test(arguments: [0, 4]) func whoIsAnsweredLeavesNoThreadIdle(busy: Int) throws {
+  @Test(arguments: [0, 4]) func workers_afterServingLoneClient_leaveIdlePolicy(busy: Int) throws {
     let view = try MountedView("profile=none") { root in try put("", at: "\(root)/file") }
     let daemon = try #require(view.daemon)
     // AT_STATX_FORCE_SYNC: what the kernel knows does not do.
@@ -56,7 +56,7 @@ import Testing
   }
 
   /// A file system that takes its time, as a remote one, is asked by all at once.
-  @Test(.asRoot) func whoLooksForANameKeepsNobodyFromLookingForAnother() throws {
+  @Test(.asRoot) func lookups_inHungFileSystem_waitConcurrently() throws {
     let lower = try MountedView()
     let view = try MountedView { root in
       makeDirectory("\(root)/lower")
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(arguments: ["extensions=hide", "extensions=all", "profile=none"])
-  func afterAllChangesTheViewIsThatOfTheTree(options: String) throws {
+  func view_afterConcurrentChanges_matchesBackingTree(options: String) throws {
     let view = try MountedView("\(options),language=en") { root in
       for folder in ["one", "two"] { makeDirectory("\(root)/\(folder)") }
     }
@@ -104,7 +104,7 @@ import Testing
     #expect(everything == Shell.run("find . -type f | wc -l", in: view.source).text)
   }
 
-  @Test func programsOnTheirOwnFilesDoNotDisturbEachOther() throws {
+  @Test func concurrentPrograms_inOwnDirectories_doNotInterfere() throws {
     let view = try MountedView()
     let worker = """
       cd '\(view.mountPoint)'; mkdir %; cd %; i=0

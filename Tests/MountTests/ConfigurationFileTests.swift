@@ -47,7 +47,7 @@ import Testing
     return view
   }
 
-  @Test func everyKindOfRuleIsSeenInTheMount() throws {
+  @Test func everyKindOfRule_takesEffect() throws {
     let view = try view()
     #expect(view.listing() == ["Work", "Entwürfe", "Talk.deck", "Plain.rtfd", "c"])
     #expect(view.listing("Work") == ["keep.log"])
@@ -55,7 +55,7 @@ import Testing
     #expect(view.shell("test -f Talk.deck && test -d Plain.rtfd && cat a.log").text == "a.log")
   }
 
-  @Test func namesAreThoseOfTheLanguage() throws {
+  @Test func ruleNames_followLanguage() throws {
     let view = try view("language=fr")
     #expect(view.listing().contains("Brouillons"))
     view.unmount()
@@ -63,7 +63,7 @@ import Testing
     #expect(view.listing().contains("Drafts"))
   }
 
-  @Test func theCommandLineCountsMoreThanTheEnvironmentAndThatMoreThanTheFile() throws {
+  @Test func commandLine_overridesEnvironmentAndEnvironmentOverridesFile() throws {
     let view = try view()
     view.unmount()
     let file = view.real(".rules.toml")
@@ -80,7 +80,7 @@ import Testing
     #expect(wrong.status == 1 && wrong.errorText.contains("DISPLAYFS_HIDDEN: hidden=maybe"))
   }
 
-  @Test func explainNamesFileAndLineOfTheRule() throws {
+  @Test func explain_namesFileAndLineOfRule() throws {
     let view = try view()
     let file = view.real(".rules.toml")
     func reason(_ path: String) -> String { Displayfs.run(["explain", view.at(path)]).text }
@@ -96,7 +96,7 @@ import Testing
     #expect(apart.text.contains("\(file):3."))
   }
 
-  @Test func aProfileOfOnesOwnIsDerivedFromABuiltInOne() throws {
+  @Test func customProfile_derivedFromBuiltInProfile_takesEffect() throws {
     let view = try MountedView("config=none") { root in
       try put("x", at: "\(root)/People/anna/Library/x")
       try put("x", at: "\(root)/bin/x")
@@ -117,7 +117,7 @@ import Testing
     #expect(view.listing("People/anna") == [])
   }
 
-  @Test func aBrokenFileIsToldAndNothingIsMounted() throws {
+  @Test func invalidConfiguration_isReportedAndNothingIsMounted() throws {
     let view = try view()
     view.unmount()
     try put("hidden = \"reach\"\n[[rule]]\nmatch = \"x\"\nhide = true\n", at: view.real(".rules.toml"))
@@ -133,13 +133,13 @@ import Testing
     #expect(Displayfs.run(["mount", "-o", "config=none", view.source, view.mountPoint]).status == 0)
   }
 
-  @Test func aFileWithoutMistakesIsSaidToHaveNone() throws {
+  @Test func checkConfig_ofValidFile_reportsNoMistakes() throws {
     let view = try view()
     let outcome = Displayfs.run(["check-config", view.real(".rules.toml")])
     #expect(outcome.status == 0 && outcome.text == "\(view.real(".rules.toml")): no mistakes")
   }
 
-  @Test func theUsersOwnFileIsReadForAUserAndNotForRoot() throws {
+  @Test func userConfiguration_isReadForUserButNotForRoot() throws {
     let view = try MountedView("config=none") { root in
       try put("x", at: "\(root)/a.log")
       try put("[[rule]]\nmatch = \"*.log\"\nhidden = true\n", at: "\(root)/home/displayfs/config.toml")
@@ -151,14 +151,14 @@ import Testing
     #expect(outcome.names.contains("a.log") == (geteuid() == 0))
   }
 
-  @Test func aRuleHidesForGoodWhereHiddenEntriesAreDenied() throws {
+  @Test func hidingRule_withHiddenDeny_refusesAccess() throws {
     let view = try view("language=de,hidden=deny")
     #expect(view.shell("cat a.log").status != 0)
     #expect(view.shell("echo x > new.log").status != 0)
     #expect(view.shell("cat Work/keep.log").text == "Work/keep.log")
   }
 
-  @Test func aNameByRuleSurvivesASave() throws {
+  @Test func ruleName_survivesSave() throws {
     let view = try view()
     // "Entwürfe" and plan.xyz do not stand in each other's way: the latter is alone in its directory.
     try put("old", at: view.real("Work/plan.xyz"))

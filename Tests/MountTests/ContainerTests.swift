@@ -3,7 +3,7 @@ import Testing
 
 /// Trees that come from elsewhere than a Mac's volume.
 @Suite(.mounting) struct ContainerTests {
-  @Test func anIOSContainerShowsTheApplicationAndItsDocuments() throws {
+  @Test func iOSContainer_showsApplicationAndDocuments() throws {
     let view = try MountedView("language=de") { root in
       for path in [
         "Documents/Inbox/mail.txt", "Documents/report.pdf", "Library/Caches/c.db",
@@ -38,7 +38,7 @@ import Testing
     return (view, container)
   }
 
-  @Test func containersInTheLibraryOfAMacsHomeAreTreatedAsContainers() throws {
+  @Test func containersInMacHomeLibrary_areTreatedAsContainers() throws {
     let library = "Users/anna/Library"
     let sandbox = "\(library)/Containers/org.example.App/Data"
     let cloud = "\(library)/Mobile Documents/iCloud~org~example"
@@ -57,7 +57,7 @@ import Testing
     #expect(view.listing(drive) == ["report", "Trips"])
   }
 
-  @Test func anICloudContainerShowsDocumentsAndOneEntryForTheRest() throws {
+  @Test func iCloudContainer_showsDocumentsAndOneEntryForOtherData() throws {
     let (view, container) = try cloudContainer()
     #expect(view.listing() == ["Documents", "com~example~app"])
     #expect(view.listing("Documents") == ["Sub", "Trip"])
@@ -77,7 +77,7 @@ import Testing
     #expect(Displayfs.run(["ls", "--source", container, container]).names == view.listing())
   }
 
-  @Test func theOneEntryOfAnICloudContainerFollowsWhatItStandsFor() throws {
+  @Test func iCloudDataEntry_followsItsContents() throws {
     let (view, container) = try cloudContainer()
     let size = status(view.at("com~example~app"))?.st_size ?? 0
     try put(String(repeating: "y", count: 100_000), at: "\(container)/Data/deep/more")
@@ -93,7 +93,7 @@ import Testing
     #expect(eventually { text(view.at("com~example~app")) == "x" })
   }
 
-  @Test func theOneEntryOfAnICloudContainerCanOnlyBeRead() throws {
+  @Test func iCloudDataEntry_isReadOnly() throws {
     let (view, container) = try cloudContainer()
     let name = "com~example~app"
     let before = Shell.run("find . -printf '%p %m %T@ %s\n' | sort", in: container).text
@@ -109,7 +109,7 @@ import Testing
     #expect(view.listing() == ["Documents", "com~example~app"])
   }
 
-  @Test func hiddenDataOfAnICloudContainerIsNotGivenAway() throws {
+  @Test func iCloudDataEntry_withHiddenDenyOrShow_isAbsent() throws {
     let (view, _) = try cloudContainer("hidden=deny")
     #expect(view.listing() == ["Documents"])
     #expect(!isThere(view.at("com~example~app")) && !isThere(view.at("Data")))
@@ -118,7 +118,7 @@ import Testing
     #expect(shown.listing() == ["Documents", "Data", "Cache", "state.plist"])
   }
 
-  @Test func whatMacArchivesCarryIsOutOfSight() throws {
+  @Test func metadataOfMacArchives_isHidden() throws {
     let view = try MountedView("language=en") { root in
       for path in ["Trip/photo.jpg", "Trip/notes.txt"] { try put("x", at: "\(root)/\(path)") }
       for path in ["__MACOSX/._Trip", "__MACOSX/Trip/._photo.jpg", "Trip/._notes.txt"] {
@@ -136,7 +136,7 @@ import Testing
 
   /// As the Finder packs: data first, and all metadata in `__MACOSX`, which other programs unpack beside it; copied back
   /// by a Mac, the same lies beside each file.
-  @Test(.needing("python3")) func anArchiveOfAMacIsShownAsItWasUnpackedByWhomeverItWas() throws {
+  @Test(.needing("python3")) func macArchive_unpackedByAnyProgram_showsNoMetadata() throws {
     let view = try MountedView("language=en") { root in
       func double(_ flags: UInt16) -> [UInt8] { TestTree.appleDouble(TestTree.finderInfo(flags)) }
       for place in ["other", "mac"] {
@@ -172,7 +172,7 @@ import Testing
       ])
   }
 
-  @Test func desktopEntriesNameThemselvesWhereAskedFor() throws {
+  @Test func desktopEntries_withDesktopNamesOption_showTheirNames() throws {
     func build(_ root: String) throws {
       let entry =
         "[Desktop Entry]\nType=Application\nName=Editor\nName[de]=Bearbeiter\nName[pt_BR]=Editor\\sde texto\n[Desktop Action x]\nName=Wrong\n"
@@ -196,7 +196,7 @@ import Testing
     #expect(view.listing() == ["Writer", "Album", "evil", "broken.desktop"])
   }
 
-  @Test func userDirectoriesAreNamedInTheViewsLanguage() throws {
+  @Test func userDirectories_areNamedInLanguageOfView() throws {
     let view = try MountedView("language=fr,profile=home") { root in
       for name in ["Bilder", "Dokumente", "Videos"] { makeDirectory("\(root)/\(name)") }
       try put(
@@ -211,7 +211,7 @@ import Testing
     #expect(view.listing() == ["Bilder", "Dokumente", "Videos"])
   }
 
-  @Test func userDirectoriesWithinOthersAreNamedToo() throws {
+  @Test func nestedUserDirectories_areNamedInLanguageOfView() throws {
     let view = try MountedView("language=fr,profile=home") { root in
       makeDirectory("\(root)/Media/Sound/Klassik")
       makeDirectory("\(root)/Media/Photos")

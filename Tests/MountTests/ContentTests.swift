@@ -21,7 +21,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     try MountedView(options) { root in try put("0123456789", at: "\(root)/notes.txt") }
   }
 
-  @Test func anUnlinkedFileStaysOpen() throws {
+  @Test func unlinkedFile_staysUsableThroughDescriptor() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
     #expect(unlink(view.at("notes")) == 0)
@@ -43,7 +43,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(view.realListing() == ["notes.txt"])
   }
 
-  @Test func aReplacedFileStaysOpen() throws {
+  @Test func replacedFile_staysUsableThroughDescriptor() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
     try put("new", at: view.at("draft"))
@@ -54,7 +54,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(file.text() == "X123456789")
   }
 
-  @Test func anOpenFileFollowsItsRename() throws {
+  @Test func openFile_afterRename_isSameFile() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
     #expect(rename(view.at("notes"), view.at("letter")) == 0)
@@ -63,7 +63,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(file.status.st_ino == status(view.at("letter"))?.st_ino)
   }
 
-  @Test func writesThroughEitherNameAreOneFile() throws {
+  @Test func writesThroughBothNames_reachOneFile() throws {
     let view = try view()
     let first = try OpenFile(view.at("notes"), O_RDWR)
     let second = try OpenFile(view.at("notes.txt"), O_RDWR)
@@ -77,7 +77,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(second.text() == "AB2")
   }
 
-  @Test func offsetsBeyondFourGigabytesWork() throws {
+  @Test func offsetBeyondFourGigabytes_isReadAndWritten() throws {
     let view = try view()
     let far = 5 << 30
     let file = try OpenFile(view.at("large"), O_RDWR | O_CREAT)
@@ -89,7 +89,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(status(view.real("large"))?.st_size == far + 3)
   }
 
-  @Test func holesAreFoundWhereTheyAre() throws {
+  @Test func seekDataAndHole_matchBackingFile() throws {
     let view = try view()
     let real = try OpenFile(view.real("holes"), O_RDWR | O_CREAT)
     #expect(ftruncate(real.descriptor, 3 << 20) == 0)
@@ -112,7 +112,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
 
   /// The modes of fallocate(2): to keep the size, punch a hole, collapse, zero and insert.
   @Test(arguments: [0, 1, 1 | 2, 8, 16, 16 | 1, 32] as [CInt])
-  func fallocateDoesWhatTheBackingFileSystemDoes(mode: CInt) throws {
+  func fallocate_matchesBackingFileSystem(mode: CInt) throws {
     let view = try view()
     let content = [UInt8](repeating: 0x41, count: 64 << 10)
     try put(content, at: view.real("direct"))
@@ -134,7 +134,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(status(view.at("mounted"))?.st_blocks == status(view.real("direct"))?.st_blocks)
   }
 
-  @Test func copyFileRangeCopies() throws {
+  @Test func copyFileRange_copies() throws {
     let view = try view()
     let from = try OpenFile(view.at("notes"))
     let to = try OpenFile(view.at("copy"), O_RDWR | O_CREAT)
@@ -145,7 +145,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(dfs_copy_file_range(from.descriptor, 10, to.descriptor, 0, 5, 0) == 0)
   }
 
-  @Test func aTemporaryFileIsGivenAName() throws {
+  @Test func temporaryFile_isLinkedIntoView() throws {
     let view = try view()
     let file: OpenFile
     do {
@@ -167,7 +167,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     )
   }
 
-  @Test func appendsOfTwoProcessesDoNotOverwriteEachOther() throws {
+  @Test func appendsOfTwoProcesses_areAllKept() throws {
     let view = try view()
     let script = """
       write() { i=0; while [ $i -lt 200 ]; do echo "$1$i" >>log; i=$((i+1)); done; }
@@ -183,7 +183,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(text(view.at("log2")) == String(repeating: "ab", count: 10))
   }
 
-  @Test func sharedMappingsAndCallsSeeTheSameBytes() throws {
+  @Test func sharedMappingAndReadWrite_areCoherent() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
     let mapped = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
@@ -200,7 +200,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(view.shell("head -c 3 notes").text == "MW2")
   }
 
-  @Test func programsRunFromTheView() throws {
+  @Test func programsInView_areExecutable() throws {
     let view = try view()
     try put("#!/bin/sh\necho ran\n", at: view.at("tool"))
     #expect(chmod(view.at("tool"), 0o755) == 0)
@@ -208,7 +208,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(view.shell("cp /bin/echo program && ./program ran").text == "ran")
   }
 
-  @Test func aThousandFilesCanBeOpenAtOnce() throws {
+  @Test func thousandOpenFiles_areReadAndWritten() throws {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     limit.rlim_cur = min(limit.rlim_max, 4096)
@@ -252,7 +252,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
 
   /// `import=on` looks at the beginning of a file whose name has no known extension.
   @Test(.enabled(if: temporary.countsReading, "No reading changes a file's time here."))
-  func accessTimeThatACopyingProgramSets_outlastsTheClose() throws {
+  func accessTimeSetByCopyingProgram_survivesClose() throws {
     let view = try view()
     let content = [UInt8](repeating: 0x41, count: 4096)
     for name in ["copy", "copy.rtfd"] {
@@ -268,7 +268,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
 
   /// As `dd oflag=direct` writes the last block.
   @Test(.enabled(if: temporary.hasDirectIO, "No O_DIRECT here."), arguments: modes)
-  func transferOfOddSize_afterDirectIOIsSwitchedOff_succeeds(options: String) throws {
+  func unalignedTransfer_afterDirectIOIsSwitchedOff_succeeds(options: String) throws {
     let view = try view(options)
     let file = try OpenFile(view.at("direct.bin"), O_RDWR | O_CREAT | dfs_O_DIRECT)
     let buffer = UnsafeMutableRawPointer.allocate(byteCount: 8192, alignment: 4096)
@@ -290,7 +290,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(text(view.real("direct.bin"))?.first == "B")
   }
 
-  @Test func flushAndSyncSucceed() throws {
+  @Test func fsyncAndFdatasync_succeed() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
     file.write("synced", at: 0)
@@ -300,7 +300,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(failure { fsync(directory.descriptor) } == nil)
   }
 
-  @Test func openFlagsAreObeyed() throws {
+  @Test func openFlags_areHonored() throws {
     let view = try view()
     #expect(failure { open(view.at("notes"), O_WRONLY | O_DIRECTORY) } == .notDirectory)
     #expect(failure { open(view.mountPoint, O_WRONLY) } == .isDirectory)

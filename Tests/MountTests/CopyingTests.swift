@@ -20,7 +20,7 @@ import Testing
     ProgramRun("install -b", "install -b -m 604 \"$WORK/$FILE\" .", backup: "report~"),
     ProgramRun("dd", "dd if=\"$WORK/$FILE\" of=\"$FILE\" conv=fsync status=none"),
   ])
-  func coreutilsReplace(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func coreutils_replaceFilesAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   @Test(
     .needing("rsync"),
@@ -31,11 +31,11 @@ import Testing
       ProgramRun("rsync -a --inplace", "rsync -a --inplace \"$WORK/$FILE\" ."),
       ProgramRun("rsync -a --delay-updates", "rsync -a --delay-updates \"$WORK/$FILE\" ."),
     ])
-  func rsyncReplaces(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func rsync_replacesFilesAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   /// Of the directory's whole listing: nothing of it is taken for something that the source has not got.
   @Test(.needing("rsync"))
-  func aMirrorOfTheViewComesBackToIt() throws {
+  func rsyncDelete_fromMirrorOfView_worksAsInPlainDirectory() throws {
     let there = "mkdir \"$WORK/mirror\"; rsync -a --exclude='.*' ./ \"$WORK/mirror\""
     let change = "cp \"$WORK/$FILE\" \"$WORK/mirror/$(ls)\""
     try ProgramRun(
@@ -57,7 +57,7 @@ import Testing
         backup: "report~"),
       ProgramRun("unzip -o", "(cd \"$WORK\"; zip -qX a.zip \"$FILE\"); unzip -oq \"$WORK/a.zip\""),
     ])
-  func archivesReplace(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func archivers_replaceFilesAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   /// Tools that put an extension on a name that has none still find what they wrote.
   @Test(
@@ -70,7 +70,7 @@ import Testing
       ProgramRun(
         "zip -d", "\(kit); touch -d 2003-01-01 .x; zip -quX kit \"$FILE\" .x; zip -qd kit .x; rm .x"),
     ])
-  func zipFindsItsArchive(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func zip_findsItsArchiveAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   private static let kit = """
     zip -qX kit.zip "$FILE"; cat "$WORK/$FILE" >"$FILE"; touch -d 2003-01-01 "$FILE"

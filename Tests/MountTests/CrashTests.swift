@@ -13,7 +13,7 @@ import Testing
     #expect(Displayfs.run(["unmount", "-z", view.mountPoint]).status == 0)
   }
 
-  @Test func whatWasSyncedIsThere() throws {
+  @Test func syncedData_afterDaemonIsKilled_isKept() throws {
     let view = try MountedView { root in try put("old", at: "\(root)/notes.txt") }
     let file = try OpenFile(view.at("notes"), O_WRONLY | O_TRUNC)
     #expect(file.write("synced") == 6)
@@ -24,7 +24,7 @@ import Testing
   }
 
   /// Which may last: its threads have to end before it lets go of what it was removing.
-  @Test func whatADyingDaemonStillHoldsIsCleanedUpWhenItHasEnded() throws {
+  @Test func stagingHeldByDyingDaemon_isCleanedUpAfterItsEnd() throws {
     var dying: OpenFile?
     let view = try MountedView { root in
       try put("x", at: "\(root)/.displayfs-staging/1/part")
@@ -41,7 +41,7 @@ import Testing
   }
 
   @Test(arguments: [0, 2_000, 5_000, 10_000, 20_000, 50_000] as [UInt32])
-  func aRemovalIsFinishedByTheNextMountOrHasNotBegun(delay: UInt32) throws {
+  func killedRemoval_isFinishedByNextMountOrNotBegun(delay: UInt32) throws {
     let view = try MountedView { root in
       _ = Shell.run(
         "mkdir -p A.photoslibrary/1 A.photoslibrary/2; cd A.photoslibrary; seq 2000 | xargs -I_ touch 1/_ 2/_",
@@ -62,7 +62,7 @@ import Testing
     #expect(eventually(within: .work) { view.realListing() == ["notes.txt"] })
   }
 
-  @Test func renamesLeaveOneOfTheirTwoNames() throws {
+  @Test func killedRenames_leaveOldOrNewFile() throws {
     let view = try MountedView { root in
       for number in 0..<50 {
         try put("new\(number)", at: "\(root)/draft\(number)")

@@ -32,9 +32,9 @@ import Testing
   }
 
   /// A stream is remembered once nothing of its package has changed for two seconds (`PackageStamp.isSettled`).
-  private func waitUntilStreamsAreRemembered() { usleep(3_200_000) }
+  private func waitUntilStreamsAreCacheable() { usleep(3_200_000) }
 
-  @Test func daemon_startedByRootWithGroups_hasNone() throws {
+  @Test func daemon_startedWithSupplementaryGroups_dropsThem() throws {
     let view = try view { root in try MountTests.put("x", at: "\(root)/notes.txt") }
     let daemon = try #require(view.daemon)
     for thread in names("/proc/\(daemon)/task") {
@@ -49,7 +49,7 @@ import Testing
     "cat Letter", "head -c 4096 Letter", "cp Letter Copy", "tar -xOf Letter ./TXT.rtf",
     "cat Letter.rtfd/TXT.rtf",
   ])
-  func partOfPackage_readableByDaemonsGroupsAlone_isNotReadForAnyUser(script: String) throws {
+  func partOfPackage_readableByDaemonGroupsOnly_isRefused(script: String) throws {
     let view = try view { root in
       try put("secret", at: "\(root)/Letter.rtfd/TXT.rtf", 0, Self.staff, 0o640)
     }
@@ -63,7 +63,7 @@ import Testing
     #expect(view.run(as: Self.bert, groups: [Self.staff], "tar -xOf Letter ./TXT.rtf").text == "secret")
   }
 
-  @Test func directoryInPackage_searchableByDaemonsGroupsAlone_isNotWalkedForAnyUser() throws {
+  @Test func directoryInPackage_searchableByDaemonGroupsOnly_isRefused() throws {
     let view = try view { root in
       try put("", at: "\(root)/Letter.rtfd/private/salary-of-anna", 0, 0, 0o644)
       chown("\(root)/Letter.rtfd/private", 0, Self.staff)
@@ -76,36 +76,36 @@ import Testing
   }
 
   /// What is remembered of a stream comes from a client that may read more.
-  @Test func rememberedBeginningOfStream_namesNothingThatTheClientMayNotList() throws {
+  @Test func cachedStreamBeginning_withNamesClientMayNotList_isRefused() throws {
     let view = try view { root in
       try put("", at: "\(root)/Letter.rtfd/private/salary-of-anna", 0, 0, 0o644)
       chmod("\(root)/Letter.rtfd/private", 0o700)
     }
-    waitUntilStreamsAreRemembered()
+    waitUntilStreamsAreCacheable()
     #expect(view.run(as: 0, "head -c 4096 Letter").text.contains("salary-of-anna"))
     let outcome = view.run(as: Self.bert, "head -c 4096 Letter")
     #expect(outcome.status != 0 && !outcome.text.contains("salary"), "\(outcome.text)")
   }
 
-  @Test func rememberedBeginningOfStream_holdsNoAttributeThatTheClientMayNotRead() throws {
+  @Test func cachedStreamBeginning_withAttributesClientMayNotRead_isRefused() throws {
     let view = try view { root in
       try put("", at: "\(root)/Letter.rtfd/TXT.rtf", 0, 0, 0o600)
       try #require(
         setAttribute("user.note", to: Array("secret".utf8), of: "\(root)/Letter.rtfd/TXT.rtf") == nil)
     }
-    waitUntilStreamsAreRemembered()
+    waitUntilStreamsAreCacheable()
     #expect(view.run(as: 0, "head -c 4096 Letter").text.contains("secret"))
     let outcome = view.run(as: Self.bert, "head -c 4096 Letter")
     #expect(outcome.status != 0 && !outcome.text.contains("secret"), "\(outcome.text)")
   }
 
   /// The size is that of the whole stream, whichever client has opened the package last.
-  @Test func sizeOfPackage_openedByClientWithFewerRights_staysThatOfTheWholeStream() throws {
+  @Test func sizeOfPackage_afterOpenByClientWithFewerRights_isUnchanged() throws {
     let view = try view { root in
       try put("x", at: "\(root)/Letter.rtfd/sparse", 0, 0, 0o600)
       truncate("\(root)/Letter.rtfd/sparse", 4 << 20)
     }
-    waitUntilStreamsAreRemembered()
+    waitUntilStreamsAreCacheable()
     let size = try #require(status(view.at("Letter"))?.st_size)
     #expect(view.run(as: Self.bert, "cat Letter").status != 0)
     #expect(status(view.at("Letter"))?.st_size == size)
@@ -113,7 +113,7 @@ import Testing
   }
 
   /// A mode may grant to others what it denies to a group (0604).
-  @Test func partOfPackage_deniedToSupplementaryGroup_isNotReadByItsMembers() throws {
+  @Test func partOfPackage_deniedToSupplementaryGroup_isRefusedToMembers() throws {
     let view = try view { root in try put("secret", at: "\(root)/Letter.rtfd/TXT.rtf", 0, Self.staff, 0o604) }
     #expect(view.run(as: Self.bert, groups: [Self.staff], "cat \"$SOURCE/Letter.rtfd/TXT.rtf\"").status != 0)
     let outcome = view.run(as: Self.bert, groups: [Self.staff], "cat Letter")
@@ -121,7 +121,7 @@ import Testing
     #expect(view.run(as: Self.bert, "tar -xOf Letter ./TXT.rtf").text == "secret")
   }
 
-  @Test func clientsOfEveryKind_getAtAPartAsInTheBackingTree() throws {
+  @Test func accessToPartOfPackage_forEveryKindOfClient_isThatOfBackingTree() throws {
     let view = try view { root in
       for (name, group, mode) in [
         ("Mine.rtfd", 0, 0o600), ("Wheel.rtfd", 0, 0o640), ("Staff.rtfd", Self.staff, 0o640),
@@ -146,7 +146,7 @@ import Testing
 
   /// As of any descriptor, the rights are those at the time of the open: the process may have other groups later, and another
   /// process may have its number.
-  @Test func openStream_isReadWithTheGroupsOfItsOpening() throws {
+  @Test func openStream_isReadWithGroupsAtOpen() throws {
     let view = try view { root in
       // More than are kept open from one read to the next.
       for part in 0..<8 {
@@ -167,7 +167,7 @@ import Testing
     #expect(outcome.text == "True", "\(outcome.complaint)")
   }
 
-  @Test func stream_writtenByUser_isUnpackedWithThatUsersGroupsAlone() throws {
+  @Test func stream_writtenByUser_isUnpackedWithGroupsOfUserOnly() throws {
     let view = try view { root in
       try put("x", at: "\(root)/Letter.rtfd/TXT.rtf", Self.bert, Self.bert, 0o644)
       makeDirectory("\(root)/team")
@@ -183,7 +183,7 @@ import Testing
     #expect(status(view.real("team/Copy.rtfd"))?.st_gid == Self.staff)
   }
 
-  @Test func packageWithDirectory_writableByDaemonsGroupsAlone_isNotRemoved() throws {
+  @Test func packageWithDirectory_writableByDaemonGroupsOnly_isNotRemoved() throws {
     let view = try view { root in
       try put("x", at: "\(root)/Letter.rtfd/team/x", 0, Self.staff, 0o664)
       chown("\(root)/Letter.rtfd/team", 0, Self.staff)
@@ -198,7 +198,7 @@ import Testing
 
   /// A file system lists these names to a process with CAP_SYS_ADMIN alone.
   @Test(arguments: ["allow_other", "allow_other,appledouble=merge", "allow_other,profile=none"])
-  func trustedAttributes_areListedAsInTheBackingTree(options: String) throws {
+  func trustedAttributes_areListedAsInBackingTree(options: String) throws {
     let view = try view(options) { root in
       try MountTests.put("x", at: "\(root)/notes.txt")
       for name in ["trusted.secret", "user.note"] {

@@ -22,7 +22,7 @@ import Testing
         "\(session)sh -ec 'gio rename \"$FILE\" trip; gio rename trip \"$FILE\"' >/dev/null; cat \"$WORK/$FILE\" >\"$FILE\""
       ),
     ])
-  func fileManagersSave(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func gio_savesAndCopiesAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   // MARK: Rename and trash, as an ordinary user
 
@@ -73,7 +73,7 @@ import Testing
     restore() { gio trash --restore "$(list_trash | grep -F "$VIEW/$1" | cut -f1)"; }
     """
 
-  @Test(.needing("gio", "dbus-run-session")) func renamingInAFileManagerKeepsTheExtension() throws {
+  @Test(.needing("gio", "dbus-run-session")) func gioRename_keepsExtension() throws {
     let view = try view()
     let outcome = run(view, "gio rename report letter; cd Pictures; gio rename sea 'v1.2'")
     #expect(outcome.status == 0, "\(outcome.complaint)")
@@ -82,7 +82,7 @@ import Testing
     #expect(text(view.real("letter.txt")) == "letter")
   }
 
-  @Test(.needing("gio", "dbus-run-session")) func aFileManagersRenameReplacesNothing() throws {
+  @Test(.needing("gio", "dbus-run-session")) func gioRename_toTakenName_fails() throws {
     let view = try view()
     for taken in ["Sub", "Pictures", "report", "report.txt"] {
       #expect(
@@ -91,7 +91,7 @@ import Testing
     }
   }
 
-  @Test(.needing("gio", "dbus-run-session")) func theTrashKeepsTheExtensionAndGivesItBack() throws {
+  @Test(.needing("gio", "dbus-run-session")) func gioTrash_keepsAndRestoresExtension() throws {
     let view = try view()
     let before = view.realListing()
     let trashed = run(view, "gio trash report")
@@ -109,7 +109,7 @@ import Testing
     #expect(text(view.real("report.txt")) == "letter")
   }
 
-  @Test(.needing("gio", "dbus-run-session")) func twoThatAreShownAlikeAreTrashedAndRestored() throws {
+  @Test(.needing("gio", "dbus-run-session")) func filesWithSameDisplayName_areTrashedAndRestored() throws {
     let view = try view()
     let trashed = run(view, "gio trash Pictures/sea Sub/sea; wait_for_trash 2")
     #expect(trashed.status == 0, "\(trashed.complaint)")
@@ -120,7 +120,7 @@ import Testing
     #expect(view.realListing("Sub") == ["sea.jpg"])
   }
 
-  @Test(.needing("gio", "dbus-run-session")) func whatWasTrashedByItsRealNameComesBackToo() throws {
+  @Test(.needing("gio", "dbus-run-session")) func fileTrashedByRealName_isRestored() throws {
     let view = try view()
     let trashed = run(view, "gio trash report.txt; wait_for_trash 1")
     #expect(trashed.status == 0, "\(trashed.complaint)")
@@ -130,7 +130,7 @@ import Testing
     #expect(text(view.real("report.txt")) == "letter")
   }
 
-  @Test(.needing("gio", "dbus-run-session")) func whatIsDeletedFromTheTrashIsGone() throws {
+  @Test(.needing("gio", "dbus-run-session")) func filesRemovedFromTrash_areGone() throws {
     let view = try view()
     let outcome = run(
       view,
@@ -147,7 +147,7 @@ import Testing
 
   // MARK: LibreOffice
 
-  @Test(.needing("soffice")) func libreOfficeSavesAndConvertsInPlace() throws {
+  @Test(.needing("soffice")) func libreOffice_convertsAndSavesInPlace() throws {
     let view = try MountedView { root in
       try put("{\\rtf1\\ansi old text}", at: "\(root)/letter.rtf")
       chmod("\(root)/letter.rtf", 0o640)

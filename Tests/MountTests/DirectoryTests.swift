@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.mounting) struct DirectoryTests {
   @Test(arguments: ["", "profile=none"])
-  func entriesThatStayAreListedOnceWhileOthersComeAndGo(options: String) throws {
+  func listing_duringChanges_hasUnchangedEntriesOnce(options: String) throws {
     let count = 100_000
     let view = try MountedView(options) { root in
       for number in 0..<count {
@@ -42,7 +42,7 @@ import Testing
     #expect(view.listing().count == view.realListing().count)
   }
 
-  @Test func aPositionInAListingStaysGood() throws {
+  @Test func seekdir_toEarlierPosition_repeatsEntries() throws {
     let view = try MountedView { root in
       for number in 0..<300 { try put("", at: "\(root)/file\(number).txt") }
     }
@@ -69,7 +69,7 @@ import Testing
     #expect(all.contains("new"))
   }
 
-  @Test func listedTypesAndNumbersAreThoseOfTheEntries() throws {
+  @Test func listedTypesAndInodeNumbers_areThoseOfEntries() throws {
     let view = try MountedView { root in
       try put("x", at: "\(root)/notes.txt")
       try put("x", at: "\(root)/Letter.rtfd/TXT.rtf")
@@ -94,7 +94,7 @@ import Testing
     #expect(types == [".": 4, "notes": 8, "Letter": 8, "Folder": 4, "link": 10])
   }
 
-  @Test func aTreeIsBuiltAndRemovedByTheUsualTools() throws {
+  @Test func tree_isBuiltCopiedAndRemovedByCommonTools() throws {
     let view = try MountedView()
     let script = """
       mkdir -p a/b/c/d && for i in 1 2 3 4 5; do echo $i >a/b/c/$i.txt; done && cp -a a copy && diff -r a copy
@@ -106,7 +106,7 @@ import Testing
     #expect(view.realListing() == [])
   }
 
-  @Test func aDirectoryMadeAnewIsNotTheOldOne() throws {
+  @Test func recreatedDirectory_hasNewContentsOnly() throws {
     let view = try MountedView()
     for round in 0..<10 {
       let folder = view.at(round % 2 == 0 ? "Folder" : "Other")
@@ -120,7 +120,7 @@ import Testing
     }
   }
 
-  @Test func deepTreesWork() throws {
+  @Test func deepTree_isBuiltAndRemoved() throws {
     let view = try MountedView()
     let path = (0..<100).map { "level\($0)" }.joined(separator: "/")
     #expect(
@@ -129,7 +129,7 @@ import Testing
     #expect(view.shell("rm -r level0 && ls").text == "")
   }
 
-  @Test func theWorkingDirectoryMayBeReachedByEitherName() throws {
+  @Test func workingDirectory_isReachedByEitherName() throws {
     let view = try MountedView("language=de") { root in
       try put("\"Notes\" = \"Notizen\";\n", at: "\(root)/Notes.localized/.localized/de.strings")
       try put("x", at: "\(root)/Notes.localized/a.txt")

@@ -19,11 +19,11 @@ import Testing
         "vim, saved twice",
         "vim -N -u NONE -i NONE -es -c 'set bsk=' -c '%s/old/newer/' -c w -c '%s/newer/new/' -c wq \"$FILE\""),
     ])
-  func vimSaves(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func vim_savesAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   /// The name of a backup that is a copy is of vim's own making: there is no extension to keep.
   @Test(.needing("vim"))
-  func vimSavesWithABackupThatIsACopy() throws {
+  func vim_withBackupByCopying_savesAsInPlainDirectory() throws {
     try Self.vim("backup by copying", "backup backupcopy=yes").expectNoDifference()
   }
 
@@ -39,7 +39,7 @@ import Testing
       ProgramRun("nano -B", Terminal.script("nano -I -B \"$FILE\"", nanoKeys)),
       ProgramRun("nano -G", Terminal.script("nano -I -G \"$FILE\"", nanoKeys)),
     ])
-  func editorsInATerminalSave(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func terminalEditors_saveAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   /// Deletes the first word, types another, writes out under the name that is offered, leaves.
   private static let nanoKeys = [
@@ -65,7 +65,7 @@ import Testing
       emacs("backup-by-copying", "(setq backup-by-copying t) (change \"old\" \"new\")"),
       emacs("numbered backups", "(setq version-control t) (change \"old\" \"new\")", backup: "report.~1~"),
     ])
-  func emacsSaves(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func emacs_savesAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   @Test(
     .needing("sed", "perl"),
@@ -78,7 +78,7 @@ import Testing
       ProgramRun("perl -i.bak", "perl -pi.bak -e s/old/new/ \"$FILE\"", backup: "report.bak"),
       ProgramRun("sort -o", "cp \"$WORK/$FILE\" .new; sort -o \"$FILE\" .new; rm .new"),
     ])
-  func streamEditorsSave(_ run: ProgramRun) throws { try run.expectNoDifference() }
+  func streamEditors_saveAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 }
 
 /// Programs that want a terminal.

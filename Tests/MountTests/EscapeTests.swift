@@ -107,7 +107,7 @@ import Testing
     """
 
   @Test(arguments: ["hidden=deny", "packages=directory", "profile=none,passthrough=off"])
-  func whatIsExchangedForASymlinkLeadsNowhere(options: String) throws {
+  func entriesExchangedForSymlinks_exposeNothingOutsideSource(options: String) throws {
     let seconds = Self.seconds
     var outside: Outside?
     let view = try MountedView(options) { root in
@@ -140,7 +140,7 @@ import Testing
     #expect(Displayfs.isMounted(view.mountPoint) && isThere(view.mountPoint))
   }
 
-  @Test func theRemovalOfAPackageStaysInIt() throws {
+  @Test func packageRemoval_duringExchangeOfSymlinks_staysInPackage() throws {
     var outside: Outside?
     let view = try MountedView { root in outside = try Outside(beside: root) }
     let beside = try #require(outside)
@@ -180,7 +180,7 @@ import Testing
   }
 
   @Test(arguments: ["language=en", "profile=none"])
-  func aDirectoryThatIsMovedOutIsGone(options: String) throws {
+  func directoryMovedOutOfSource_disappears(options: String) throws {
     let view = try MountedView(options) { root in try put("inside", at: "\(root)/d/e/file.bin") }
     let outside = "\(view.source)-outside"
     makeDirectory(outside)
@@ -195,7 +195,7 @@ import Testing
   }
 
   /// A descriptor of it was opened before there was a mount.
-  @Test func whateverTakesTheNameOfTheSourceIsNotShown() throws {
+  @Test func directoryTakingNameOfSource_isNotShownUntilRemount() throws {
     let view = try MountedView { root in try put("first", at: "\(root)/notes.txt") }
     let moved = "\(view.source)-moved"
     #expect(rename(view.source, moved) == 0)
@@ -215,7 +215,7 @@ import Testing
   }
 
   @Test(arguments: ["language=en", "profile=none"])
-  func aMountPointInsideIsNotEnteredWhateverBecomesOfItsParent(options: String) throws {
+  func mountPointInSource_whileParentIsRenamed_isNotEntered(options: String) throws {
     let place = try MountedView(options) { root in try put("x", at: "\(root)/a/inside/beneath.txt") }
     place.unmount()
     let mount = Displayfs.run(["mount", "-o", "\(options),language=en", place.source, place.real("a/inside")])

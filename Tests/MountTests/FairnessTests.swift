@@ -94,7 +94,7 @@ import Testing
 
   /// 300 are more than one user has workers.
   @Test(arguments: [40, 300], ["language=en", "profile=none"])
-  func usersElsewhere_whileRequestsWaitForAHungFileSystem_areServedAtOnce(
+  func otherRequests_whileFileSystemHangs_areServedAtOnce(
     requests: Int, options: String
   ) throws {
     let hanging = try HangingView(options)
@@ -111,7 +111,7 @@ import Testing
   }
 
   /// Of 300 requests some are being served, and the others not yet begun: those end with their client.
-  @Test func killedClient_whoseRequestsWaitForWorkers_isGoneWhenTheServedOnesAre() throws {
+  @Test func killedClient_withQueuedRequests_endsWithItsServedRequests() throws {
     let hanging = try HangingView()
     hanging.hang()
     let waiting = hanging.startLookUps(300, as: Self.anna)
@@ -124,7 +124,7 @@ import Testing
     #expect(Shell.wait(for: waiting) == 128 + SIGKILL)
   }
 
-  @Test func sessionEnds_whileRequestsWaitForAHungFileSystem() throws {
+  @Test func daemon_unmountedWhileFileSystemHangs_endsAfterHang() throws {
     let hanging = try HangingView()
     hanging.hang()
     let waiting = hanging.startLookUps(40, as: Self.anna)
@@ -136,7 +136,7 @@ import Testing
   }
 
   @Test(arguments: ["language=en", "profile=none"])
-  func otherUsers_whileOneHoldsAllDirectoriesThatItMay_openWhatTheyLike(options: String) throws {
+  func otherUsers_whileOneUserHoldsItsDirectoryLimit_canOpen(options: String) throws {
     let view = try MountedView("allow_other,\(options)") { root in
       for number in 0..<600 { makeDirectory("\(root)/\(number)") }
       try put("x", at: "\(root)/notes.txt")

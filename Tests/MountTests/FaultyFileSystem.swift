@@ -140,7 +140,7 @@ final class FaultyFileSystem {
   ]
 
   @Test(arguments: ["language=en", "profile=none"])
-  func everyErrorOfEveryCallIsPassedOnAsItIs(options: String) throws {
+  func everyErrorOfEveryCall_isPassedOnUnchanged(options: String) throws {
     var faulty: FaultyFileSystem?
     let view = try MountedView(options) { root in faulty = try FaultyFileSystem(at: root) }
     let beneath = try #require(faulty)

@@ -8,14 +8,14 @@ import Testing
     try MountedView { root in try put("0123456789", at: "\(root)/notes.txt") }
   }
 
-  @Test func pipesConnectProcesses() throws {
+  @Test func namedPipe_connectsProcesses() throws {
     let view = try view()
     #expect(view.shell("mkfifo pipe && { echo through >pipe & cat pipe; }").text == "through")
     #expect(view.shell("echo direct >\"$SOURCE/pipe\" & timeout 5 cat \"$SOURCE/pipe\"").text == "direct")
     #expect(status(view.real("pipe")).map { $0.st_mode & S_IFMT } == S_IFIFO)
   }
 
-  @Test func socketsConnectProcesses() throws {
+  @Test func unixSocket_connectsProcesses() throws {
     let view = try view()
     let script = """
       python3 -c '
@@ -31,7 +31,7 @@ import Testing
     #expect(status(view.real("socket")).map { $0.st_mode & S_IFMT } == S_IFSOCK)
   }
 
-  @Test(.asRoot) func devicesKeepTheirNumbers() throws {
+  @Test(.asRoot) func device_keepsItsNumber() throws {
     let view = try view()
     let number = dev_t(1 << 8 | 3)
     #expect(failure { mknod(view.at("null"), S_IFCHR | 0o666, number) } == nil)
@@ -39,14 +39,14 @@ import Testing
     #expect(status(view.at("null"))?.st_rdev == number)
   }
 
-  @Test func aRegularFileIsMadeByMknod() throws {
+  @Test func mknod_makesRegularFile() throws {
     let view = try view()
     #expect(failure { mknod(view.at("plain"), S_IFREG | 0o640, 0) } == nil)
     #expect(status(view.real("plain"))?.isRegular == true)
     #expect(failure { mknod(view.at("notes"), S_IFREG | 0o640, 0) } == .fileExists)
   }
 
-  @Test func symlinksKeepTheirTargets() throws {
+  @Test func symlink_keepsItsTarget() throws {
     let view = try view()
     let long = String(repeating: "x/", count: 2000)
     for target in ["notes", "../elsewhere", "/etc/hostname", long] {
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func hardLinksAreOneFile() throws {
+  @Test func hardLinks_areOneFile() throws {
     let view = try view()
     #expect(mkdir(view.at("Folder"), 0o755) == 0)
     #expect(failure { link(view.at("notes"), view.at("Folder/second")) } == nil)
@@ -77,7 +77,7 @@ import Testing
     #expect(text(view.at("Folder/second")) == "XY23456789")
   }
 
-  @Test func timesAreKeptToTheNanosecond() throws {
+  @Test func times_areKeptToTheNanosecond() throws {
     let view = try view()
     let times = [
       timespec(tv_sec: 1_234_567_890, tv_nsec: 123_456_789), timespec(tv_sec: -86_400, tv_nsec: 987_654_321),
@@ -97,13 +97,13 @@ import Testing
     #expect(status(view.real("notes.txt"))?.st_mtim.tv_sec == 5)
   }
 
-  @Test func attributesAreThoseOfTheBackingFile() throws {
+  @Test func attributes_areThoseOfBackingFile() throws {
     let view = try view()
     let format = "stat -c '%a %b %B %f %g %h %i %s %u %x %y %z'"
     #expect(view.shell("\(format) notes").text == view.shell("\(format) \"$SOURCE/notes.txt\"").text)
   }
 
-  @Test func writingUpdatesTheTimes() throws {
+  @Test func write_updatesModificationTime() throws {
     let view = try view()
     let past = [timespec(tv_sec: 1000, tv_nsec: 0), timespec(tv_sec: 1000, tv_nsec: 0)]
     #expect(utimensat(AT_FDCWD, view.at("notes"), past, 0) == 0)
@@ -114,7 +114,7 @@ import Testing
     #expect(status(view.at("notes"))?.st_mtim.tv_sec == status(view.real("notes.txt"))?.st_mtim.tv_sec)
   }
 
-  @Test(.extendedAttributes) func extendedAttributesAreKept() throws {
+  @Test(.extendedAttributes) func extendedAttributes_areKept() throws {
     let view = try view()
     let path = view.at("notes")
     try #require(setAttribute("user.probe", to: [1], of: view.real("notes.txt")) == nil)
@@ -138,7 +138,7 @@ import Testing
   }
 
   /// libfuse does not ask file systems for it yet; what is not known must not be made up.
-  @Test func theTimeOfBirthIsThatOfTheBackingFileOrNotTold() throws {
+  @Test func birthTime_isThatOfBackingFileOrAbsent() throws {
     let view = try view()
     let real = Shell.run("stat -c %w '\(view.real("notes.txt"))'").text
     for name in ["notes", "notes.txt"] {

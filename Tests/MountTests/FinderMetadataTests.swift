@@ -57,7 +57,7 @@ import Testing
       ".streams/\(hexadecimal(hash & 0xff))/\(hexadecimal(hash >> 8 & 0xff))/\(key.map(hexadecimal).joined())/:AFP_AfpInfo:$DATA"
   }
 
-  @Test(arguments: 0..<6) func everyStoreIsHonouredWhereverItIsFound(store: Int) throws {
+  @Test(arguments: 0..<6) func finderFlags_inEveryStore_areHonored(store: Int) throws {
     let write = Self.stores[store].write
     let view = try MountedView("extensions=hide") { root in
       for name in ["seen.txt", "unseen.txt", "bundle/data", "plain/data"] {
@@ -72,7 +72,7 @@ import Testing
     #expect(status(view.at("plain"))?.isDirectory == true, "\(Self.stores[store].name)")
   }
 
-  @Test(arguments: 0..<6) func typingAnExtensionShowsItInTheStoreThatIsThere(store: Int) throws {
+  @Test(arguments: 0..<6) func renameWithTypedExtension_clearsHiddenFlagInExistingStore(store: Int) throws {
     let write = Self.stores[store].write
     let view = try MountedView("extensions=flag") { root in
       for name in ["a.txt", "b.txt"] {
@@ -100,7 +100,7 @@ import Testing
     if store != 0 { #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("d.txt")) == nil) }
   }
 
-  @Test func aDirectoryOfNetatalkTellsOfItselfInside() throws {
+  @Test func netatalkParentFile_describesItsDirectory() throws {
     let view = try MountedView { root in
       for name in ["bundle", "plain", "hidden"] { try put("x", at: "\(root)/\(name)/data") }
       try put("x", at: "\(root)/.AppleDouble/.Parent")
@@ -116,7 +116,7 @@ import Testing
     #expect(view.listing() == ["bundle"])
   }
 
-  @Test func whatNetatalkWritesLaterIsFoundToo() throws {
+  @Test func netatalkFile_writtenLater_takesEffect() throws {
     let view = try MountedView { root in
       for name in ["a.txt", "b.txt"] { try put("x", at: "\(root)/\(name)") }
     }
@@ -130,7 +130,7 @@ import Testing
     #expect(view.listing() == ["b"])
   }
 
-  @Test func whatSambaWritesIntoItsDepotLaterIsFoundToo() throws {
+  @Test func sambaDepotStream_writtenLater_takesEffect() throws {
     let view = try MountedView { try put("x", at: "\($0)/a.txt") }
     #expect(view.listing() == ["a"])
     // In Samba's order: the directory, the mark, then the stream.
@@ -148,7 +148,7 @@ import Testing
     #expect(eventually { view.listing() == [] })
   }
 
-  @Test func whatLiesInTheDepotOfAnEarlierFileIsNotBelieved() throws {
+  @Test func sambaDepotStream_ofUnmarkedFile_isIgnored() throws {
     let view = try MountedView("finder-info=on") { root in
       try put("x", at: "\(root)/a.txt")
       try put(
@@ -157,7 +157,7 @@ import Testing
     #expect(view.listing() == ["a"])
   }
 
-  @Test func DOSAttributesHideInEveryVersion() throws {
+  @Test func dosHiddenAttribute_inEveryVersion_hidesFile() throws {
     let view = try MountedView { root in
       for version in [UInt8(3), 4, 5] {
         for (name, attributes) in [("hidden", UInt8(0x22)), ("shown", 0x20)] {
@@ -174,7 +174,7 @@ import Testing
     #expect(text(view.at("hidden3.txt")) == "x")
   }
 
-  @Test func finderInfoCanBeLeftUnread() throws {
+  @Test func finderInfoOff_ignoresFinderFlags() throws {
     let view = try MountedView("finder-info=off,profile=macos") { root in
       try put("x", at: "\(root)/unseen.txt")
       _ = setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: "\(root)/unseen.txt")
@@ -182,7 +182,7 @@ import Testing
     #expect(view.listing() == ["unseen"])
   }
 
-  @Test func whatAProgramSetsThroughTheMountIsBelieved() throws {
+  @Test func finderFlagSetThroughMount_takesEffect() throws {
     let view = try MountedView { try put("x", at: "\($0)/dir/a.txt") }
     #expect(view.listing("dir") == ["a"])
     #expect(
@@ -190,7 +190,7 @@ import Testing
     #expect(view.listing("dir") == [])
   }
 
-  @Test func whatAServerWritesLaterIsFoundToo() throws {
+  @Test func attributesOfServers_writtenLater_takeEffect() throws {
     let view = try MountedView { makeDirectory("\($0)/share") }
     #expect(view.listing("share") == [])
     try put("x", at: view.real("share/a.txt"))
@@ -204,7 +204,7 @@ import Testing
     #expect(view.listing("share") == [])
   }
 
-  @Test func aCompanionThatIsRewrittenIsReadAgain() throws {
+  @Test func appleDoubleFile_whenRewritten_isReadAgain() throws {
     let view = try MountedView { root in
       try put("x", at: "\(root)/a.txt")
       try put(TestTree.appleDouble(TestTree.finderInfo(0)), at: "\(root)/._a.txt")
@@ -218,7 +218,7 @@ import Testing
     #expect(view.listing() == [])
   }
 
-  @Test func companionsStayOutOfSightWhereDotFilesAreShown() throws {
+  @Test func appleDoubleFiles_whenDotFilesAreShown_stayHidden() throws {
     let view = try MountedView("disabled-rules=dot-files") { root in
       for name in ["a.txt", ".profile"] { try put("x", at: "\(root)/\(name)") }
       for name in ["._a.txt", "._orphan.txt"] {
@@ -230,7 +230,7 @@ import Testing
     #expect(Displayfs.run(["explain", view.at("._a.txt")]).text.contains("Macintosh metadata"))
   }
 
-  @Test func malformedValuesInEveryStoreSayNothingAndAreToldOfOnce() throws {
+  @Test func malformedMetadata_isIgnoredAndLoggedOncePerKind() throws {
     let view = try MountedView("config=none") { root in
       let hostile: [[UInt8]] = [
         [], [0xff], [UInt8](repeating: 0x40, count: 31), [UInt8](repeating: 0x40, count: 3000),
@@ -281,7 +281,7 @@ import Testing
     }
   }
 
-  @Test(.tracing) func ordinaryFilesCostNoSystemCallForIt() throws {
+  @Test(.tracing) func listing_withoutMetadata_needsNoAttributeCallPerFile() throws {
     let view = try MountedView { root in
       for number in 0..<500 { try put("x", at: "\(root)/file\(number).txt") }
     }
@@ -296,7 +296,7 @@ import Testing
     unlink(log)
   }
 
-  @Test func whatIsHiddenStaysHiddenWhenItIsSavedByItsRealName() throws {
+  @Test func hiddenFile_savedByRealName_staysHidden() throws {
     let view = try MountedView { root in
       for name in ["dos.txt", "finder.txt"] { try put("old", at: "\(root)/\(name)") }
       _ = setAttribute("user.DOSATTRIB", to: TestTree.dosAttributes(0x22, version: 5), of: "\(root)/dos.txt")
@@ -308,7 +308,7 @@ import Testing
     #expect(text(view.real("dos.txt")) == "new")
   }
 
-  @Test func whatNetatalkKeepsBesideAFileGoesWithIt() throws {
+  @Test func netatalkFile_followsRenameAndRemoval() throws {
     let view = try MountedView { root in
       for name in ["a.txt", "b.txt", "c.txt"] {
         try put("x", at: "\(root)/\(name)")
@@ -323,7 +323,7 @@ import Testing
     #expect(view.listing("other") == ["moved"])
   }
 
-  @Test(arguments: 0..<6) func flagsSurviveASave(store: Int) throws {
+  @Test(arguments: 0..<6) func finderFlags_surviveSave(store: Int) throws {
     let view = try MountedView("extensions=flag") { root in
       try put("old", at: "\(root)/a.txt")
       try Self.stores[store].write(root, "a.txt", 0x0010)
@@ -345,7 +345,7 @@ import Testing
   }
 
   /// ext4 gives a file the inode number of one that has just gone, and with it a directory of the depot.
-  @Test func aSaveDoesNotBringBackTheStreamsOfAnEarlierFile() throws {
+  @Test func save_dropsStaleSambaStreams() throws {
     let write = Self.stores[5].write
     let view = try MountedView("extensions=flag") { root in
       for name in ["a.txt", "new.txt"] { try put("x", at: "\(root)/\(name)") }

@@ -45,7 +45,7 @@ import Testing
   ]
 
   /// By display names only: git adds nothing that it does not find in a listing.
-  @Test(arguments: runs) func gitWorksInTheView(_ run: ProgramRun) throws {
+  @Test(arguments: runs) func git_worksAsInPlainDirectory(_ run: ProgramRun) throws {
     try run.expectNoDifferenceByDisplayName()
   }
 }

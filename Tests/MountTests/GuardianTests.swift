@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test(.asRoot, .tracing) func whoHoldsTheConnectionOfADeadDaemonHoldsNobodyUp() throws {
+  @Test(.asRoot, .tracing) func request_afterDaemonWithStuckThreadIsKilled_fails() throws {
     let stuck = try StuckView()
     #expect(kill(stuck.daemon, SIGKILL) == 0)
     let asking = Shell.start("exec stat '\(stuck.view.at("other"))'")
@@ -46,7 +46,7 @@ import Testing
   }
 
   /// As a service manager or a container does that kills all of a group.
-  @Test(.asRoot, .tracing) func aDaemonThatIsKilledWithItsGuardianIsGivenUpByForce() throws {
+  @Test(.asRoot, .tracing) func mountOfKilledDaemonAndGuardian_isUnmountedByForce() throws {
     let stuck = try StuckView()
     try waitUntil { !children(of: stuck.daemon).isEmpty }
     for process in children(of: stuck.daemon) + [stuck.daemon] { kill(process, SIGKILL) }
@@ -59,7 +59,7 @@ import Testing
     #expect(text(stuck.view.at("other")) == "x")
   }
 
-  @Test func mountingAgainRepairsAMountWhoseDaemonDied() throws {
+  @Test func mountOverDeadMount_replacesIt() throws {
     let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
     #expect(kill(try #require(view.daemon), SIGKILL) == 0)
     #expect(eventually(within: .work) { !isThere(view.at("other")) && errno == ENOTCONN })
@@ -70,7 +70,7 @@ import Testing
         .count == 1)
   }
 
-  @Test func theGuardianEndsWithTheMount() throws {
+  @Test func guardian_afterUnmount_ends() throws {
     let view = try MountedView()
     let daemon = try #require(view.daemon)
     #expect(eventually(within: .work) { !children(of: daemon).isEmpty })

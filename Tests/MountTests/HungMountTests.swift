@@ -6,7 +6,7 @@ import Testing
   /// What has the daemon look there.
   enum Cause: String, CaseIterable { case mountOnNewDirectory, changeInMountedFileSystem }
 
-  @Test(arguments: Cause.allCases) func changesElsewhere_whileMountBelowHasStopped_areReported(_ cause: Cause)
+  @Test(arguments: Cause.allCases) func changesElsewhere_whileNestedFileSystemHangs_areReported(_ cause: Cause)
     throws
   {
     // It keeps nothing: each look is a request.

@@ -50,7 +50,7 @@ import Testing
     Shell.run("find . -path './.displayfs-*' -prune -o -type f -exec cat {} +", in: view.source).names
   }
 
-  @Test func aRenameThatTakesTwoStepsNeverLeavesNeither() throws {
+  @Test func killDuringTwoStepRename_losesNoFile() throws {
     try killAtEveryStep(of: "mv -f photo trip") { root in
       try put("photo\n", at: "\(root)/photo.jpg")
       try put("trip\n", at: "\(root)/trip.png")
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func aPackageThatReplacesAnotherNeverLeavesNeither() throws {
+  @Test func killDuringPackageReplacement_keepsNewPackage() throws {
     try killAtEveryStep(of: "mv -f New Letter") { root in
       for name in ["New", "Letter"] {
         for part in ["a", "b"] { try put("\(name) \(part)\n", at: "\(root)/\(name).rtfd/\(part)") }
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  @Test func aDirectoryThatTakesAnEmptyOnesPlaceIsNeverLost() throws {
+  @Test func killDuringReplacementOfEmptyDirectory_keepsNewDirectory() throws {
     try killAtEveryStep(of: "mv -f -T New Empty", "packages=directory") { root in
       try put("new\n", at: "\(root)/New.rtfd/TXT.rtf")
       makeDirectory("\(root)/Empty")
@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  @Test func aPackageIsRemovedWholeOrNotAtAll() throws {
+  @Test func killDuringPackageRemoval_removesAllOrNothing() throws {
     try killAtEveryStep(of: "rm -f Letter") { root in
       for part in ["a", "b", "c/d"] { try put("\(part)\n", at: "\(root)/Letter.rtfd/\(part)") }
       try put("other\n", at: "\(root)/other.txt")
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func anImportLeavesTheStreamOrThePackage() throws {
+  @Test func killDuringImport_leavesStreamOrPackage() throws {
     let original = try MountedView { root in
       for part in ["a", "b/c"] { try put("\(part)\n", at: "\(root)/Letter.rtfd/\(part)") }
     }

@@ -48,7 +48,7 @@ import Testing
     ).start()
   }
 
-  @Test(arguments: calls) func useOfLeasedFile_waitsUntilTheLeaseIsReleased(call: String) throws {
+  @Test(arguments: calls) func useOfLeasedFile_waitsForReleaseOfLease(call: String) throws {
     defer { end() }
     let client = start(call)
     try waitUntil { isThere(view.real("signalled")) }
@@ -59,7 +59,7 @@ import Testing
     #expect(text(view.real("order")) == "released opened ")
   }
 
-  @Test(arguments: calls) func clientThatIsKilled_whileItWaitsForALease_ends(call: String) throws {
+  @Test(arguments: calls) func clientWaitingForLease_whenKilled_ends(call: String) throws {
     defer { end() }
     let client = start(call)
     try waitUntil { isThere(view.real("signalled")) }

@@ -17,7 +17,7 @@ import Testing
   }
 
   @Test(arguments: ["language=en", "profile=none"])
-  func namesWorkWhileProgramsHoldAllDescriptors(options: String) throws {
+  func nameOperations_whileDescriptorsAreUsedUp_succeed(options: String) throws {
     let view = try view("ulimit -n 256", options) { root in
       try put("x", at: "\(root)/Folder/Sub/notes.txt")
       for number in 0..<40 { try put("\(number)", at: "\(root)/many\(number)/deep/file") }
@@ -45,7 +45,7 @@ import Testing
     #expect(text(view.real("file1")) == "1")
   }
 
-  @Test func aFileThatTheDaemonsStarterCouldNotWriteIsWritten() throws {
+  @Test func write_beyondFileSizeLimitOfStarter_doesNotEndDaemon() throws {
     let view = try view("ulimit -S -f 8")
     let content = [UInt8](repeating: 0x41, count: 64 << 10)
     try put(content, at: view.at("large.bin"))
@@ -68,7 +68,7 @@ import Testing
       "A sanitizer's allocator returns next to nothing of freed memory to the system, and AddressSanitizer keeps 256 MB of it."
     )
   )
-  func knownFilesNeedNoDescriptorsAndTheirMemoryComesBack() throws {
+  func knownFiles_needNoDescriptorsAndReleaseTheirMemory() throws {
     let count = getenv("DISPLAYFS_CACHED_FILES").flatMap { Int(String(cString: $0)) } ?? 12_000
     let view = try view("ulimit -n 1024") { root in
       let stem = String(repeating: "x", count: 180)
@@ -121,7 +121,7 @@ import Testing
   @Test(
     .asRoot, .enabled(if: Shell.run("unshare -Urm true").status == 0, "User namespaces cannot be made here."),
     arguments: ["max_inotify_instances", "max_inotify_watches"])
-  func whatCannotBeWatchedIsShownAsItIsAllTheSame(limit: String) throws {
+  func directories_withoutWatches_areShownCorrectly(limit: String) throws {
     let view = try MountedView { root in try put("x", at: "\(root)/d/notes.txt") }
     view.unmount()
     let script = """

@@ -20,7 +20,7 @@ import Testing
     Displayfs.run(["set", view.mountPoint] + settings)
   }
 
-  @Test func everythingIsRenamedAtOnceAndWhatIsOpenStaysOpen() throws {
+  @Test func set_renamesEntriesAtOnceAndKeepsOpenFiles() throws {
     let view = try view("language=en,profile=macos")
     #expect(view.listing() == ["notes", "Music", "Tool"])
     let open = try OpenFile(view.at("notes"))
@@ -36,13 +36,13 @@ import Testing
     #expect(status(view.at("Tool"))?.isRegular == true)
   }
 
-  @Test func aReadOnlyViewCanBeShownOtherwise() throws {
+  @Test func set_onReadOnlyView_takesEffect() throws {
     let view = try view("ro")
     #expect(set(view, "extensions=show").status == 0)
     #expect(view.listing().contains("notes.txt"))
   }
 
-  @Test func whatCannotBeSetIsNamed() throws {
+  @Test func set_ofInvalidSetting_reportsIt() throws {
     let view = try view()
     let cases: [(setting: String, says: String)] = [
       ("extensions=hyde", "hide"), ("tunnel=off", "live view"), ("colour=red", "language"),
@@ -57,7 +57,7 @@ import Testing
     #expect(view.listing().contains("notes"))
   }
 
-  @Test(.asRoot, .programForAll) func onlyWhoMountedMayChangeOptions() throws {
+  @Test(.asRoot, .programForAll) func set_byAnotherUser_isRefused() throws {
     let view = try view("allow_other")
     let outcome = Shell.run(
       [
@@ -68,7 +68,7 @@ import Testing
     #expect(view.listing().contains("notes"))
   }
 
-  @Test func hangupReadsTheConfigurationAnew() throws {
+  @Test func hangupSignal_reloadsConfiguration() throws {
     let view = try MountedView { root in
       try put("x", at: "\(root)/notes.txt")
       try put("extensions = \"hide\"\n", at: "\(root)/../config.toml")

@@ -22,7 +22,7 @@ import Testing
     }
   }
 
-  @Test func flockIsSeenByOtherProcesses() throws {
+  @Test func flock_conflictsWithOtherProcesses() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
     let exclusive = "flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"
@@ -35,7 +35,7 @@ import Testing
     #expect(others(view, exclusive) == [true, true, true])
   }
 
-  @Test func whoComesByAnotherNameMeetsTheLockAlthoughTheFirstIsGone() throws {
+  @Test func flock_afterItsNameIsRemoved_conflictsThroughOtherName() throws {
     let view = try view()
     #expect(link(view.real("notes.txt"), view.real("other.txt")) == 0)
     #expect(eventually { isThere(view.at("other")) })
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func flockOfTwoDescriptorsOfOneProcessConflicts() throws {
+  @Test func flock_ofTwoDescriptorsInOneProcess_conflicts() throws {
     let view = try view()
     let first = try OpenFile(view.at("notes"), O_RDWR)
     let second = try OpenFile(view.at("notes.txt"), O_RDWR)
@@ -59,7 +59,7 @@ import Testing
     #expect(failure { dfs_flock(second.descriptor, LOCK_EX | LOCK_NB) } == .wouldBlock)
   }
 
-  @Test func aLockGoesWithTheFile() throws {
+  @Test func flock_afterClose_isReleased() throws {
     let view = try view()
     do {
       let file = try OpenFile(view.at("notes"), O_RDWR)
@@ -68,7 +68,7 @@ import Testing
     #expect(others(view, "flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)") == [true, true, true])
   }
 
-  @Test func recordLocksAreSeenByOtherProcesses() throws {
+  @Test func recordLock_conflictsWithOtherProcesses() throws {
     let view = try view()
     let file = try OpenFile(view.at("notes"), O_RDWR)
     var range = flock(l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: 0, l_len: 5, l_pid: 0)
@@ -80,7 +80,7 @@ import Testing
     #expect(others(view, "lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 5, 0)") == [true, true, true])
   }
 
-  @Test func locksOfOpenFilesConflictWithinAProcess() throws {
+  @Test func openFileDescriptionLocks_conflictWithinProcess() throws {
     let setLock: CInt = 37  // F_OFD_SETLK
     let view = try view()
     let first = try OpenFile(view.at("notes"), O_RDWR)
@@ -93,7 +93,7 @@ import Testing
     #expect(failure { dfs_ofd_lock(second.descriptor, setLock, &range) } == nil)
   }
 
-  @Test func aWaiterGetsTheLockWhenItIsReleased() throws {
+  @Test func waitingFlock_isGrantedOnRelease() throws {
     let view = try view()
     let script = """
       (flock 9; sleep 0.3; echo first >>order) 9>>lock & sleep 0.1; (flock 9; echo second >>order) 9>>lock; wait; cat order

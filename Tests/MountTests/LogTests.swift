@@ -4,7 +4,7 @@ import Testing
 /// What the daemon logs, and that nothing waits for the log.
 @Suite(.mounting) struct LogTests {
   /// The system log of a mount namespace of its own is a socket that is not read, whose queue is soon full.
-  @Test(.asRoot) func fullSystemLog_holdsUpNeitherRequestsNorSignals() throws {
+  @Test(.asRoot) func fullSystemLog_delaysNeitherRequestsNorSignals() throws {
     let place = try TemporaryDirectory()
     for name in ["dev", "view", "source"] { makeDirectory(place.path(name)) }
     try put(String(repeating: "x", count: 100_000), at: place.path("source/Album.rtfd/part"))

@@ -9,7 +9,7 @@ import Testing
     try MountedView { root in try put("x", at: "\(root)/notes.txt") }
   }
 
-  @Test func listNamesSourceAndMountPointOfEveryView() throws {
+  @Test func list_namesSourceAndMountPointOfEveryView() throws {
     let view = try view()
     let listed = Displayfs.run(["list"])
     #expect(listed.status == 0)
@@ -26,7 +26,7 @@ import Testing
     outcome.text.split(separator: "\n").first { $0.contains(view.mountPoint) }
   }
 
-  @Test func aDeadMountIsListedAsDeadAndIsAProblemToTheDoctor() throws {
+  @Test func deadMount_isReportedByListAndDoctor() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     #expect(kill(daemon, SIGKILL) == 0)
@@ -38,7 +38,7 @@ import Testing
     #expect(doctor.text.contains("displayfs unmount \(view.mountPoint)"), "\(doctor.text)")
   }
 
-  @Test func aStoppedDaemonIsListedAsSilentAndHoldsNobodyUp() throws {
+  @Test func stoppedDaemon_isReportedAsSilentByListAndDoctor() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     #expect(kill(daemon, SIGSTOP) == 0)
@@ -53,7 +53,7 @@ import Testing
     #expect(doctor.text.contains("displayfs unmount --force \(view.mountPoint)"), "\(doctor.text)")
   }
 
-  @Test func theDoctorLooksAtEveryThingAViewDependsOn() throws {
+  @Test func doctor_checksEveryDependency() throws {
     let report = Displayfs.run(["doctor"]).text
     for check in [
       "/dev/fuse", "fusermount3", "user_allow_other", "kernel", "inotify", "file types",
@@ -66,7 +66,7 @@ import Testing
     #expect(report.contains("idle processors") == (governor == "haltpoll\n"))
   }
 
-  @Test func theDoctorTellsOfTheDirectoryThatIsShown() throws {
+  @Test func doctor_reportsOnSource() throws {
     let view = try view()
     try put("x", at: view.real("trip.png"))
     try put("x", at: view.real("trip.txt"))
@@ -83,7 +83,7 @@ import Testing
     #expect(Displayfs.run(["doctor", view.real("absent")]).status == 2)
   }
 
-  @Test func statusIsTextOrJSONAndTellsOfTheLastSecond() throws {
+  @Test func status_printsTextOrJSONAndRequestsPerSecond() throws {
     let view = try view()
     #expect(view.listing() == ["notes"])
     let text = Displayfs.run(["status", view.mountPoint]).text
@@ -97,7 +97,7 @@ import Testing
     #expect(watched.text.contains("getxattr"), "\(watched.complaint)")
   }
 
-  @Test func statusTellsWhatACommandTookAndEndsAsItDid() throws {
+  @Test func statusWithCommand_reportsItsRequestsAndExitStatus() throws {
     let view = try MountedView { root in try put("x", at: "\(root)/Sub/notes.txt") }
     func measured(_ script: String) -> Outcome {
       Displayfs.run(["status", view.mountPoint, "--", "sh", "-c", script])
@@ -112,7 +112,7 @@ import Testing
     #expect(!measured("true").text.contains("opendir"), "only what happened meanwhile counts")
   }
 
-  @Test func theVersionNamesEveryPartThatMatters() {
+  @Test func version_namesEveryComponent() {
     for option in ["--version", "-V"] {
       let version = Displayfs.run([option])
       #expect(version.status == 0)
@@ -126,21 +126,21 @@ import Testing
 
   static let shells = ["bash", "zsh", "fish"]
 
-  @Test(arguments: shells) func completionsNameTheCommands(shell: String) {
+  @Test(arguments: shells) func completions_containCommands(shell: String) {
     let script = Displayfs.run(["completions", shell])
     #expect(script.status == 0)
     #expect(script.text.contains("realpath"))
   }
 
   @Test(arguments: shells.filter { Shell.run(["which", $0]).status == 0 })
-  func completionsAreScriptsOfTheirShell(shell: String) throws {
+  func completions_areValidScriptsOfTheirShell(shell: String) throws {
     let directory = try TemporaryDirectory()
     let parsed = Shell.run(
       "'\(Displayfs.path)' completions \(shell) >script; \(shell) -n script", in: directory.root)
     #expect(parsed.status == 0, "\(parsed.errorText)")
   }
 
-  @Test(.needing("bash")) func theManualTellsOfEveryOption() throws {
+  @Test(.needing("bash")) func manual_documentsEveryOption() throws {
     let script = """
       source <('\(Displayfs.path)' completions bash)
       COMP_WORDS=(displayfs mount -o ""); COMP_CWORD=3; COMP_LINE="displayfs mount -o "; COMP_POINT=${#COMP_LINE}
@@ -158,7 +158,7 @@ import Testing
   }
 
   /// As bash asks for them: words, which one, and what of it is there.
-  @Test(.needing("bash")) func optionsAreCompletedWithTheirValues() throws {
+  @Test(.needing("bash")) func completions_offerValuesOfOptions() throws {
     let place = try view()
     let script = """
       source <('\(Displayfs.path)' completions bash)
@@ -205,7 +205,7 @@ import Testing
     return outcome.text
   }
 
-  @Test func theTreeShowsWhatLiesBelow() throws {
+  @Test func lsTree_showsNestedEntries() throws {
     let directory = try tree()
     #expect(
       list(directory, ["--tree"]) == """
@@ -219,7 +219,7 @@ import Testing
     #expect(list(directory, ["--tree", "-a"]).contains("├── .secret"))
   }
 
-  @Test func coloursTellPackagesLocalizedNamesAndHiddenEntriesApart() throws {
+  @Test func lsColors_distinguishKindsOfEntries() throws {
     let directory = try tree()
     let lines = list(directory, ["-a", "--tree", "--color", "always"])
     for part in [
@@ -230,12 +230,12 @@ import Testing
     }
   }
 
-  @Test func colouringIsForTerminalsOnly() throws {
+  @Test func ls_withoutTerminal_printsNoColors() throws {
     #expect(!list(try tree(), []).contains("\u{1B}"))
   }
 
   /// script(1) gives its program a terminal.
-  @Test(.needing("script")) func colouringRespectsNO_COLOR() throws {
+  @Test(.needing("script")) func lsColors_respectNO_COLOR() throws {
     let directory = try tree()
     func onTerminal(_ variables: [String: String]) -> Outcome {
       Shell.run(

@@ -38,7 +38,7 @@ import Testing
   private let info = "user.com.apple.FinderInfo"
   private let resourceFork = "user.com.apple.ResourceFork"
 
-  @Test func mergeShowsFinderInfoAndResourceFork() throws {
+  @Test func merge_showsFinderInfoAndResourceFork() throws {
     let view = try view("appledouble=merge")
     #expect(names(view.at("a")).isSuperset(of: [info, resourceFork]))
     #expect(attributeBytes(info, of: view.at("a")) == TestTree.finderInfo(0x0400))
@@ -50,7 +50,7 @@ import Testing
     #expect(view.listing() == ["a", "own", "large", "plain"])
   }
 
-  @Test func whatAFileHasItselfCountsMore() throws {
+  @Test func merge_prefersAttributesOfFileItself() throws {
     let view = try view("appledouble=merge")
     #expect(attributeBytes(info, of: view.at("own")) == TestTree.finderInfo(0x0010))
     #expect(names(view.at("own")) == [info, "user.tag"])
@@ -59,7 +59,7 @@ import Testing
     #expect(contents(view.real("._a.txt"))?.count == 5082)
   }
 
-  @Test func whatCannotBeAnAttributeIsLeftOut() throws {
+  @Test func merge_omitsForkTooLargeForAttribute() throws {
     let view = try view("appledouble=merge")
     #expect(names(view.at("large")) == [info])
     #expect(getxattr(view.at("large"), resourceFork, nil, 0) == -1 && errno == E2BIG)
@@ -67,14 +67,14 @@ import Testing
     #expect(attributeBytes(info, of: view.at("plain")) == nil)
   }
 
-  @Test func withoutMergeFilesShowOnlyTheirOwn() throws {
+  @Test func hide_showsOnlyAttributesOfFileItself() throws {
     let view = try view("appledouble=hide")
     #expect(names(view.at("a")) == [])
     #expect(attributeBytes(info, of: view.at("a")) == nil)
     #expect(names(view.at("own")) == [info, "user.tag"])
   }
 
-  @Test func copyingToolsTakeThemAlong() throws {
+  @Test func copyPreservingAttributes_includesMergedOnes() throws {
     let view = try view("appledouble=merge")
     let outcome = view.shell("cp --preserve=xattr large \"$SOURCE/copy\"")
     #expect(outcome.status == 0, "\(outcome.errorText)")

@@ -12,7 +12,7 @@ import Testing
   }
 
   @Test(arguments: ["", "tunnel=off"])
-  func everyOperationDoesWhatTheContractSays(options: String) throws {
+  func everyOperation_matchesModel(options: String) throws {
     // The same every time, so that what fails is what was changed; campaigns choose their own.
     let seed = Self.number("DISPLAYFS_MODEL_SEED") ?? 2
     let operations = Int(Self.number("DISPLAYFS_MODEL_OPERATIONS") ?? 2_500)

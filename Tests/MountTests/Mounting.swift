@@ -21,14 +21,14 @@ struct Mounting: SuiteTrait, TestTrait, TestScoping {
   func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
   ) async throws {
-    let ending = DispatchWorkItem { Self.giveUpAllViews("\(test.name) has not ended for \(Self.minutes) minutes") }
+    let ending = DispatchWorkItem { Self.abortAllViews("\(test.name) has not ended for \(Self.minutes) minutes") }
     DispatchQueue.global().asyncAfter(deadline: .now() + .seconds(Self.minutes * 60), execute: ending)
     defer { ending.cancel() }
     try await function()
   }
 
   /// Tells what everybody waits for, and has whoever waits in a view of the tests get an error.
-  private static func giveUpAllViews(_ reason: String) {
+  private static func abortAllViews(_ reason: String) {
     let report = Shell.run(
       """
       for process in $(pgrep -f displayfs); do

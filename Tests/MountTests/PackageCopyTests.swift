@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test(arguments: copiers) func aCopyInTheViewIsAPackage(_ copier: Copier) throws {
+  @Test(arguments: copiers) func copyOfPackageInView_becomesPackage(_ copier: Copier) throws {
     let view = try view()
     for (name, real) in [
       ("Album copy", "Album copy.photoslibrary"), ("Folder/Album", "Folder/Album.photoslibrary"),
@@ -68,7 +68,7 @@ import Testing
     #expect(view.realListing("Folder") == ["Album.photoslibrary"])
   }
 
-  @Test(arguments: copiers) func aPackageComesBackFromOutside(_ copier: Copier) throws {
+  @Test(arguments: copiers) func packageCopiedOutAndBack_isRestored(_ copier: Copier) throws {
     let view = try view()
     // Not of the backing file system, where root can mount one.
     let outside = "\(view.real("")).outside"
@@ -86,7 +86,7 @@ import Testing
     #expect(view.leftovers.isEmpty)
   }
 
-  @Test func aCopyOverAPackageTakesItsPlace() throws {
+  @Test func copyOverPackage_replacesItUnlessWrittenInPlace() throws {
     let view = try view()
     #expect(
       view.shell("cp Album Folder/Album && echo changed >Album.photoslibrary/masters/0/0.jpg").status == 0)
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func aDiskImageKeepsItsHoles() throws {
+  @Test func copyOfSparsePackage_keepsHoles() throws {
     let view = try MountedView { root in
       makeDirectory("\(root)/Disk.sparsebundle")
       let image = try OpenFile("\(root)/Disk.sparsebundle/image", O_WRONLY | O_CREAT)
@@ -114,7 +114,7 @@ import Testing
     for place in [0, 9 << 30, (20 << 30) - 7] { #expect(copy.text(7, at: place) == "written") }
   }
 
-  @Test func aDeepPackageComesBack() throws {
+  @Test func deepPackage_isRestored() throws {
     let view = try MountedView { root in
       let script = """
         mkdir '\(root)/Deep.photoslibrary' && cd '\(root)/Deep.photoslibrary' || exit
@@ -126,7 +126,7 @@ import Testing
     PackageTree.expectSame(view.real("Deep.photoslibrary"), view.real("Copy.photoslibrary"))
   }
 
-  @Test func theNameThatIsTypedIsTheNameThatIsShown() throws {
+  @Test func copyOfPackage_isShownUnderTypedName() throws {
     let view = try view()
     for (typed, real) in [
       ("Plain", "Plain.photoslibrary"), ("Real.photoslibrary", "Real.photoslibrary"),
@@ -141,7 +141,7 @@ import Testing
       status(view.real("archive.tar"))?.isRegular == true && status(view.real(".hidden"))?.isRegular == true)
   }
 
-  @Test func importsCanBeTurnedOff() throws {
+  @Test func importOff_keepsStreamAsFile() throws {
     let view = try view("import=off")
     #expect(view.shell("cp Album Copy && cmp Album Copy").status == 0)
     #expect(view.realListing() == ["Album.photoslibrary", "Copy", "Folder"])
@@ -153,7 +153,7 @@ import Testing
   @Test(arguments: [
     "tar --xattrs --xattrs-include='user.*' -xpf \"$1\"", "bsdtar -xpf \"$1\"",
     "python3 -c 'import sys,tarfile; tarfile.open(sys.argv[1]).extractall(\".\", numeric_owner=True)' \"$1\"",
-  ]) func archiversRestoreAPackage(_ command: String) throws {
+  ]) func archivers_restorePackageFromView(_ command: String) throws {
     try #require(Shell.run("command -v \(command.prefix { $0 != " " })").status == 0)
     let view = try view()
     let restored = "\(view.source).restored"

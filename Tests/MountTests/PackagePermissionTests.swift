@@ -24,7 +24,7 @@ import Testing
     return outcome.text
   }
 
-  @Test func whatIsWrittenForNobodyElseIsAPackageForNobodyElse() throws {
+  @Test func copyOfPackage_hasSearchBitsOfReadBits() throws {
     let view = try view()
     _ = run(
       view, as: Self.anna, "umask 077; cp Letter Private; chmod 640 Private; cp -p Private 'Private too'")
@@ -35,7 +35,7 @@ import Testing
     #expect(run(view, as: Self.bert, "cat Mine.rtfd/TXT.rtf || true; cat Ours.rtfd/TXT.rtf") == "secret")
   }
 
-  @Test func thePackageHasTheAttributesOfTheFile() throws {
+  @Test func importedPackage_hasAttributesOfFile() throws {
     let view = try view()
     let outcome = PythonProgram(
       """
@@ -50,7 +50,7 @@ import Testing
     #expect(attribute("user.tag", of: view.real("Copy.rtfd")) == "mine")
   }
 
-  @Test func aReadOnlyPackageIsCopiedWithItsAttributes() throws {
+  @Test func readOnlyPackage_isCopiedWithAttributes() throws {
     let view = try view()
     try #require(setAttribute("user.tag", to: Array("mine".utf8), of: view.real("Letter.rtfd")) == nil)
     chmod(view.real("Letter.rtfd"), 0o555)
@@ -59,7 +59,7 @@ import Testing
     #expect(attribute("user.tag", of: view.real("Copy.rtfd")) == "mine")
   }
 
-  @Test func thePackageHasTheGroupOfTheFile() throws {
+  @Test func importedPackage_hasGroupOfFile() throws {
     let view = try view()
     _ = run(
       view, as: Self.anna, groups: [62000],
@@ -70,7 +70,7 @@ import Testing
   }
 
   /// As setfacl(1) does it.
-  @Test func anAccessListOfTheFileLetsThePackageBeSearched() throws {
+  @Test func accessListOfPackage_grantsSearchWithRead() throws {
     let view = try view()
     let list = "system.posix_acl_access"
     let user = withUnsafeBytes(of: Self.bert.littleEndian) { Array($0) }
@@ -92,7 +92,7 @@ import Testing
     #expect(run(view, as: Self.bert, "tar -xOf Copy ./TXT.rtf") == "secret")
   }
 
-  @Test func permissionsThatAreAlreadyShownRepairADirectoryThatCannotBeSearched() throws {
+  @Test func chmodToShownMode_restoresSearchBits() throws {
     let view = try view()
     chmod(view.real("Letter.rtfd"), 0o644)
     _ = run(view, as: Self.anna, "chmod 644 Letter; tar -xOf Letter ./TXT.rtf")

@@ -51,7 +51,7 @@ import Testing
 
   /// The forger's headers are right: with a harmless member its stream is taken.
   @Test(arguments: ["harmless", "with checksum"])
-  func aForgedStreamThatIsHarmlessIsTaken(_ kind: String) throws {
+  func forgedHarmlessStream_becomesPackage(_ kind: String) throws {
     let view = try view()
     #expect(Self.write(kind, from: view.at("Album"), to: view.at("Forged")).status == 0)
     #expect(text(view.real("Forged.photoslibrary/x")) == "abc")
@@ -60,7 +60,7 @@ import Testing
   @Test(arguments: [
     "absolute", "parent", "parent2", "symlink", "absolute-symlink", "through", "hardlink", "device", "twice",
     "huge", "damaged", "some without checksum",
-  ]) func aHostileStreamStaysAFile(_ kind: String) throws {
+  ]) func hostileStream_staysFile(_ kind: String) throws {
     let view = try view()
     #expect(Self.write(kind, from: view.at("Album"), to: view.at("Evil")).status == 0)
     #expect(status(view.real("Evil"))?.isRegular == true)
@@ -70,7 +70,7 @@ import Testing
       view.leftovers.isEmpty && !isThere(view.source + "/../escaped") && !isThere("/tmp/displayfs-escaped"))
   }
 
-  @Test func aStreamThatIsCutOffStaysAFile() throws {
+  @Test func truncatedStream_staysFileUntilCompleted() throws {
     let view = try view()
     let all = try #require(contents(view.at("Album")))
     for length in [
@@ -89,7 +89,7 @@ import Testing
     #expect(view.leftovers.isEmpty)
   }
 
-  @Test func aFlippedBitInAHeaderIsNoticed() throws {
+  @Test func flippedBitInHeader_isDetected() throws {
     let view = try view()
     let all = try #require(contents(view.at("Album")))
     for (number, offset) in [
@@ -115,7 +115,7 @@ import Testing
   }
 
   @Test(arguments: ["Copy", "Copy.photoslibrary"])
-  func whatIsWrittenAfterACopyOfTheDescriptorWasClosedIsKept(name: String) throws {
+  func write_afterDuplicateDescriptorIsClosed_isKept(name: String) throws {
     let view = try view()
     let stream = try #require(contents(view.at("Album")))
     try write(stream, to: view.at(name)) { file in
@@ -130,7 +130,7 @@ import Testing
     PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
   }
 
-  @Test func whatAShellWritesAfterItsChildIsKept() throws {
+  @Test func shellWrite_afterItsChildExits_isKept() throws {
     let view = try view()
     #expect(view.shell("{ cat Album; echo more; } >Copy").status == 0)
     let expected = try #require(contents(view.at("Album"))) + Array("more\n".utf8)
@@ -138,7 +138,7 @@ import Testing
     #expect(view.realListing() == ["Album.photoslibrary", "Copy"])
   }
 
-  @Test func aPackageThatWasChangedToStaysBesideAStreamThatComesBack() throws {
+  @Test func changedPackage_staysBesideRestoredStream() throws {
     let view = try view()
     let stream = try #require(contents(view.at("Album")))
     try write(stream, to: view.at("Copy")) { file in
@@ -149,7 +149,7 @@ import Testing
     #expect(text(view.real("Copy.photoslibrary/new")) == "new")
   }
 
-  @Test func aStreamThatIsOnlyHeldOpenIsAPackage() throws {
+  @Test func streamHeldOpenWithoutWrites_becomesPackage() throws {
     let view = try view()
     let stream = try #require(contents(view.at("Album")))
     try write(stream, to: view.at("Copy")) { file in
@@ -159,7 +159,7 @@ import Testing
     PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
   }
 
-  @Test(.tracing) func whatHasTakenTheStreamsPlaceMeanwhileIsNotOverwritten() throws {
+  @Test(.tracing) func fileTakingNameDuringImport_isNotOverwritten() throws {
     let view = try view()
     let outside = "\(view.source).stick"
     #expect(Shell.run("cp '\(view.at("Album"))' '\(outside)'").status == 0)
@@ -174,7 +174,7 @@ import Testing
     #expect(text(view.real("Copy")) == "another file")
   }
 
-  @Test func aFileThatHasTheNameOfAPackageBecomesOne() throws {
+  @Test func streamWrittenToPackageName_becomesPackage() throws {
     let view = try view()
     try put("mine", at: view.real("Copy.photoslibrary"))
     // One that shows another name is in the way, and stays.
@@ -186,7 +186,7 @@ import Testing
     #expect(view.realListing() == ["Album.photoslibrary", "Copy.photoslibrary"])
   }
 
-  @Test(.asRoot) func whereTheDiskIsFullTheFileStaysAFile() throws {
+  @Test(.asRoot) func stream_onFullDisk_staysFile() throws {
     let view = try view()
     let outside = "\(view.source).stick"
     #expect(Shell.run("cp '\(view.at("Album"))' '\(outside)'").status == 0)
@@ -204,7 +204,7 @@ import Testing
     #expect(contents(small.at("Album")) == contents(outside))
   }
 
-  @Test(.asRoot) func whoMayNotReadAPartCannotReadThePackage() throws {
+  @Test(.asRoot) func package_withUnreadablePart_isRefused() throws {
     let view = try MountedView("allow_other") { root in
       try PackageTree.album(in: root)
       try put("open to all", at: "\(root)/Open.photoslibrary/a")
@@ -232,7 +232,7 @@ import Testing
     #expect(view.shell("cat Begin | grep -qa secret").status == 0)
   }
 
-  @Test(.asRoot) func anOrdinaryUsersCopyIsTheirs() throws {
+  @Test(.asRoot) func copyOfPackage_byUser_belongsToUser() throws {
     let view = try MountedView("allow_other") { root in
       try put("x", at: "\(root)/Open.photoslibrary/a")
       makeDirectory("\(root)/theirs")

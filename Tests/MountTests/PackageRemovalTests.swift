@@ -12,7 +12,7 @@ import Testing
     }
   }
 
-  @Test func unlinkOfAPackageRemovesItWhole() throws {
+  @Test func unlinkOfPackage_removesItWhole() throws {
     let view = try view()
     #expect(failure { unlink(view.at("Album")) } == nil)
     #expect(view.listing() == ["notes"])
@@ -22,7 +22,7 @@ import Testing
     #expect(eventually(within: .work) { view.realListing() == ["notes.txt"] })
   }
 
-  @Test func aPackageCannotBeUnlinkedByItsRealName() throws {
+  @Test func unlinkOfPackage_byRealName_fails() throws {
     let view = try view()
     #expect(failure { unlink(view.at("Album.photoslibrary")) } == .isDirectory)
     #expect(failure { rmdir(view.at("Album.photoslibrary")) } == .directoryNotEmpty)
@@ -30,7 +30,7 @@ import Testing
     #expect(view.listing("Album.photoslibrary/masters").count == 5)
   }
 
-  @Test func anOrdinaryDirectoryIsNotUnlinked() throws {
+  @Test func unlinkOfDirectory_fails() throws {
     let view = try MountedView { root in try put("x", at: "\(root)/Folder/x") }
     #expect(failure { unlink(view.at("Folder")) } == .isDirectory)
     #expect(failure { rmdir(view.at("Folder")) } == .directoryNotEmpty)
@@ -38,7 +38,7 @@ import Testing
     #expect(failure { rmdir(view.at("Folder")) } == nil)
   }
 
-  @Test func aPackageThatWasRemovedLeavesItsNameFree() throws {
+  @Test func nameOfRemovedPackage_canBeReused() throws {
     let view = try view()
     #expect(failure { unlink(view.at("Album")) } == nil)
     #expect(failure { mkdir(view.at("Album.photoslibrary"), 0o755) } == nil)
@@ -49,7 +49,7 @@ import Testing
     #expect(text(view.real("Album.photoslibrary/x")) == "new")
   }
 
-  @Test func rmRemovesAPackageAsAFile() throws {
+  @Test func rm_removesPackageLikeFile() throws {
     let view = try view()
     #expect(view.shell("rm Album && rm -r notes && ls -A").text == "")
   }
@@ -80,7 +80,7 @@ import Testing
   }
 
   @Test(arguments: ["rm -f Drop", "echo x >draft && mv -f draft Drop"])
-  func package_withAnothersFileInStickyDirectory_isRefusedWhole(script: String) throws {
+  func removal_withAnothersFileInStickyDirectory_isRefusedWhole(script: String) throws {
     let view = try view { root in
       try put("x", at: "\(root)/Drop.rtfd/a", Self.carl)
       try put("mine", at: "\(root)/Drop.rtfd/box/only-copy", Self.bert)
@@ -95,7 +95,7 @@ import Testing
     #expect(!isThere(view.real("Drop.rtfd")))
   }
 
-  @Test func packageOfAnother_inStickyDirectory_isRefused() throws {
+  @Test func removal_ofAnothersPackageInStickyDirectory_isRefused() throws {
     let view = try view { root in
       try put("x", at: "\(root)/Drop.rtfd/a", Self.anna)
       give("\(root)/Drop.rtfd", to: Self.anna, 0o777)
@@ -112,7 +112,7 @@ import Testing
 
   /// ext4 without its feature `filetype` lists every entry as DT_UNKNOWN, as some network file systems do.
   @Test(.enabled(if: canMountImages, "No image can be mounted here."))
-  func package_whoseListingHasNoTypes_isRefusedWhole() throws {
+  func removal_withoutEntryTypesInListing_isRefusedWhole() throws {
     let view = try view { root in
       let made = Shell.run(
         "truncate -s 8M '\(root).image' && mkfs.ext4 -q -O ^filetype '\(root).image' && mount -o loop '\(root).image' '\(root)'"
@@ -133,7 +133,7 @@ import Testing
 
   /// A file that is mounted over: the check does not see it, and the file system refuses to delete it.
   @Test(arguments: [uid_t(0), bert])
-  func package_thatCannotBeDeletedWhole_comesBackWithWhatIsLeft(user: uid_t) throws {
+  func removal_failingMidway_restoresRemainder(user: uid_t) throws {
     let view = try view { root in
       try put("kept", at: "\(root)/Drop.rtfd/deep/busy", Self.bert)
       try put("x", at: "\(root)/Drop.rtfd/a", Self.bert)
@@ -150,7 +150,7 @@ import Testing
     #expect(view.realListing() == [])
   }
 
-  @Test func package_withAFileSystemMountedInIt_isRefusedWhole() throws {
+  @Test func removal_withMountInPackage_isRefusedWhole() throws {
     let view = try view { root in
       try put("x", at: "\(root)/Drop.rtfd/a", 0)
       makeDirectory("\(root)/Drop.rtfd/disk")
@@ -162,7 +162,7 @@ import Testing
   }
 
   /// Another user makes files in it from when it has left its place: after the check, which found none of them.
-  @Test func packageBeingRemoved_keepsWhatAnotherUserMakesInItMeanwhile() throws {
+  @Test func removal_keepsFilesCreatedMeanwhileByAnotherUser() throws {
     let view = try view { root in
       makeDirectory("\(root)/Drop.rtfd/box/many")
       _ = Shell.run("seq 4000 | xargs touch", in: "\(root)/Drop.rtfd/box/many")
@@ -194,7 +194,7 @@ import Testing
     #expect(!isThere(view.real(".displayfs-staging")))
   }
 
-  @Test func package_deeperThanAPathCanBe_isRemoved() throws {
+  @Test func package_deeperThanPathLimit_isRemoved() throws {
     let view = try view { root in
       let made = PythonProgram(
         """
@@ -222,7 +222,7 @@ import Testing
     chmod(staging, 0o700)
   }
 
-  @Test func interruptedRemoval_isFinishedWithTheClientsRightsAndTheRestComesBack() throws {
+  @Test func interruptedRemoval_isFinishedWithRightsOfClientAndRestoresRemainder() throws {
     let view = try view { root in
       makeDirectory("\(root)/Folder")
       try leave("\(root)/.displayfs-staging", of: Self.bert, from: "Folder/Drop.rtfd")
@@ -234,13 +234,13 @@ import Testing
     #expect(view.run(as: Self.anna, "rm Folder/Drop.rtfd/box/b").status == 0)
   }
 
-  @Test func interruptedRemoval_whoseClientMayDeleteAll_isFinished() throws {
+  @Test func interruptedRemoval_byClientWithAllRights_isFinished() throws {
     let view = try view { root in try leave("\(root)/.displayfs-staging", of: Self.anna, from: "Drop.rtfd") }
     try waitUntil { !isThere(view.real(".displayfs-staging")) }
     #expect(view.realListing() == [])
   }
 
-  @Test func interruptedRemoval_whoseNameIsTaken_comesBackUnderAnother() throws {
+  @Test func interruptedRemoval_whenNameIsTaken_restoresUnderAnother() throws {
     let view = try view { root in
       try put("new", at: "\(root)/Drop.rtfd/a", Self.bert)
       try leave("\(root)/.displayfs-staging", of: Self.bert, from: "Drop.rtfd")
@@ -250,7 +250,7 @@ import Testing
     #expect(text(view.real("Drop 2.rtfd/box/b")) == "only copy")
   }
 
-  @Test func interruptedRemoval_withoutItsRecord_isLeftAlone() throws {
+  @Test func interruptedRemoval_withoutRecord_isLeftAlone() throws {
     let view = try view { root in
       try leave("\(root)/.displayfs-staging", of: Self.bert, from: "Drop.rtfd", record: false)
       try put("x", at: "\(root)/.displayfs-staging/1/a", 0)
@@ -261,7 +261,7 @@ import Testing
   }
 
   /// On another file system than SOURCE what is staged lies in the directory that it came from.
-  @Test func interruptedRemoval_onAnotherFileSystem_isFinishedWhenItsDirectoryIsRead() throws {
+  @Test func interruptedRemoval_onAnotherFileSystem_isFinishedWhenDirectoryIsRead() throws {
     let view = try view { root in
       makeDirectory("\(root)/disk")
       try #require(Shell.run(["mount", "-t", "tmpfs", "none", "\(root)/disk"]).status == 0)
@@ -279,7 +279,7 @@ import Testing
     #expect(text(view.real("disk/Folder/.displayfs-staging-79/5/a")) == "x")
   }
 
-  @Test func package_onAnotherFileSystem_isRemovedAndNothingIsLeftBesideIt() throws {
+  @Test func package_onAnotherFileSystem_isRemovedWithoutRemnants() throws {
     let view = try view { root in
       makeDirectory("\(root)/disk")
       try #require(Shell.run(["mount", "-t", "tmpfs", "none", "\(root)/disk"]).status == 0)
@@ -342,7 +342,7 @@ import Testing
   }
 
   @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
-  func packageInLowerLayer_thatClientMayNotRemove_isRefusedWhole() throws {
+  func removal_inLowerLayerWithoutRights_isRefusedWhole() throws {
     let view = try view { root in
       try overlay(root)
       try put("mine", at: "\(root)/Album.rtfd/inner/b", Self.anna)

@@ -12,7 +12,7 @@ import Testing
     }
   }
 
-  @Test func aPackageIsARegularFile() throws {
+  @Test func package_isRegularFile() throws {
     let view = try view()
     let shown = try #require(status(view.at("Album")))
     let inside = try #require(status(view.at("Album.photoslibrary")))
@@ -27,7 +27,7 @@ import Testing
       failure { CInt(truncatingIfNeeded: namesAsListed(view.at("Album")) == nil ? -1 : 0) } == .notDirectory)
   }
 
-  @Test func executeBitsAreNotShown() throws {
+  @Test func modeOfPackage_omitsExecuteBits() throws {
     let view = try view()
     for (real, shown) in [(0o755, 0o644), (0o700, 0o600), (0o711, 0o600), (0o777, 0o666), (0o500, 0o400)]
       as [(mode_t, mode_t)]
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func twoOpensOfAnUnchangedPackageGiveTheSameBytes() throws {
+  @Test func unchangedPackage_openedTwice_givesSameBytes() throws {
     let view = try view()
     let first = try #require(contents(view.at("Album")))
     #expect(first[515...].starts(with: "comment=displayfs:com.apple.photos.library\n".utf8))
@@ -51,7 +51,7 @@ import Testing
   }
 
   /// A package that was looked at before answers for its beginning from memory.
-  @Test func theBeginningIsTheSameHoweverItIsRead() throws {
+  @Test func beginningOfPackage_readInPieces_isSame() throws {
     let view = try view()
     usleep(2_500_000)
     let all = try #require(contents(view.at("Album")))
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test func whatChangesAfterTheBeginningWasReadGivesAnInputOutputError() throws {
+  @Test func package_changedAfterItsBeginningWasRead_failsWithEIO() throws {
     let view = try view()
     usleep(2_500_000)
     _ = contents(view.at("Album"))
@@ -82,7 +82,7 @@ import Testing
     #expect(contents(view.at("Album")) != nil)
   }
 
-  @Test func whatChangesWhileItIsReadGivesAnInputOutputError() throws {
+  @Test func package_changedWhileRead_failsWithEIO() throws {
     let view = try view()
     let file = try OpenFile(view.at("Album"))
     #expect(file.bytes(1024, at: 0)?.count == 1024)
@@ -93,7 +93,7 @@ import Testing
     #expect(errno == EIO)
   }
 
-  @Test func aPackageCannotBeWrittenTo() throws {
+  @Test func package_cannotBeWrittenOrLinked() throws {
     let view = try view()
     let path = view.at("Album")
     for flags in [O_WRONLY, O_RDWR, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND] {
@@ -106,7 +106,7 @@ import Testing
     #expect(view.realListing() == ["Album.photoslibrary", "Folder"])
   }
 
-  @Test func attributesOfTheFileAreThoseOfTheDirectory() throws {
+  @Test func attributesOfPackage_areThoseOfDirectory() throws {
     let view = try view()
     let path = view.at("Album")
     let real = view.real("Album.photoslibrary")
@@ -134,7 +134,7 @@ import Testing
   }
 
   /// What a program that copies sets afterwards is what it was shown of the original.
-  @Test func settingWhatIsShownChangesNothing() throws {
+  @Test func settingShownAttributes_changesNothing() throws {
     let view = try view()
     chmod(view.real("Album.photoslibrary"), 0o711)
     try waitUntil { status(view.at("Album"))?.permissions == 0o600 }
@@ -148,7 +148,7 @@ import Testing
     #expect(PackageTree.description(view.real("Album.photoslibrary")) == before)
   }
 
-  @Test func aPackageMovesInOneStep() throws {
+  @Test func renameOfPackage_movesItsDirectory() throws {
     let view = try view()
     let before = PackageTree.description(view.real("Album.photoslibrary"))
     let inode = status(view.real("Album.photoslibrary"))?.st_ino
@@ -167,14 +167,14 @@ import Testing
     #expect(view.realListing() == ["Folder"])
   }
 
-  @Test func rmRemovesAllOfAPackage() throws {
+  @Test func rm_removesWholePackage() throws {
     let view = try view()
     #expect(view.shell("rm Album").status == 0)
     #expect(!isThere(view.at("Album")))
     #expect(eventually(within: .work) { view.realListing() == ["Folder"] })
   }
 
-  @Test func packagesAreDirectoriesWhereThatIsWanted() throws {
+  @Test func packagesDirectory_showsDirectoriesAndImportsNothing() throws {
     let view = try view("packages=directory")
     #expect(status(view.at("Album"))?.isDirectory == true)
     #expect(view.listing() == ["Album", "Folder"])
@@ -185,7 +185,7 @@ import Testing
     #expect(view.realListing() == ["Album.photoslibrary", "Copy", "Folder"])
   }
 
-  @Test func anApplicationHasAnInformationPropertyList() throws {
+  @Test func application_requiresInfoPlist() throws {
     let view = try MountedView { root in
       makeDirectory("\(root)/Microsoft.NETCore.App/9.0")
       makeDirectory("\(root)/vim.plugin/x")
@@ -200,7 +200,7 @@ import Testing
     #expect(eventually { status(view.at("Microsoft.NETCore"))?.isRegular == true })
   }
 
-  @Test func applicationsOfTheVolumeDeclareTypes() throws {
+  @Test func applicationsOnVolume_declarePackageTypes() throws {
     let view = try MountedView("profile=macos") { try TestTree.build(at: $0) }
     let path = view.at("\(TestTree.documents)/My")
     #expect(status(path)?.isRegular == true)

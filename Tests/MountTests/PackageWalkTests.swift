@@ -50,7 +50,7 @@ import Testing
 
   // MARK: - Count
 
-  @Test func packageThatWasMeasured_isNotWalkedWhenItIsOpened() throws {
+  @Test func measuredPackage_whenOpened_isNotWalkedAgain() throws {
     let view = try view()
     usleep(3_100_000)
     #expect(status(view.at("Album"))?.isRegular == true)
@@ -65,7 +65,7 @@ import Testing
     #expect(all.starts(with: beginning) && all.count == Int(file.status.st_size))
   }
 
-  @Test func packageThatChangedSinceItWasMeasured_isWalkedWhenItIsOpened() throws {
+  @Test func packageChangedSinceMeasured_whenOpened_isWalkedAgain() throws {
     let view = try view()
     usleep(3_100_000)
     #expect(status(view.at("Album"))?.isRegular == true)
@@ -78,7 +78,7 @@ import Testing
 
   /// The beginning holds the content of this file, which another program writes to in place: its directory stays as it was. A
   /// measure that took long is believed meanwhile.
-  @Test(.tracing) func fileThatChangedSinceThePackageWasMeasured_isReadAsItIs() throws {
+  @Test(.tracing) func fileChangedSincePackageWasMeasured_isReadAsItIs() throws {
     let view = try settledView()
     let tracer = try slowed(view)
     #expect(status(view.at("Letter"))?.isRegular == true)
@@ -91,7 +91,7 @@ import Testing
     #expect(beginning(of: "Letter", 8192, in: view).contains("TEXT"))
   }
 
-  @Test func packageThatTookTheNameOfAMeasuredOne_isWalked() throws {
+  @Test func packageTakingNameOfMeasuredOne_isReadAsItIs() throws {
     let view = try settledView { package in
       let other = String(package.dropLast("Letter.rtfd".count)) + "Other.rtfd"
       try put("other", at: "\(other)/TXT.rtf")
@@ -110,7 +110,7 @@ import Testing
     try Tracer(of: try #require(view.daemon), at: "getdents64", "delay_enter=100000")
   }
 
-  @Test(.tracing) func threadsThatMeasureAPackageAtOnce_walkItOnce() throws {
+  @Test(.tracing) func threadsMeasuringPackageAtOnce_walkItOnce() throws {
     let view = try view()
     _ = status(view.at("Album"))
     try put("new", at: view.real("Album.photoslibrary/new"))
@@ -132,7 +132,7 @@ import Testing
     #expect(try walks(view) == before + 1)
   }
 
-  @Test(.tracing, .asRoot) func usersThatMeasureAPackageAtOnce_doNotWaitForEachOther() throws {
+  @Test(.tracing, .asRoot) func usersMeasuringPackageAtOnce_walkItSeparately() throws {
     let view = try view("allow_other")
     _ = status(view.at("Album"))
     try put("new", at: view.real("Album.photoslibrary/new"))
@@ -157,7 +157,7 @@ import Testing
     #expect(try walks(view) == before + 2)
   }
 
-  @Test(.tracing) func threadThatWaitedForTheWalkOfAKilledClient_walksThePackageItself() throws {
+  @Test(.tracing) func threadWaitingForWalkOfKilledClient_walksPackageItself() throws {
     let view = try view()
     let size = try #require(status(view.at("Album"))?.st_size)
     try put("new", at: view.real("Album.photoslibrary/new"))
@@ -176,7 +176,7 @@ import Testing
 
   // MARK: - Rights
 
-  @Test(.asRoot) func packageOfOneUserOnly_isNotWalkedTwiceForThatUser() throws {
+  @Test(.asRoot) func packageOfOneUser_isWalkedOnceForThatUser() throws {
     let view = try settledView { package in
       for path in ["", "/Inner", "/TXT.rtf", "/Inner/TXT.rtf"] {
         chown(package + path, Self.anna, Self.anna)
@@ -189,7 +189,7 @@ import Testing
     #expect(beginning(of: "Letter", in: view, as: Self.bert) == "EACCES")
   }
 
-  @Test(.asRoot) func directoryThatWasClosedSinceThePackageWasMeasured_isRefused() throws {
+  @Test(.asRoot) func directoryMadePrivateSincePackageWasMeasured_isRefused() throws {
     let view = try settledView()
     for mode: mode_t in [0o700, 0o744, 0o711] {
       chmod(view.real("Letter.rtfd/Inner"), 0o755)
@@ -201,7 +201,7 @@ import Testing
   }
 
   /// The list denies one user what the permission bits grant to everybody.
-  @Test(.asRoot) func directoryWithAnAccessListThatDeniesAUser_isRefusedToThatUser() throws {
+  @Test(.asRoot) func directoryWithDenyingAccessList_isRefusedToDeniedUser() throws {
     let none = [UInt8](repeating: 0xff, count: 4)
     let user = withUnsafeBytes(of: Self.bert.littleEndian) { Array($0) }
     // The owner, another user, the group, the mask, others.
@@ -218,7 +218,7 @@ import Testing
     #expect(try walks(view) == 2)
   }
 
-  @Test(.asRoot) func fileThatWasClosedSinceThePackageWasMeasured_isRefusedWhenItIsRead() throws {
+  @Test(.asRoot) func fileMadePrivateSincePackageWasMeasured_isRefused() throws {
     let view = try settledView()
     #expect(status(view.at("Letter"))?.isRegular == true)
     chmod(view.real("Letter.rtfd/Inner/TXT.rtf"), 0o600)
@@ -227,7 +227,7 @@ import Testing
   }
 
   /// Attributes are in the stream's headers: no file is opened for them when they are read.
-  @Test(.asRoot) func attributesOfAFileThatAUserMayNotRead_areRefused() throws {
+  @Test(.asRoot) func attributesOfUnreadableFile_areRefused() throws {
     let view = try settledView { package in
       try #require(setAttribute("user.tag", to: Array("private".utf8), of: "\(package)/Inner/TXT.rtf") == nil)
       chmod("\(package)/Inner/TXT.rtf", 0o600)

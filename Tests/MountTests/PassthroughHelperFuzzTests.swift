@@ -22,11 +22,11 @@ extension PassthroughHelperTests {
       init(_ user: uid_t) throws {
         connection = try BareConnection(of: user)
         helper = try PassthroughHelperProcess()
-        try demand(helper.ask(connection.device) == 0, "the device was refused")
+        try demand(helper.register(connection.device) == 0, "the device was refused")
       }
     }
 
-    @Test func passthroughHelper() throws {
+    @Test func passthroughHelper_withRandomMessages_registersNothingForbidden() throws {
       let user = try #require(OrdinaryUser.identifier)
       let directory = try TemporaryDirectory()
       let offers = try offers(in: directory, user)

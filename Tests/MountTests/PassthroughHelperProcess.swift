@@ -74,7 +74,7 @@ final class PassthroughHelperProcess {
   }
 
   deinit {
-    hangUp()
+    disconnect()
     if !hasEnded { _ = end() }
     close(socket)
   }
@@ -82,7 +82,7 @@ final class PassthroughHelperProcess {
   private var hasEnded = false
 
   /// The daemon's end of the connection ends.
-  func hangUp() { shutdown(socket, CInt(SHUT_RDWR)) }
+  func disconnect() { shutdown(socket, CInt(SHUT_RDWR)) }
 
   /// Waits until it has ended. - Returns: the exit status, or 128 and the number of the signal that ended it: SIGKILL when
   /// it did not end by itself.
@@ -134,7 +134,7 @@ final class PassthroughHelperProcess {
   }
 
   /// Sends a descriptor, and waits for the answer: nil when the helper has ended.
-  func ask(_ descriptor: CInt) -> Int32? {
+  func register(_ descriptor: CInt) -> Int32? {
     send([0, 0, 0, 0], [descriptor]) ? answer() : nil
   }
 

@@ -26,24 +26,24 @@ struct PassthroughHelperTests {
 
   private func helper(_ connection: BareConnection) throws -> PassthroughHelperProcess {
     let helper = try PassthroughHelperProcess()
-    #expect(helper.ask(connection.device) == 0)
+    #expect(helper.register(connection.device) == 0)
     return helper
   }
 
   // MARK: What it registers
 
-  @Test func fileThatTheUserMayReadAndWrite_isRegistered() throws {
+  @Test func fileReadableAndWritableByUser_isRegistered() throws {
     let connection = try BareConnection(of: user)
     let helper = try helper(connection)
     for (name, owner, mode) in [("own", user, mode_t(0o600)), ("for all", 0, 0o666)] {
       let file = try OpenFile(file(name, owner: owner, mode: mode))
-      let id = try #require(helper.ask(file.descriptor))
+      let id = try #require(helper.register(file.descriptor))
       #expect(id > 0, "\(name)")
     }
   }
 
   /// The kernel opens a registered file again for whatever a client of the mount wants to do.
-  @Test func fileThatTheUserMayOnlyRead_isRefused() throws {
+  @Test func fileNotWritableByUser_isRefused() throws {
     let connection = try BareConnection(of: user)
     let helper = try helper(connection)
     for (name, owner, mode) in [
@@ -51,23 +51,23 @@ struct PassthroughHelperTests {
     ] {
       for flags in [O_RDONLY, O_RDWR, dfs_O_PATH] {
         let file = try OpenFile(file(name, owner: owner, mode: mode), flags)
-        #expect(helper.ask(file.descriptor) == -EACCES, "\(name), \(flags)")
+        #expect(helper.register(file.descriptor) == -EACCES, "\(name), \(flags)")
       }
     }
   }
 
-  @Test(arguments: ["a", "i"]) func fileThatMayNotBeWrittenFreely_isRefused(attribute: String) throws {
+  @Test(arguments: ["a", "i"]) func appendOnlyOrImmutableFile_isRefused(attribute: String) throws {
     let connection = try BareConnection(of: user)
     let helper = try helper(connection)
     let path = try file("kept", owner: user, mode: 0o666)
     let file = try OpenFile(path)
     try #require(Shell.run("chattr +\(attribute) '\(path)'").status == 0)
     defer { _ = Shell.run("chattr -\(attribute) '\(path)'") }
-    #expect(helper.ask(file.descriptor) == -EPERM)
+    #expect(helper.register(file.descriptor) == -EPERM)
   }
 
   /// Through a registration they would be written with CAP_SYS_ADMIN.
-  @Test func fileOfTheKernelsOwn_isRefused() throws {
+  @Test func fileInProcOrSys_isRefused() throws {
     let connection = try BareConnection(of: user)
     let helper = try helper(connection)
     let process = Shell.start("exec setpriv --reuid=\(OrdinaryUser.owner) --clear-groups sleep 60")
@@ -77,11 +77,11 @@ struct PassthroughHelperTests {
     }
     for path in ["/proc/\(process)/oom_score_adj", "/proc/sys/kernel/hostname", "/sys/kernel/mm/ksm/run"] {
       guard let file = try? OpenFile(path) else { continue }
-      #expect(helper.ask(file.descriptor) == -EOPNOTSUPP, "\(path)")
+      #expect(helper.register(file.descriptor) == -EOPNOTSUPP, "\(path)")
     }
   }
 
-  @Test func irregularFile_isRefused() throws {
+  @Test func nonRegularFile_isRefused() throws {
     let connection = try BareConnection(of: user)
     let helper = try helper(connection)
     var ends: [CInt] = [0, 0]
@@ -90,7 +90,7 @@ struct PassthroughHelperTests {
     let null = try OpenFile("/dev/null", O_RDWR)
     let folder = try OpenFile(directory.root, O_RDONLY | dfs_O_DIRECTORY)
     for descriptor in [ends[0], null.descriptor, folder.descriptor, connection.device] {
-      #expect(helper.ask(descriptor) == -EINVAL)
+      #expect(helper.register(descriptor) == -EINVAL)
     }
   }
 
@@ -99,44 +99,44 @@ struct PassthroughHelperTests {
   @Test func deviceOfAnotherUsersMount_isRefused() throws {
     let connection = try BareConnection(of: user + 1)
     let helper = try PassthroughHelperProcess()
-    #expect(helper.ask(connection.device) == -EPERM)
+    #expect(helper.register(connection.device) == -EPERM)
     #expect(helper.end() == 1)
   }
 
   @Test func deviceOtherThanFuse_isRefused() throws {
     let null = try OpenFile("/dev/null", O_RDWR)
     let helper = try PassthroughHelperProcess()
-    #expect(helper.ask(null.descriptor) == -ENODEV)
+    #expect(helper.register(null.descriptor) == -ENODEV)
     #expect(helper.end() == 1)
   }
 
   @Test func root_isRefused() throws {
     let connection = try BareConnection(of: 0)
     let helper = try PassthroughHelperProcess(of: "root")
-    #expect(helper.ask(connection.device) == -EPERM)
+    #expect(helper.register(connection.device) == -EPERM)
   }
 
   /// A helper that is killed cannot take back what it has registered: another one must not go on counting from nothing.
-  @Test func connectionThatAHelperHasServed_isRefusedByTheNext() throws {
+  @Test func connectionServedByEarlierHelper_isRefused() throws {
     let connection = try BareConnection(of: user)
     let file = try OpenFile(file("own", owner: user, mode: 0o600))
     let first = try helper(connection)
-    #expect(first.ask(file.descriptor) == 1)
+    #expect(first.register(file.descriptor) == 1)
     first.unregister(1)
     for _ in 0..<2 {
       let next = try helper(connection)
-      #expect(next.ask(file.descriptor) == -EBUSY)
-      first.hangUp()
+      #expect(next.register(file.descriptor) == -EBUSY)
+      first.disconnect()
     }
   }
 
-  @Test func helpersOfAUser_registerNoMoreTogetherThanOneMay() throws {
+  @Test func helpersOfOneUser_shareRegistrationLimit() throws {
     let connections = try (0..<2).map { _ in try BareConnection(of: user) }
     let file = try OpenFile(file("own", owner: user, mode: 0o600))
     let helpers = try connections.map(helper)
     var ids: [Int32] = []
     for index in 0..<2000 {
-      let answer = try #require(helpers[index % 2].ask(file.descriptor))
+      let answer = try #require(helpers[index % 2].register(file.descriptor))
       guard answer > 0 else {
         #expect(answer == -EDQUOT)
         break
@@ -146,10 +146,10 @@ struct PassthroughHelperTests {
     #expect(ids.count > 900 && ids.count <= 1024)
     helpers[0].unregister(ids[0])
     // Another process does that.
-    #expect(eventually { (helpers[1].ask(file.descriptor) ?? 0) > 0 })
+    #expect(eventually { (helpers[1].register(file.descriptor) ?? 0) > 0 })
   }
 
-  @Test func helper_keepsNothingOfItsDaemonAndNoOtherRights() throws {
+  @Test func helper_keepsNoInheritedDescriptorsOrRights() throws {
     let connection = try BareConnection(of: user)
     let helper = try helper(connection)
     let status = try #require(text("/proc/\(helper.process)/status"))
@@ -160,7 +160,7 @@ struct PassthroughHelperTests {
       "Seccomp:\t\(Sanitizer.isAnyUsed ? 0 : 2)",
     ] { #expect(status.contains(line), "\(status)") }
     #expect(names("/proc/\(helper.process)/fd") == ["0", "1"])
-    helper.hangUp()
+    helper.disconnect()
     #expect(helper.end() == 0)
   }
 
@@ -189,7 +189,7 @@ struct PassthroughHelperTests {
     ).run()
   }
 
-  @Test func dataOfAUsersMount_passesThrough_andIsRightAfterWritesOnEitherSide() throws {
+  @Test func dataOfUserMount_passesThroughCoherently() throws {
     let view = try view()
     let outcome = run(
       view,
@@ -213,7 +213,7 @@ struct PassthroughHelperTests {
     #expect(try !reported("requests", of: view).contains(" write"))
   }
 
-  @Test func fileThatTheUserMayOnlyRead_isReadAndNotWritten() throws {
+  @Test func fileNotWritableByUser_isReadThroughDaemon() throws {
     let view = try view { root in try put([UInt8](repeating: 0x41, count: 1 << 20), at: "\(root)/root.bin") }
     let outcome = run(
       view,
@@ -227,7 +227,7 @@ struct PassthroughHelperTests {
     #expect(try reported("passthrough", of: view).contains("may not write"))
   }
 
-  @Test func moreFilesThanOneUserMayRegister_areServedByTheDaemon() throws {
+  @Test func filesBeyondRegistrationLimit_areServedByDaemon() throws {
     let view = try view()
     let outcome = run(
       view,
@@ -247,7 +247,7 @@ struct PassthroughHelperTests {
     #expect(try reported("passthrough", of: view).contains("more than a user may have"))
   }
 
-  @Test func killedDaemon_leavesNeitherTheMountNorTheHelper() throws {
+  @Test func killedDaemon_leavesNeitherMountNorHelper() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let daemon = try #require(view.daemon)
     let around = children(of: daemon)
@@ -263,7 +263,7 @@ struct PassthroughHelperTests {
       })
   }
 
-  @Test(arguments: [SIGKILL, SIGSTOP]) func helperThatDoesNotAnswer_isDoneWithout(signal: CInt) throws {
+  @Test(arguments: [SIGKILL, SIGSTOP]) func unresponsiveHelper_isReplacedByDaemon(signal: CInt) throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     let helper = try #require(children(of: daemon).first { text("/proc/\($0)/comm") == "displayfs-passt\n" })
@@ -278,7 +278,7 @@ struct PassthroughHelperTests {
     #expect(eventually(within: .work) { !isThere("/proc/\(daemon)") })
   }
 
-  @Test func fileWrittenByAUser_leavesReservedBlocks() throws {
+  @Test func fileWrittenByUser_leavesReservedBlocks() throws {
     let view = try MountedView { root in
       let outcome = Shell.run(
         """

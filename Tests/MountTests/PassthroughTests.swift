@@ -25,7 +25,7 @@ import Testing
     return try reported("passthrough", of: view) == "on"
   }
 
-  @Test func statusTellsWhetherDataPassesThroughAndWhyNot() throws {
+  @Test func status_reportsPassthroughAndWhyItIsOff() throws {
     let on = try view("")
     let isOn = try isOn(on)
     if isPassthroughExpected { #expect(isOn) }
@@ -43,7 +43,7 @@ import Testing
   }
 
   /// Linux stacks two file systems at most.
-  @Test(.asRoot) func anOverlayMayLieBelowOrOnTop() throws {
+  @Test(.asRoot) func overlayfs_belowOrAboveView_works() throws {
     let plain = try view("")
     let above = try MountedView { root in
       let outcome = Shell.run(
@@ -65,7 +65,7 @@ import Testing
     _ = Shell.run("umount '\(top)'")
   }
 
-  @Test(.passthrough) func readsAndWritesThatPassThroughAreNoRequests() throws {
+  @Test(.passthrough) func passthroughReadsAndWrites_needNoRequests() throws {
     let view = try view("")
     try #require(try isOn(view))
     let file = try OpenFile(view.at("notes"), O_RDWR)
@@ -78,7 +78,7 @@ import Testing
     #expect(text(view.real("notes.txt")) == "01234567890123456789")
   }
 
-  @Test(arguments: modes) func sizeAndTimeAreRightAfterEveryKindOfWrite(options: String) throws {
+  @Test(arguments: modes) func sizeAndTime_afterEveryKindOfWrite_matchBackingFile(options: String) throws {
     let view = try view(options)
     let name = options.contains("none") ? "notes.txt" : "notes"
     let file = try OpenFile(view.at(name), O_RDWR)
@@ -115,7 +115,7 @@ import Testing
     try agree("opened with O_TRUNC")
   }
 
-  @Test(arguments: modes) func mappingsReadsAndWritesAreOneFile(options: String) throws {
+  @Test(arguments: modes) func mappingsReadsAndWrites_areCoherent(options: String) throws {
     let view = try view(options)
     let name = options.contains("none") ? "notes.txt" : "notes"
     let file = try OpenFile(view.at(name), O_RDWR)
@@ -138,7 +138,7 @@ import Testing
     munmap(copy, 4096)
   }
 
-  @Test(arguments: modes) func holesStayHoles(options: String) throws {
+  @Test(arguments: modes) func holes_areKept(options: String) throws {
     let view = try view(options)
     let file = try OpenFile(view.at("sparse.bin"), O_RDWR | O_CREAT)
     #expect(file.write("end", at: 64 << 20) == 3)
@@ -148,7 +148,7 @@ import Testing
     #expect(lseek(file.descriptor, 0, dfs_SEEK_DATA) == 64 << 20)
   }
 
-  @Test(.directIO, arguments: modes) func directIODoesWhatTheBackingFileSystemDoes(options: String) throws {
+  @Test(.directIO, arguments: modes) func directIO_matchesBackingFileSystem(options: String) throws {
     let view = try view(options)
     let direct: CInt = 0o40000
     let content = [UInt8](repeating: 0x41, count: 16384)
@@ -170,7 +170,7 @@ import Testing
   }
 
   /// The kernel refuses to open a node in two ways at once, so whoever comes second must follow the first.
-  @Test(arguments: modes) func openAndClosedByManyAtOnce(options: String) throws {
+  @Test(arguments: modes) func concurrentOpensAndCloses_succeed(options: String) throws {
     let view = try view(options)
     let script = """
       worker() { i=0; while [ $i -lt 60 ]; do
@@ -182,7 +182,7 @@ import Testing
     #expect(text(view.real("notes.txt")) == "y123456789")
   }
 
-  @Test(.asRoot, arguments: modes) func setUserIDBitsDoNotOutliveAWriteByAnother(options: String) throws {
+  @Test(.asRoot, arguments: modes) func setIDBits_afterWriteByAnotherUser_areCleared(options: String) throws {
     let view = try view("allow_other," + options)
     let writer = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all sh -c"
     for (step, prepare, write) in [
@@ -210,7 +210,7 @@ import Testing
   }
 
   /// A file is registered without the right to keep these bits, which root has again for whatever comes next.
-  @Test(.asRoot) func rootGivesAndKeepsSetIDBitsAfterItHasOpenedAFile() throws {
+  @Test(.asRoot) func setIDBits_setByRootAfterOpen_areKept() throws {
     let view = try view("profile=none")
     #expect(
       view.shell(
@@ -227,7 +227,7 @@ import Testing
 
   /// Files of the same name, and often of the same inode number, over and over, while somebody looks on.
   @Test(.asRoot, arguments: modes)
-  func setUserIDBitsNeverOutliveWhatAnotherDoesToTheContent(options: String) throws {
+  func setIDBits_whileAnotherUserChangesContent_areCleared(options: String) throws {
     let view = try view("allow_other," + options)
     let program = PythonProgram(
       """
@@ -277,7 +277,7 @@ import Testing
     #expect(outcome.text == "done", "\(outcome.complaint)")
   }
 
-  @Test(arguments: modes) func whatWasWrittenSurvivesTheDaemonsDeath(options: String) throws {
+  @Test(arguments: modes) func writtenData_afterDaemonIsKilled_isKept(options: String) throws {
     let view = try view(options)
     let file = try OpenFile(view.at("saved.bin"), O_RDWR | O_CREAT)
     #expect(file.write("written") == 7)

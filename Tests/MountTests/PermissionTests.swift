@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test func newEntriesBelongToWhoMadeThem() throws {
+  @Test func newEntries_belongToTheirCreator() throws {
     let view = try view()
     let script = "cd open && : >file && mkdir directory && ln -s x link && mkfifo pipe && printf x >notes.txt"
     let outcome = view.run(as: Self.anna, script)
@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test func theBackingTreesPermissionsHold() throws {
+  @Test func permissionsOfBackingTree_areEnforced() throws {
     let view = try view { root in
       try put("secret", at: "\(root)/secret.txt")
       chmod("\(root)/secret.txt", 0o600)
@@ -55,7 +55,7 @@ import Testing
     #expect(view.realListing() == ["open", "secret.txt", "closed", "public.txt"])
   }
 
-  @Test func aDirectoryThatCannotBeReadCanStillBePassed() throws {
+  @Test func unreadableDirectory_canBeTraversed() throws {
     let view = try view { root in
       try put("x", at: "\(root)/passage/known.txt")
       chmod("\(root)/passage", 0o711)
@@ -64,7 +64,7 @@ import Testing
     #expect(view.run(as: Self.anna, "cat passage/known.txt").text == "x")
   }
 
-  @Test func supplementaryGroupsCount() throws {
+  @Test func supplementaryGroups_grantAccess() throws {
     let view = try view { root in
       makeDirectory("\(root)/team")
       chown("\(root)/team", 0, Self.staff)
@@ -84,7 +84,7 @@ import Testing
     #expect(view.run(as: Self.anna, groups: [Self.staff], "chgrp 62001 team/new").status != 0)
   }
 
-  @Test func setGroupDirectoriesPassOnTheirGroup() throws {
+  @Test func setGroupIDDirectory_passesOnItsGroup() throws {
     let view = try view { root in
       makeDirectory("\(root)/shared")
       chown("\(root)/shared", 0, Self.staff)
@@ -99,7 +99,7 @@ import Testing
     #expect(status(view.real("shared/file"))?.permissions == 0o644)
   }
 
-  @Test func stickyDirectoriesKeepOthersOut() throws {
+  @Test func stickyDirectory_protectsFilesFromOtherUsers() throws {
     let view = try view()
     chmod(view.real("open"), 0o1777)
     #expect(view.run(as: Self.anna, "printf mine >open/notes.txt").status == 0)
@@ -110,7 +110,7 @@ import Testing
     #expect(view.run(as: Self.anna, "mv open/notes open/other && rm open/other").status == 0)
   }
 
-  @Test func theCallersUmaskHolds() throws {
+  @Test func umaskOfClient_isApplied() throws {
     let view = try view()
     #expect(
       view.run(
@@ -123,7 +123,7 @@ import Testing
     #expect(status(view.real("open/free"))?.permissions == 0o777)
   }
 
-  @Test(.accessControlLists) func accessControlListsHoldAndAreInherited() throws {
+  @Test(.accessControlLists) func accessControlLists_areEnforcedAndInherited() throws {
     let view = try view { root in
       try put("for bert", at: "\(root)/letter.txt")
       chmod("\(root)/letter.txt", 0o600)
@@ -149,7 +149,7 @@ import Testing
     #expect(view.shell(lists).text == Shell.run(lists, in: view.source).text)
   }
 
-  @Test func writingClearsTheSetIdBits() throws {
+  @Test func contentChangesAndChown_clearSetIDBits() throws {
     let view = try view { root in
       for name in ["write", "truncate", "chown", "fallocate"] {
         try put("program", at: "\(root)/open/\(name)")
@@ -168,13 +168,13 @@ import Testing
     #expect(status(view.real("open/chown"))?.permissions == 0o777)
   }
 
-  @Test func rootsOwnMountIsForRootAlone() throws {
+  @Test func mountOfRoot_withoutAllowOther_isClosedToUsers() throws {
     let view = try view("")
     #expect(view.run(as: Self.anna, "ls").status != 0)
     #expect(view.shell("ls").text == "open")
   }
 
-  @Test func ownersChangeWhatIsTheirs() throws {
+  @Test func owner_changesAttributesOfOwnFileOnly() throws {
     let view = try view()
     #expect(
       view.run(as: Self.anna, ": >open/notes.txt; chmod 600 open/notes; touch -d @1000000000.5 open/notes")
@@ -189,7 +189,7 @@ import Testing
     #expect(view.run(as: Self.bert, "cat open/notes").status == 0)
   }
 
-  @Test func aPackageThatSomebodyMayNotRemoveStays() throws {
+  @Test func package_notRemovableByUser_stays() throws {
     let view = try view { root in
       try put("x", at: "\(root)/Album.photoslibrary/x")
       try put("x", at: "\(root)/open/Mine.rtfd/locked/x")
@@ -209,7 +209,7 @@ import Testing
     "fchmod(file, 0o4777)", "fchown(file, -1, \(anna))", "utime(file, (1, 1))",
     "setxattr(file, 'system.posix_acl_access', acl)",
   ])
-  func whatBelongsToSomebodyElseByNowIsNotChanged(_ change: String) throws {
+  func openFile_givenToAnotherOwner_isNotChanged(_ change: String) throws {
     let view = try view { root in
       try put("program", at: "\(root)/open/tool")
       chown("\(root)/open/tool", Self.anna, Self.anna)
@@ -237,7 +237,7 @@ import Testing
   }
 
   /// What a member may do with the directory of a group, and nobody else.
-  @Test func everyChangeOfNamesCountsSupplementaryGroups() throws {
+  @Test func everyChangeOfNames_honorsSupplementaryGroups() throws {
     let view = try view { root in
       for name in ["team", "team/inner", "team/empty"] {
         makeDirectory("\(root)/\(name)")
@@ -267,7 +267,7 @@ import Testing
   }
 
   /// As on the backing file system, which does so itself when somebody without the group sets one.
-  @Test(.accessControlLists) func anACLCostsTheSetGroupIDBitOfAGroupThatItsOwnerIsNotIn() throws {
+  @Test(.accessControlLists) func setfacl_byOwnerOutsideGroup_clearsSetGroupIDBit() throws {
     let view = try view { root in
       for name in ["shown", "real"] {
         try put("program", at: "\(root)/open/\(name)")
@@ -302,7 +302,7 @@ import Testing
     #expect(view.run(as: Self.bert, "cat open/shared").errorText.hasSuffix("Permission denied"))
   }
 
-  @Test(.temporaryFiles) func aTemporaryFileBelongsToWhoMadeIt() throws {
+  @Test(.temporaryFiles) func temporaryFile_belongsToItsCreator() throws {
     let view = try view()
     let outcome = PythonProgram(
       """
@@ -320,7 +320,7 @@ import Testing
   }
 
   @Test(.fileCapabilities, arguments: ["allow_other", "allow_other,passthrough=off"])
-  func writingTakesFileCapabilitiesAway(options: String) throws {
+  func write_removesFileCapabilities(options: String) throws {
     let capability = Machine.netRaw
     let view = try view(options) { root in
       try put("program", at: "\(root)/open/tool")

@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test func systemAndApplicationsCannotBeAltered() throws {
+  @Test func systemAndApplications_cannotBeChanged() throws {
     let view = try volume()
     for directory in ["System/Library", "System", "Applications/Editor.app/Contents/Resources"] {
       let file = directory == "System" ? "Library" : "file"
@@ -45,13 +45,13 @@ import Testing
     #expect(succeeding(view, in: "Library", file: "file").count > 5)
   }
 
-  @Test func anApplicationCanBeMovedAndRemovedAsAWhole() throws {
+  @Test func application_canBeRenamedAndRemovedWhole() throws {
     let view = try volume()
     #expect(view.shell("mv Applications/Editor Applications/Writer && rm Applications/Writer").status == 0)
     #expect(view.realListing("Applications") == [])
   }
 
-  @Test func anApplicationCanBeUnpackedThroughTheView() throws {
+  @Test func application_canBeInstalledThroughView() throws {
     let view = try volume()
     let script = """
       mkdir -p Work/New.app/Contents/MacOS && cp "$SOURCE/Applications/Editor.app/Contents/Info.plist" Work/New.app/Contents/
@@ -66,14 +66,14 @@ import Testing
     #expect(view.shell("echo x >> Work/New.app/Contents/MacOS/New").status != 0)
   }
 
-  @Test func domainsCanBeIgnored() throws {
+  @Test func domainsIgnore_allowsChanges() throws {
     let view = try volume("profile=macos,domains=ignore")
     #expect(
       view.shell("echo y >> System/Library/file && rm Applications/Editor.app/Contents/Info.plist").status
         == 0)
   }
 
-  @Test func anInboxAllowsReadingAndDeletingOnly() throws {
+  @Test func inbox_allowsReadingAndRemovingOnly() throws {
     let view = try MountedView("profile=ios") { root in
       for path in ["Documents/Inbox/mail.txt", "Documents/a.txt", "Library/x", "tmp/x"] {
         try put("x", at: "\(root)/\(path)")
@@ -92,7 +92,7 @@ import Testing
     #expect(view.shell("rm Documents/kept").status == 0)
   }
 
-  @Test func aReadOnlyRuleHoldsForAllThatLiesBelow() throws {
+  @Test func readOnlyRule_appliesToSubtree() throws {
     let view = try MountedView("config=none") { root in
       for path in ["Archive/deep/file", "Archive/deep/open/file", "notes.txt"] {
         try put("x", at: "\(root)/\(path)")
@@ -118,7 +118,7 @@ import Testing
     #expect(Displayfs.run(["explain", view.at("notes")]).text.contains("It is read-only by the rule in"))
   }
 
-  @Test(.asRoot) func ofSomebodyElsesHomeOnlyWhatIsOpenIsListed() throws {
+  @Test(.asRoot) func homeOfAnotherUser_listsAccessibleEntriesOnly() throws {
     let (anna, bert): (uid_t, uid_t) = (61001, 61002)
     let view = try MountedView("profile=macos,allow_other") { root in
       for name in ["Documents", "Desktop", "Public", "Shared by me"] {

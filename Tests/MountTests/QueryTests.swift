@@ -7,7 +7,7 @@ import Testing
 @Suite(.mounting) struct QueryTests {
   private func view() throws -> MountedView { try MountedView("language=de", build: TestTree.build) }
 
-  private func ask(_ view: MountedView, _ arguments: String...) -> Outcome {
+  private func query(_ view: MountedView, _ arguments: String...) -> Outcome {
     Displayfs.run(arguments, with: ["LC_ALL": "de_DE.UTF-8"])
   }
 
@@ -21,7 +21,7 @@ import Testing
     ).text
   }
 
-  @Test func realpathLeadsFromTheViewToTheBackingTree() throws {
+  @Test func realpath_mapsViewToBackingTree() throws {
     let view = try view()
     for (shown, real) in [
       ("Benutzer/anna/Dokumente/a", "Users/anna/Documents/a.txt"),
@@ -31,38 +31,38 @@ import Testing
         "Benutzer/anna/Dokumente/Versionshinweise/1.0", "Users/anna/Documents/Release Notes.localized/1.0.txt"
       ),
     ] {
-      let mounted = ask(view, "realpath", view.at(shown))
+      let mounted = query(view, "realpath", view.at(shown))
       #expect(mounted.status == 0)
       #expect(mounted.text == view.real(real), "\(mounted.errorText)")
       // The same without a mount, by display names in the backing tree.
-      let unmounted = ask(view, "realpath", "--source", view.source, view.real(shown))
+      let unmounted = query(view, "realpath", "--source", view.source, view.real(shown))
       #expect(unmounted.text == view.real(real), "\(unmounted.errorText)")
-      #expect(json(ask(view, "realpath", "--json", view.at(shown)), "d['realPath']") == view.real(real))
+      #expect(json(query(view, "realpath", "--json", view.at(shown)), "d['realPath']") == view.real(real))
     }
-    let absent = ask(view, "realpath", view.real("absent"))
+    let absent = query(view, "realpath", view.real("absent"))
     #expect(absent.status == 2)
     #expect(absent.errorText.contains(view.real("absent")))
   }
 
-  @Test func nameTellsTheDisplayName() throws {
+  @Test func name_printsDisplayName() throws {
     let view = try view()
     for (real, shown) in [
       ("Users/anna/Documents/a.txt", "a"), ("Applications/Calculator.app", "Rechner"), ("Users", "Benutzer"),
       ("Users/anna/Documents/Release Notes.localized", "Versionshinweise"),
       ("Users/anna/Documents/same.txt", "same.txt"),
     ] {
-      #expect(ask(view, "name", view.real(real)).text == shown)
-      #expect(ask(view, "name", view.at(real)).text == shown)
-      #expect(json(ask(view, "name", "--json", view.real(real)), "d['displayName']") == shown)
+      #expect(query(view, "name", view.real(real)).text == shown)
+      #expect(query(view, "name", view.at(real)).text == shown)
+      #expect(json(query(view, "name", "--json", view.real(real)), "d['displayName']") == shown)
     }
-    #expect(ask(view, "name", "-o", "language=fr", view.real("Users")).text == "Utilisateurs")
+    #expect(query(view, "name", "-o", "language=fr", view.real("Users")).text == "Utilisateurs")
     #expect(
-      ask(view, "name", "-o", "extensions=show", view.real("Users/anna/Documents/a.txt")).text == "a.txt")
+      query(view, "name", "-o", "extensions=show", view.real("Users/anna/Documents/a.txt")).text == "a.txt")
   }
 
-  @Test func explainTellsWhy() throws {
+  @Test func explain_printsReason() throws {
     let view = try view()
-    let shown = ask(view, "explain", view.real("Users/anna/Documents/a.txt"))
+    let shown = query(view, "explain", view.real("Users/anna/Documents/a.txt"))
     #expect(shown.status == 0)
     for part in [
       "display name: a\n", "real name:    a.txt\n", "kind:         file", "Its extension is hidden.",
@@ -70,33 +70,33 @@ import Testing
       #expect(shown.text.contains(part), "\(shown.text)")
     }
     let secret = view.real("Users/anna/Downloads/secret.txt")
-    #expect(ask(view, "explain", secret).text.contains("Hidden."))
-    let object = ask(view, "explain", "--json", secret)
+    #expect(query(view, "explain", secret).text.contains("Hidden."))
+    let object = query(view, "explain", "--json", secret)
     #expect(json(object, "d['realName'], d['kind'], d['hidden']") == "('secret.txt', 'file', True)")
-    let package = ask(view, "explain", "--json", view.real("Applications/Calculator.app"))
+    let package = query(view, "explain", "--json", view.real("Applications/Calculator.app"))
     #expect(json(package, "d['displayName'], d['kind'], d['hidden']") == "('Rechner', 'package', False)")
     #expect(
       json(package, "sorted(d)") == "['displayName', 'hidden', 'kind', 'realName', 'realPath', 'reason']")
-    #expect(ask(view, "explain", view.real("absent")).status == 2)
+    #expect(query(view, "explain", view.real("absent")).status == 2)
   }
 
-  @Test func lsListsTheViewInEveryForm() throws {
+  @Test func ls_listsViewInEveryFormat() throws {
     let view = try view()
     let folder = view.real("Users/anna/Downloads")
-    #expect(ask(view, "ls", folder).text == "")
-    #expect(ask(view, "ls", "--all", folder).names == [".hidden", ".localized", "secret.txt"])
-    #expect(ask(view, "ls", "-l", view.real("Users")).names.contains(FileName("directory\tGeteilt\tShared")))
-    let list = ask(view, "ls", "--json", view.real(TestTree.documents))
+    #expect(query(view, "ls", folder).text == "")
+    #expect(query(view, "ls", "--all", folder).names == [".hidden", ".localized", "secret.txt"])
+    #expect(query(view, "ls", "-l", view.real("Users")).names.contains(FileName("directory\tGeteilt\tShared")))
+    let list = query(view, "ls", "--json", view.real(TestTree.documents))
     #expect(
       json(list, "[(e['realName'], e['kind']) for e in d if e['displayName'] == 'Letter']")
         == "[('Letter.rtfd', 'package')]")
     #expect(json(list, "any(e['hidden'] for e in d)") == "False")
-    #expect(json(ask(view, "ls", "--json", folder), "d") == "[]")
-    #expect(ask(view, "ls", view.real("absent")).status == 2)
-    #expect(ask(view, "ls", "-o", "extentions=all", folder).status == 1)
+    #expect(json(query(view, "ls", "--json", folder), "d") == "[]")
+    #expect(query(view, "ls", view.real("absent")).status == 2)
+    #expect(query(view, "ls", "-o", "extentions=all", folder).status == 1)
   }
 
-  @Test func namesThatAreNotTextAreGivenAsBytes() throws {
+  @Test func ls_ofNonUTF8Names_printsBytesInJSON() throws {
     let view = try MountedView { root in
       _ = Shell.run("printf x > \"$(printf 'a\\351\\\"\\\\b\\n')\"x", in: root)
     }
@@ -106,7 +106,7 @@ import Testing
     #expect(json(list, "bytes.fromhex(d[0]['displayNameBytes'])[:2] == b'a\\xe9'") == "True")
   }
 
-  @Test func theMountAnswersThroughExtendedAttributes() throws {
+  @Test func queryAttributes_reportNamesKindAndReason() throws {
     let view = try view()
     let cases: [(path: String, answers: [String: String])] = [
       (
@@ -130,7 +130,7 @@ import Testing
     }
   }
 
-  @Test func theAnswersAreNeitherListedNorWritten() throws {
+  @Test func queryAttributes_areNeitherListedNorWritable() throws {
     let view = try view()
     let path = view.at("Users/anna/Documents/a")
     var list = [CChar](repeating: 0, count: 4096)
@@ -147,14 +147,14 @@ import Testing
   }
 
   /// The kernel keeps such attributes from symlinks and special files, and from whoever may not read a file.
-  @Test(.asRoot) func whatAMountedViewDoesNotAnswerIsNotMadeUp() throws {
+  @Test(.asRoot) func query_ofSymlinkOrUnreadableFile_fails() throws {
     let view = try MountedView("allow_other") { root in
       try put("x", at: "\(root)/report.txt")
       chmod("\(root)/report.txt", 0o600)
       symlink("report.txt", "\(root)/link.txt")
     }
     for command in ["realpath", "name", "explain"] {
-      let outcome = ask(view, command, view.at("link"))
+      let outcome = query(view, command, view.at("link"))
       #expect(outcome.status == 2 && outcome.text == "")
       #expect(outcome.errorText.contains(view.at("link")) && outcome.errorText.contains(view.source))
     }
@@ -166,31 +166,31 @@ import Testing
       other.status == 2 && other.errorText.contains("Permission denied"), "\(other.text)\(other.errorText)")
   }
 
-  @Test func whatIsExplainedCannotForgeLines() throws {
+  @Test func explain_escapesControlCharacters() throws {
     let view = try MountedView { root in
       try put("x", at: "\(root)/note\nkind:         package.txt")
       try put("x", at: "\(root)/escape\u{1b}[31m.txt")
     }
     for name in ["note\nkind:         package", "escape\u{1b}[31m"] {
       for path in [view.at(name), view.real(name + ".txt")] {
-        let text = ask(view, "explain", path).text
+        let text = query(view, "explain", path).text
         #expect(text.split(separator: "\n").count == 5 && !text.contains("\u{1b}"), "\(text)")
       }
     }
   }
 
-  @Test func aMirrorIsListedAsItIs() throws {
+  @Test func ls_ofMirror_printsRealNames() throws {
     let view = try view()
-    let listed = ask(
+    let listed = query(
       view, "ls", "-l", "-o", "profile=none", "--source", view.source, view.real("Applications"))
     #expect(
       listed.text.contains("directory\tCalculator.app\tCalculator.app"), "\(listed.text)\(listed.errorText)")
     #expect(!listed.text.contains("Rechner"))
-    let inside = ask(view, "explain", view.real("Users/anna/Documents/a.txt/x"))
+    let inside = query(view, "explain", view.real("Users/anna/Documents/a.txt/x"))
     #expect(inside.status == 2 && inside.errorText.contains("Not a directory"), "\(inside.errorText)")
   }
 
-  @Test func whatHasNoNameIsAskedForNone() throws {
+  @Test func queryAttributes_ofFileWithoutName_failWithENODATA() throws {
     let view = try view()
     let outcome = PythonProgram(
       """

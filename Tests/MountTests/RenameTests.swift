@@ -48,7 +48,7 @@ import Testing
     Case(["photo.jpg"], "photo.jpg", "photo", ["photo.jpg"]),
     Case(["photo.jpg"], "photo", "photo", ["photo.jpg"]),
   ])
-  func renameKeepsWhatTheNameDoesNotShow(_ row: Case) throws {
+  func rename_inOneDirectory_givesExpectedRealName(_ row: Case) throws {
     let view = try MountedView { root in for file in row.files { try put(file, at: "\(root)/\(file)") } }
     #expect(failure { rename(view.at(row.from), view.at(row.to)) } == nil)
     #expect(view.realListing() == row.result)
@@ -64,7 +64,7 @@ import Testing
     Case(["photo.jpg", "Sub/trip.png"], "photo", "Sub/trip", ["trip.jpg"]),
     Case(["draft", "Sub/notes.txt"], "draft", "Sub/notes", ["notes.txt"]),
   ])
-  func renameIntoAnotherDirectoryKeepsTheSameRules(_ row: Case) throws {
+  func rename_intoAnotherDirectory_givesExpectedRealName(_ row: Case) throws {
     let view = try MountedView { root in
       makeDirectory("\(root)/Sub")
       for file in row.files { try put(file, at: "\(root)/\(file)") }
@@ -75,7 +75,7 @@ import Testing
     #expect(text(view.at(row.to)) == row.files[0])
   }
 
-  @Test func aLocalizedNameIsNotEdited() throws {
+  @Test func rename_thatEditsLocalizedName_isRefused() throws {
     let view = try MountedView("language=de,profile=macos") { root in
       try put("", at: "\(root)/Music/.localized")
       makeDirectory("\(root)/Sub")
@@ -88,7 +88,7 @@ import Testing
     #expect(view.listing("Sub") == ["Songs"])
   }
 
-  @Test func noReplaceIsRefusedByWhateverResolves() throws {
+  @Test func renameNoReplace_toNameThatResolves_fails() throws {
     let view = try view("", "photo.jpg", "trip.png", "draft")
     let flag = dfs_RENAME_NOREPLACE
     func move(_ from: String, _ to: String) -> Errno? {
@@ -102,7 +102,7 @@ import Testing
     #expect(view.realListing() == ["holiday.jpg", "trip.png", "final"])
   }
 
-  @Test func exchangeSwapsTheContentsAndLeavesTheNames() throws {
+  @Test func renameExchange_swapsContentsAndKeepsNames() throws {
     let view = try view("", "photo.jpg", "notes.txt")
     #expect(
       failure { dfs_renameat(AT_FDCWD, view.at("photo"), AT_FDCWD, view.at("notes"), dfs_RENAME_EXCHANGE) }
@@ -115,7 +115,7 @@ import Testing
         == .noSuchFileOrDirectory)
   }
 
-  @Test func aRenameNeverReplacesWhatNobodyTyped() throws {
+  @Test func rename_neverReplacesNameThatWasNotTyped() throws {
     // `photo` would become `trip.jpg`, which is another entry and shown as such.
     let view = try view("", "photo.jpg", "trip.jpg", "trip.png")
     #expect(view.listing() == ["photo", "trip.jpg", "trip.png"])
@@ -123,7 +123,7 @@ import Testing
     #expect(view.realListing() == ["photo.jpg", "trip.jpg", "trip.png"])
   }
 
-  @Test func aPackageIsRenamedAsOneDirectory() throws {
+  @Test func rename_ofPackage_movesItsDirectory() throws {
     let view = try MountedView { root in
       try put("{}", at: "\(root)/Letter.rtfd/TXT.rtf")
       makeDirectory("\(root)/Sub")
@@ -134,7 +134,7 @@ import Testing
     #expect(status(view.at("Sub/Mail"))?.isRegular == true)
   }
 
-  @Test func companionsTravelWithTheirFiles() throws {
+  @Test func appleDoubleFile_followsRenameAndUnlink() throws {
     let sidecar = TestTree.appleDouble(TestTree.finderInfo(0))
     let view = try MountedView { root in
       for name in ["photo.jpg", "old.txt"] {
@@ -154,7 +154,7 @@ import Testing
     #expect(failure { rmdir(view.at("Sub")) } == nil)
   }
 
-  @Test func companionsGoWithWhateverIsDoneToTheirFiles() throws {
+  @Test func appleDoubleFile_followsExchangeReplaceAndRemove() throws {
     func sidecar(_ flags: UInt16) -> [UInt8] { TestTree.appleDouble(TestTree.finderInfo(flags)) }
     let view = try MountedView { root in
       for (number, name) in ["photo.jpg", "notes.txt", "draft"].enumerated() {
@@ -198,7 +198,7 @@ import Testing
     #expect(text(view.real("._other")) == "no companion")
   }
 
-  @Test func aDirectoryThatIsNotEmptyIsNotReplaced() throws {
+  @Test func rename_toNonEmptyDirectory_fails() throws {
     let view = try MountedView("packages=directory") { root in
       try put("new", at: "\(root)/New.rtfd/TXT.rtf")
       try put("x", at: "\(root)/Full/x")
@@ -213,7 +213,7 @@ import Testing
   }
 
   /// The kernel refuses to move what it knows at another place as long as a rename between directories is under way.
-  @Test func whatIsInAPackageThatMovedIsFoundInTheMiddleOfARename() throws {
+  @Test func rename_outOfMovedPackage_succeeds() throws {
     let view = try MountedView { root in
       for directory in ["Deep/inside", "Sub"] { try put("x", at: "\(root)/Letter.rtfd/\(directory)/x") }
       makeDirectory("\(root)/Folder")
@@ -228,7 +228,7 @@ import Testing
     #expect(view.realListing("Folder/Letter.rtfd/Deep") == [])
   }
 
-  @Test func aLinkKeepsTheHiddenExtension() throws {
+  @Test func link_keepsHiddenExtension() throws {
     let view = try view("", "notes.txt")
     #expect(failure { link(view.at("notes"), view.at("notes~")) } == nil)
     #expect(view.realListing() == ["notes.txt", "notes~.txt"])
@@ -240,7 +240,7 @@ import Testing
     #expect(view.realListing() == ["notes.txt", "notes~.txt", "copy.txt"])
   }
 
-  @Test func whatResolvesExists() throws {
+  @Test func create_ofNameThatResolves_failsWithEEXIST() throws {
     let view = try view("", "notes.txt", ".dot")
     for name in ["notes", "notes.txt", ".dot"] {
       #expect(failure { open(view.at(name), O_WRONLY | O_CREAT | O_EXCL, 0o644) } == .fileExists)
@@ -253,7 +253,7 @@ import Testing
     #expect(text(view.real("notes.txt")) == "new")
   }
 
-  @Test func aNewFileHasTheVeryNameThatWasTyped() throws {
+  @Test func newFile_hasTypedName() throws {
     let view = try view()
     for name in [
       "letter", "photo.jpg", "4913", ".letter.swp", ".~lock.letter#", ".goutputstream-AB12CD", ".Trash-1000",
@@ -268,7 +268,7 @@ import Testing
     #expect(view.listing() == ["letter", "photo", "4913"])
   }
 
-  @Test func aFileThatGetsInTheWayOfADisplayNameTakesItOver() throws {
+  @Test func fileNamedLikeDisplayName_takesItOver() throws {
     let view = try view("", "notes.txt")
     try put("plain", at: view.real("notes"))
     #expect(view.listing() == ["notes", "notes.txt"])

@@ -58,7 +58,7 @@ struct ReservedBlocksTests {
     """
 
   @Test(arguments: modes, [O_RDONLY, O_RDWR])
-  func writeOfUser_whileRootHasTheFileOpen_leavesReservedBlocks(options: String, flags: CInt) throws {
+  func writeOfUser_whileRootHasFileOpen_leavesReservedBlocks(options: String, flags: CInt) throws {
     let view = try view("allow_other,\(options)")
     let reserved = Space(view).reserved
     let held = try OpenFile(view.at("log.txt"), flags)
@@ -91,7 +91,7 @@ struct ReservedBlocksTests {
   }
 
   @Test(arguments: ["passthrough=on", "passthrough=off", "passthrough=off,allow_other"])
-  func writeOfRoot_whereAllClientsAreRootOrTheDaemonWrites_takesReservedBlocks(options: String) throws {
+  func writeOfRoot_usesReservedBlocks(options: String) throws {
     let view = try view(options)
     let reserved = Space(view).reserved
     let outcome = PythonProgram(Self.fill, in: view.mountPoint).run()

@@ -185,7 +185,7 @@ struct SaveDirectory: Sendable {
     }
   }
 
-  @Test(arguments: Save.all) func savingThroughTheDisplayNameKeepsTheExtension(_ save: Save) throws {
+  @Test(arguments: Save.all) func saveThroughDisplayName_keepsExtension(_ save: Save) throws {
     let view = try view()
     // Twice, as people do.
     for _ in 0..<2 {
@@ -208,7 +208,7 @@ struct SaveDirectory: Sendable {
 
   /// Its old real name would be shown in full there.
   @Test(arguments: [false, true])
-  func whatIsSavedAmongRivalsIsFoundByTheNameThatWasTyped(isMovedIn: Bool) throws {
+  func saveAmongRivals_keepsTypedName(isMovedIn: Bool) throws {
     let view = try view()
     let shown = view.at("report")
     #expect(unlink(shown) == 0)
@@ -220,7 +220,7 @@ struct SaveDirectory: Sendable {
     #expect(view.realListing() == ["report", "report.jpg", "report.png", "Sub"])
   }
 
-  @Test(arguments: Save.all) func savingThroughTheRealNameKeepsIt(_ save: Save) throws {
+  @Test(arguments: Save.all) func saveThroughRealName_keepsIt(_ save: Save) throws {
     let view = try MountedView("extensions=show") { root in try put("old", at: "\(root)/report") }
     try save.calls(SaveDirectory(path: view.mountPoint))
     #expect(text(view.real("report")) == "new")
@@ -232,7 +232,7 @@ struct SaveDirectory: Sendable {
     "g_file_replace with a backup", "LibreOffice", "sed -i", "perl -i~", "os.replace", "VS Code, settings",
     "rsync -a", "rsync -b", "mv", "a browser's download",
   ])
-  func theFinderInfoComesBackWithTheName(program: String) throws {
+  func save_restoresFinderInfo(program: String) throws {
     let view = try view()
     let info = TestTree.finderInfo(0x000c)
     try #require(setAttribute("user.com.apple.FinderInfo", to: info, of: view.real("report.txt")) == nil)
@@ -241,7 +241,7 @@ struct SaveDirectory: Sendable {
     #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("report.txt")) == info)
   }
 
-  @Test func aFileThatBringsItsOwnFinderInfoKeepsIt() throws {
+  @Test func save_withOwnFinderInfo_keepsIt() throws {
     let view = try view()
     let (old, own) = (TestTree.finderInfo(0x000c), TestTree.finderInfo(0x0002))
     try #require(setAttribute("user.com.apple.FinderInfo", to: old, of: view.real("report.txt")) == nil)
@@ -251,7 +251,7 @@ struct SaveDirectory: Sendable {
     #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("report.txt")) == own)
   }
 
-  @Test func anotherProcessDoesNotGetTheName() throws {
+  @Test func tunnelByProcess_givesNoNameToAnotherProcess() throws {
     let view = try view()
     #expect(view.shell("rm report; printf new >report").status == 0)
     #expect(view.realListing() == ["report", "Sub"])
@@ -262,14 +262,14 @@ struct SaveDirectory: Sendable {
     #expect(view.realListing() == ["notes", "Sub"])
   }
 
-  @Test func aTunnelByTimeServesEveryProcess() throws {
+  @Test func tunnelByTime_givesNameToEveryProcess() throws {
     let view = try view("tunnel=time")
     #expect(view.shell("rm report; printf new >report").status == 0)
     #expect(text(view.real("report.txt")) == "new")
     #expect(view.realListing() == ["report.txt", "Sub"])
   }
 
-  @Test func withoutTheTunnelANewFileHasTheNameThatWasTyped() throws {
+  @Test func tunnelOff_givesNewFileTypedName() throws {
     let view = try view("tunnel=off")
     let directory = SaveDirectory(path: view.mountPoint)
     try directory.remove("report")
@@ -277,7 +277,7 @@ struct SaveDirectory: Sendable {
     #expect(view.realListing() == ["report", "Sub"])
   }
 
-  @Test func theNameIsForgottenAfterItsTime() throws {
+  @Test func tunnel_afterTimeout_givesNewFileTypedName() throws {
     let view = try view("tunnel-timeout=1")
     let directory = SaveDirectory(path: view.mountPoint)
     try directory.remove("report")
@@ -286,7 +286,7 @@ struct SaveDirectory: Sendable {
     #expect(view.realListing() == ["report", "Sub"])
   }
 
-  @Test func onlyFilesInTheSameDirectoryGetTheNameBackAndOnlyOnce() throws {
+  @Test func tunnel_givesNameOnceToFileInSameDirectory() throws {
     let view = try view()
     let directory = SaveDirectory(path: view.mountPoint)
     try directory.remove("report")
@@ -315,7 +315,7 @@ struct SaveDirectory: Sendable {
     "python3 -c \"import os; open('report.new','w').write('new'); os.replace('report.new','report')\"",
     "printf new | dd of=report conv=fsync 2>/dev/null",
   ])
-  func toolsSaveWithoutLosingTheExtension(script: String) throws {
+  func commonTools_saveAndKeepExtension(script: String) throws {
     let view = try view()
     let outcome = view.shell(script)
     #expect(outcome.status == 0, "\(outcome.errorText)")
@@ -323,7 +323,7 @@ struct SaveDirectory: Sendable {
     #expect(view.realListing() == ["report.txt", "Sub"])
   }
 
-  @Test func aCompilerDoesNotOverwriteItsSource() throws {
+  @Test func compilerOutput_doesNotReplaceSource() throws {
     let view = try MountedView { root in try put("int main(void) { return 0; }\n", at: "\(root)/foo.c") }
     let compiled = view.shell("command -v gcc >/dev/null || exit 99; gcc -o foo foo.c && ./foo")
     if compiled.status == 99 { return }

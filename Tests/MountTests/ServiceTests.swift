@@ -25,14 +25,14 @@ import Testing
   }
 
   /// Sends a signal to the daemon itself, not to what it was started by.
-  private func tell(_ signal: CInt) throws {
+  private func send(_ signal: CInt) throws {
     let daemon = try #require(place.daemon)
     kill(daemon, signal)
   }
 
   private var log: String { text(scratch.path("log")) ?? "" }
 
-  @Test(arguments: ["path", "abstract"]) func theManagerHearsWhenTheMountAnswersAndWhenItStops(_ kind: String)
+  @Test(arguments: ["path", "abstract"]) func serviceManager_isNotifiedOfReadyReloadAndStop(_ kind: String)
     throws
   {
     let name = kind == "path" ? scratch.path("notify") : "@\(scratch.path("notify"))"
@@ -45,28 +45,28 @@ import Testing
     #expect(ready.contains { $0.hasPrefix("MAINPID=") })
     #expect(ready.contains { $0.hasPrefix("STATUS=Shows \(place.source) at ") }, "\(ready)")
     #expect(isThere(place.at("notes")), "the mount answers by then")
-    try tell(SIGHUP)
+    try send(SIGHUP)
     let reloading = try #require(manager.next())
     #expect(reloading.first == "RELOADING=1")
     #expect(reloading.last?.hasPrefix("MONOTONIC_USEC=") == true, "\(reloading)")
     #expect(manager.next() == ["READY=1"])
-    try tell(SIGTERM)
+    try send(SIGTERM)
     #expect(try #require(manager.next()).contains("STOPPING=1"))
     #expect(Shell.wait(for: daemon) == 0)
     #expect(!Displayfs.isMounted(place.mountPoint))
   }
 
-  @Test(arguments: [SIGINT, SIGTERM]) func aSignalUnmountsEvenWhileAFileIsOpen(_ signal: CInt) throws {
+  @Test(arguments: [SIGINT, SIGTERM]) func terminationSignal_whileFileIsOpen_unmounts(_ signal: CInt) throws {
     let daemon = try start()
     let file = try OpenFile(place.at("notes"))
-    try tell(signal)
+    try send(signal)
     #expect(Shell.wait(for: daemon) == 0)
     #expect(!Displayfs.isMounted(place.mountPoint))
     withExtendedLifetime(file) {}
   }
 
   /// A manager unmounts and then sends a signal, or the other way round: either may come first.
-  @Test func unmountingAndASignalAtOnceEndWell() throws {
+  @Test func unmountAndSignalAtOnce_endCleanly() throws {
     for round in 0..<6 {
       let daemon = try start()
       let process = try #require(place.daemon)
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test func aSecondSignalLeavesRequestsThatDoNotEnd() throws {
+  @Test func repeatedSignal_abandonsHangingRequests() throws {
     // A view of a view, of which the inner one has stopped: requests to the outer one wait for it.
     let inner = try MountedView { root in try put("x", at: "\(root)/Sub/notes.txt") }
     let stopped = try #require(inner.daemon)
@@ -92,7 +92,7 @@ import Testing
     let reader = Shell.start("exec ls '\(place.at("Sub/other"))'")
     // The reader waits; the daemon, told to stop, waits for what the reader asked, unless that came too late.
     usleep(300_000)
-    try tell(SIGTERM)
+    try send(SIGTERM)
     try waitUntil {
       guard let daemon = place.daemon else { return true }
       kill(daemon, SIGTERM)
@@ -104,29 +104,29 @@ import Testing
     Shell.wait(for: reader)
   }
 
-  @Test func signalsTellStatisticsAndMore() throws {
+  @Test func userSignals_logStatisticsAndChangeLogLevel() throws {
     let daemon = try start()
-    try tell(SIGUSR1)
+    try send(SIGUSR1)
     try waitUntil { log.contains("known files") }
-    try tell(SIGUSR2)
+    try send(SIGUSR2)
     try waitUntil { log.contains("messages of level debug and above") }
-    try tell(SIGTERM)
+    try send(SIGTERM)
     #expect(Shell.wait(for: daemon) == 0)
   }
 
-  @Test func theJournalGetsPriorities() throws {
+  @Test func journalMessages_havePriorities() throws {
     try put("", at: scratch.path("log"))
     let stream = try #require(status(scratch.path("log")))
     let daemon = try start("JOURNAL_STREAM=\(stream.st_dev):\(stream.st_ino)")
-    try tell(SIGUSR2)
+    try send(SIGUSR2)
     try waitUntil { log.contains("<7>messages of level debug") }
-    try tell(SIGTERM)
+    try send(SIGTERM)
     #expect(Shell.wait(for: daemon) == 0)
   }
 
   @Test(
     .enabled(if: Shell.run(["which", "systemd-analyze"]).status == 0, "There is no systemd-analyze here."))
-  func theServiceIsAValidUnit() throws {
+  func serviceFile_isValidUnit() throws {
     let unit = try #require(text("\(repository)/Mount/displayfs@.service.in"))
     let prefix = scratch.path("prefix")
     makeDirectory("\(prefix)/bin")
@@ -146,7 +146,7 @@ import Testing
   @Test(
     .enabled(if: access(generator, X_OK) == 0, "There is no systemd here."),
     .enabled(if: Shell.run(["which", "systemd-analyze"]).status == 0, "There is no systemd-analyze here."))
-  func theFstabOfTheManualMakesValidUnits() throws {
+  func fstabLinesOfManual_makeValidUnits() throws {
     let manual = try #require(text("\(repository)/man/mount.displayfs.8"))
     let lines = manual.split(separator: "\n").filter { $0.hasPrefix("/") && $0.hasSuffix(" 0 0") }
     #expect(lines.count == 2)
@@ -164,13 +164,13 @@ import Testing
     }
   }
 
-  @Test func whatIsNotMountedNeedsNoUnmounting() {
+  @Test func unmountIfMounted_ofPathWithoutMount_succeeds() {
     #expect(Displayfs.run(["unmount", "--if-mounted", place.mountPoint]).status == 0)
     #expect(Displayfs.run(["unmount", place.mountPoint]).status == 32)
   }
 
   /// At boot nothing is in the environment.
-  @Test func aMountNeedsNoEnvironment() throws {
+  @Test func mount_withEmptyEnvironment_succeeds() throws {
     let outcome = Shell.run([
       "env", "-i", Displayfs.path, "mount", "-o", "extensions=show", place.source, place.mountPoint,
     ])

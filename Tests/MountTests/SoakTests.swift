@@ -8,7 +8,7 @@ import Testing
 @Suite(.mounting, .serialized) struct SoakTests {
   private static let directories = ["", "Folder", "Other"]
 
-  @Test func whatChangesOnBothSidesIsShownAsItIs() throws { try soak(try view()) }
+  @Test func view_afterChangesOnBothSides_matchesBackingTree() throws { try soak(try view()) }
 
   private func view() throws -> MountedView {
     try MountedView { root in

@@ -51,7 +51,7 @@ import Testing
   ]
 
   @Test(arguments: ["profile=macos", "profile=home"])
-  func nothingButARegularFileIsOpenedForMetadata(options: String) throws {
+  func metadataFiles_unlessRegular_areNotOpened(options: String) throws {
     let watch = OpeningWatch()
     let view = try MountedView("\(options),language=de,finder-info=on") { root in
       for path in ["letter.pdf", "paper.pdf", "Folder/file"] { try put("x", at: "\(root)/\(path)") }
@@ -67,7 +67,7 @@ import Testing
     #expect(watch.opened() == [view.real(".hidden")])
   }
 
-  @Test func aPartOfAPackageThatIsNoFileAnyMoreIsNotOpened() throws {
+  @Test func partOfPackage_replacedBySpecialFile_isNotOpened() throws {
     let watch = OpeningWatch()
     let view = try MountedView { root in
       // What is in the beginning of the stream is read when the package is opened.

@@ -18,7 +18,7 @@ import Testing
     }
   }
 
-  @Test func fourProgramsAtOnceLoseNothing() throws {
+  @Test func fourProgramsAtOnce_loseNothing() throws {
     let view = try view()
     let seconds = Self.number("DISPLAYFS_STRESS_SECONDS", default: 6)
     let script = view.source + "-worker.py"
@@ -41,7 +41,7 @@ import Testing
     }
   }
 
-  @Test func aDaemonThatIsKilledLosesNothingThatWasToStay() throws {
+  @Test func killedDaemon_losesNothingThatWasKept() throws {
     let view = try view()
     let script = view.source + "-worker.py"
     try put(Worker.script, at: script)

@@ -17,7 +17,7 @@ struct UserMountTests {
     OrdinaryUser.shell(user, view, script)
   }
 
-  @Test func itsUserMayDoThereWhatTheyMayDoBeneath() throws {
+  @Test func userMount_grantsAccessOfBackingTree() throws {
     let view = try view { root in
       try put("for all", at: "\(root)/public.txt")
       try put("secret", at: "\(root)/private.txt")
@@ -42,7 +42,7 @@ struct UserMountTests {
     #expect(paper.st_uid == status(view.source)?.st_uid && paper.permissions == 0o640)
   }
 
-  @Test func directory_readableButNotSearchable_isListedAsInTheBackingTree() throws {
+  @Test func directory_readableButNotSearchable_isListedAsInBackingTree() throws {
     let view = try view { root in
       for name in ["closed/notes.txt", "closed/Letter.rtfd/TXT.rtf"] { try put("x", at: "\(root)/\(name)") }
       _ = Shell.run("chown \(OrdinaryUser.owner) closed && chmod 400 closed", in: root)
@@ -58,7 +58,7 @@ struct UserMountTests {
         != 0)
   }
 
-  @Test func itIsForNobodyElse() throws {
+  @Test func userMount_isClosedToOtherUsers() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     #expect(shell(OrdinaryUser.owner, view, "cat notes").text == "x")
     // Not for root either.
@@ -75,7 +75,7 @@ struct UserMountTests {
     #expect(!Displayfs.isMounted(view.mountPoint))
   }
 
-  @Test func itsUserGivesItUpByForceWhenItDoesNotAnswer() throws {
+  @Test func unresponsiveUserMount_isUnmountedByForce() throws {
     let view = try view()
     let daemon = try #require(view.daemon)
     kill(daemon, SIGSTOP)
@@ -87,7 +87,7 @@ struct UserMountTests {
   }
 
   /// In a mount namespace without fusectl, which only root can look into all the same.
-  @Test func aDaemonThatNobodyCanGuardKeepsNothingOfItsGuardian() throws {
+  @Test func daemon_withoutFusectl_runsWithoutGuardian() throws {
     let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
     view.unmount()
     let outcome = OrdinaryUser.mount(
@@ -100,7 +100,7 @@ struct UserMountTests {
   }
 
   /// Whatever the number of threads that the user may have: the mount works, or the command says why not.
-  @Test(arguments: [2, 4, 6, 9, 12]) func fewThreadsAreEnoughOrToldOf(limit: Int) throws {
+  @Test(arguments: [2, 4, 6, 9, 12]) func mount_withFewThreads_succeedsOrReportsError(limit: Int) throws {
     let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
     view.unmount()
     let outcome = OrdinaryUser.mount(view, limit: ["prlimit", "--nproc=\(limit)"])

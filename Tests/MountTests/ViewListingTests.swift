@@ -127,7 +127,7 @@ import Testing
     ["Verktyg", "Calculator", "Notes", "Renamed by me", "Editor"],
   ]
 
-  @Test(arguments: 0..<9) func aMacVolumeIsShownAsTheFinderShowsIt(language: Int) throws {
+  @Test(arguments: 0..<9) func macVolume_isListedAsInFinder(language: Int) throws {
     let view = try MountedView("language=\(Self.languages[language])", build: TestTree.build)
     for (directory, names) in Self.localized {
       expectSame(view, directory, Set(names[language]), "language=\(Self.languages[language])")
@@ -140,7 +140,7 @@ import Testing
       "language=\(Self.languages[language])")
   }
 
-  @Test func twoFoldersThatALanguageCallsTheSameKeepTheirRealNames() throws {
+  @Test func foldersWithSameLocalizedName_keepRealNames() throws {
     let view = try MountedView("language=sv,profile=macos") { root in
       for name in ["Public", "Shared", "Music"] { try put("", at: "\(root)/\(name)/.localized") }
     }
@@ -150,7 +150,7 @@ import Testing
     #expect(view.listing() == ["Public", "Delad", "Musik"])
   }
 
-  @Test(arguments: 0..<4) func theExtensionModeSaysWhichExtensionsAreShown(mode: Int) throws {
+  @Test(arguments: 0..<4) func extensionMode_decidesShownExtensions(mode: Int) throws {
     let options = "language=de,extensions=\(Self.extensionModes[mode])"
     let view = try MountedView(options, build: TestTree.build)
     expectSame(view, TestTree.documents, Set(Self.documents[mode] + ["Versionshinweise"]), options)
@@ -176,7 +176,7 @@ import Testing
     #expect(asked.names.difference(from: expected) == nil, "ls: \(directory)", sourceLocation: sourceLocation)
   }
 
-  @Test func everyListedNameAndEveryRealNameLeadsToItsEntry() throws {
+  @Test func listedAndRealNames_resolve() throws {
     let view = try MountedView("language=ja", build: TestTree.build)
     for directory in ["", "Users/anna", TestTree.documents, "Applications"] {
       for name in view.listing(directory) {
@@ -190,7 +190,7 @@ import Testing
     #expect(text(view.at("Users/anna/書類/Release Notes.localized/1.0.txt")) == "1")
   }
 
-  @Test func hiddenEntriesAreReachedByTheirRealNames() throws {
+  @Test func hiddenEntries_areReachedByRealName() throws {
     let view = try MountedView(build: TestTree.build)
     for path in [
       "bin", "private/etc", ".hidden", "etc", "Desktop DB", "Users/anna/Library/Caches", "Users/anna/.ssh",
@@ -203,14 +203,14 @@ import Testing
     #expect(!isThere(view.at("Users/anna/Downloads/secret")))
   }
 
-  @Test func hiddenEntriesAreListedOnRequest() throws {
+  @Test func hiddenShow_listsHiddenEntries() throws {
     let view = try MountedView("hidden=show,language=en", build: TestTree.build)
     #expect(view.listing().isSuperset(of: ["bin", "etc", ".hidden", ".DS_Store", "Desktop DB", "Volumes"]))
     #expect(view.listing("Users/anna").isSuperset(of: ["Library", ".ssh"]))
     #expect(view.listing("Users/anna/Downloads").contains(".hidden"))
   }
 
-  @Test func deniedEntriesCannotBeReachedByAnyCall() throws {
+  @Test func hiddenDeny_refusesCallsByPath() throws {
     let view = try MountedView("hidden=deny") { root in
       try put(".key\n", at: "\(root)/.hidden")
       try put("secret", at: "\(root)/.key")
@@ -239,7 +239,7 @@ import Testing
   }
 
   /// Every call that takes a name, and every way to get at a file.
-  @Test(.asRoot) func noCallAndNoDetourLeadsToADeniedEntry() throws {
+  @Test(.asRoot) func hiddenDeny_refusesEveryCallAndDetour() throws {
     let view = try MountedView("hidden=deny,allow_other,profile=macos") { root in
       try put(".hidden\nlisted.txt\n", at: "\(root)/.hidden")
       try put("secret", at: "\(root)/listed.txt")
@@ -295,7 +295,7 @@ import Testing
     #expect(denied() == before)
   }
 
-  @Test func clashingNamesFallBackTogetherAndNoneIsLost() throws {
+  @Test func clashingNames_fallBackTogether() throws {
     let view = try MountedView("extensions=all,language=en") { root in
       for name in ["cat.jpg", "cat.png", "dog", "dog.txt", "fox.txt", "owl.a.txt", "owl.a"] {
         try put(name, at: "\(root)/\(name)")
@@ -311,7 +311,7 @@ import Testing
     #expect(text(view.at("cat")) == "cat.png")
   }
 
-  @Test func aLocalizedNameThatIsTakenIsNotUsed() throws {
+  @Test func takenLocalizedName_isNotUsed() throws {
     let view = try MountedView("language=de,profile=macos") { root in
       try put("", at: "\(root)/Music/.localized")
       try put("x", at: "\(root)/Musik")
@@ -330,7 +330,7 @@ import Testing
     "bplist00", "",
     "\"Evil\" = (\"a\");", "<?xml version=\"1.0\"?><plist><dict><key>Evil</key>", "\u{0}\u{0}\u{0}",
   ])
-  func hostileLocalizedNamesAreNotUsed(table: String) throws {
+  func hostileLocalizedNames_areNotUsed(table: String) throws {
     let view = try MountedView("language=de") { root in
       try put(table, at: "\(root)/Evil.localized/.localized/de.strings")
       try put("x", at: "\(root)/other.txt")
@@ -339,7 +339,7 @@ import Testing
     #expect(view.shell("cd Evil && pwd -P && ls").status == 0)
   }
 
-  @Test func damagedMetadataCostsNoEntry() throws {
+  @Test func damagedMetadata_hidesNoEntry() throws {
     let view = try MountedView("language=de,profile=macos") { root in
       try put("bplist00\u{0}\u{0}", at: "\(root)/Broken.app/Contents/Info.plist")
       try put("<plist", at: "\(root)/Cut.app/Contents/Info.plist")
@@ -363,7 +363,7 @@ import Testing
     }
   }
 
-  @Test func namesThatAreNotUTF8AreListedAsTheyAre() throws {
+  @Test func nonUTF8Names_areListedUnchanged() throws {
     let view = try MountedView { root in
       _ = Shell.run(
         "printf x > \"$(printf 'caf\\351')\"; printf y > \"$(printf '\\377\\376.txt')\"", in: root)
@@ -375,7 +375,7 @@ import Testing
     #expect(view.realListing().contains(FileName([0xe9, 0xe9] as [UInt8])))
   }
 
-  @Test func canonicallyEquivalentNamesAreTwoFiles() throws {
+  @Test func canonicallyEquivalentNames_areTwoFiles() throws {
     let view = try MountedView("language=en") { root in
       try put("composed", at: "\(root)/\u{e9}")
       try put("decomposed", at: "\(root)/e\u{301}")
@@ -385,7 +385,7 @@ import Testing
     #expect(text(view.at("e\u{301}")) == "decomposed")
   }
 
-  @Test func namesOf255BytesWork() throws {
+  @Test func namesOf255Bytes_work() throws {
     let stem = String(repeating: "n", count: 251)
     let view = try MountedView { root in try put("x", at: "\(root)/\(stem).txt") }
     #expect(view.listing() == [FileName(stem)])
@@ -399,7 +399,7 @@ import Testing
     #expect(text(view.at(stem)) == "x")
   }
 
-  @Test func symlinksAreListedAndLoopsAreErrors() throws {
+  @Test func symlinks_areListedAndLoopsFail() throws {
     let view = try MountedView { root in
       symlink("loop", "\(root)/loop")
       symlink("nowhere.txt", "\(root)/dangling.txt")
@@ -414,14 +414,14 @@ import Testing
     #expect(view.shell("readlink loop real displayed").text == "loop\nnotes.txt\nnotes")
   }
 
-  @Test func packagesCanBeListedAsDirectories() throws {
+  @Test func packagesDirectory_showsPackagesAsDirectories() throws {
     let view = try MountedView("packages=directory,language=de", build: TestTree.build)
     #expect(status(view.at("Applications/Rechner"))?.isDirectory == true)
     #expect(isThere(view.at("Applications/Rechner/Contents/Info.plist")))
     #expect(status(view.at("\(TestTree.documents)/Letter"))?.isDirectory == true)
   }
 
-  @Test func aPackageIsAFileByItsDisplayNameAndADirectoryByItsRealName() throws {
+  @Test func package_isFileByDisplayNameAndDirectoryByRealName() throws {
     let view = try MountedView(build: TestTree.build)
     let file = try #require(status(view.at("Applications/Calculator")))
     let directory = try #require(status(view.at("Applications/Calculator.app")))
@@ -435,7 +435,7 @@ import Testing
       view.listing("Applications/Calculator.app/Contents") == ["Info.plist", "MacOS", "PkgInfo", "Resources"])
   }
 
-  @Test func withoutAProfileTheViewIsAnExactMirror() throws {
+  @Test func profileNone_mirrorsBackingTree() throws {
     let view = try MountedView("profile=none,language=de", build: TestTree.build)
     let compared = Shell.run("diff -r --no-dereference '\(view.source)' '\(view.mountPoint)'")
     #expect(compared.status == 0, "\(compared.text) \(compared.errorText)")
@@ -444,7 +444,7 @@ import Testing
     #expect(view.realListing(TestTree.documents) == view.listing(TestTree.documents))
   }
 
-  @Test func systemFilesOfAUnixTreeAreReachedByTheirPaths() throws {
+  @Test func systemFilesOfUnixTree_areReachedByPath() throws {
     let view = try MountedView { root in
       for folder in ["bin", "dev", "proc", "sbin", "usr/bin", "var", "tmp", "home/anna"] {
         makeDirectory("\(root)/\(folder)")
@@ -462,7 +462,7 @@ import Testing
     #expect(forced.listing() == ["home"])
   }
 
-  @Test func aMountPointInsideTheSourceDoesNotRecurse() throws {
+  @Test func mountPointInsideSource_doesNotRecurse() throws {
     let outer = try MountedView { root in
       try put("x", at: "\(root)/notes.txt")
       makeDirectory("\(root)/inside")
@@ -478,7 +478,7 @@ import Testing
     #expect(!Displayfs.isMounted(inside))
   }
 
-  @Test func aSourceCanBeMountedOverItself() throws {
+  @Test func source_canBeMountedOverItself() throws {
     let view = try MountedView()
     view.unmount()
     try put("x", at: view.real("notes.txt"))
@@ -491,7 +491,7 @@ import Testing
     #expect(names(view.source) == ["notes.txt", "new"])
   }
 
-  @Test func aViewOfAViewWorks() throws {
+  @Test func viewOfView_works() throws {
     let lower = try MountedView("extensions=flag,language=en") { root in
       try put("x", at: "\(root)/notes.txt")
       try put("x", at: "\(root)/.dot")
@@ -509,7 +509,7 @@ import Testing
     #expect(Displayfs.run(["unmount", String(cString: resolved)]).status == 0)
   }
 
-  @Test func aPackageThatIsCopiedIntoAViewOfAViewIsOne() throws {
+  @Test func packageCopiedIntoViewOfView_becomesPackage() throws {
     let lower = try MountedView { root in try put("x", at: "\(root)/Letter.rtfd/TXT.rtf") }
     let upper = lower.real("../upper")
     mkdir(upper, 0o755)

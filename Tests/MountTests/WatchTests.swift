@@ -9,7 +9,7 @@ import Testing
   private final class Watcher {
     private let descriptor = inotify_init1(CInt(0o4000 | 0o2000000))  // IN_NONBLOCK | IN_CLOEXEC
     private var cookies: [UInt32: [String]] = [:]
-    private(set) var told: [String] = []
+    private(set) var reportedEvents: [String] = []
 
     init(_ paths: String...) throws {
       // Attributes, closed after writing, moved from, moved to, create, delete.
@@ -24,19 +24,19 @@ import Testing
     /// Whether all of `expected` are reported in time.
     func reportsChanges(_ expected: String..., within bound: Duration = .atOnce) -> Bool {
       let deadline = ContinuousClock.now + bound
-      while !Set(told).isSuperset(of: expected), ContinuousClock.now < deadline { listen() }
-      return Set(told).isSuperset(of: expected)
+      while !Set(reportedEvents).isSuperset(of: expected), ContinuousClock.now < deadline { readEvents() }
+      return Set(reportedEvents).isSuperset(of: expected)
     }
 
     /// Begins anew.
-    func forget() { told = [] }
+    func reset() { reportedEvents = [] }
 
     /// Whether both names belong to one rename.
     func isOneRename(_ old: String, _ new: String) -> Bool {
       cookies.values.contains { $0 == ["from \(old)", "to \(new)"] }
     }
 
-    private func listen() {
+    private func readEvents() {
       var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
       poll(&waiting, 1, 100)
       var buffer = [UInt8](repeating: 0, count: 16384)
@@ -54,7 +54,7 @@ import Testing
           (0x200, "delete"),
         ]
         for (bit, text) in words where word(4) & bit != 0 {
-          told.append("\(text) \(name)")
+          reportedEvents.append("\(text) \(name)")
           if word(8) != 0 { cookies[word(8), default: []].append("\(text) \(name)") }
         }
         offset += 16 + length
@@ -70,7 +70,7 @@ import Testing
   }
 
   /// As root the daemon hears of changes by fanotify, of other file systems in the tree by inotify.
-  @Test(.asRoot) func changesOfAFileSystemThatIsMountedInTheTreeAreTold() throws {
+  @Test(.asRoot) func changesOnNestedFileSystem_areReported() throws {
     let view = try MountedView { root in makeDirectory("\(root)/Disk") }
     #expect(Displayfs.run(["status", view.mountPoint]).text.contains("changes heard of: by fanotify\n"))
     try #require(Shell.run("mount -t tmpfs none '\(view.real("Disk"))'").status == 0)
@@ -86,7 +86,7 @@ import Testing
     #expect(watcher.reportsChanges("create beside"))
   }
 
-  @Test func changesThroughTheMountAreTold() throws {
+  @Test func changesThroughMount_areReported() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("new", at: view.at("letter"))
@@ -96,7 +96,7 @@ import Testing
       watcher.reportsChanges("create letter", "written letter", "from notes", "to other", "delete other"))
   }
 
-  @Test func changesBesideTheMountAreToldWithDisplayNames() throws {
+  @Test func changesInBackingTree_areReportedWithDisplayNames() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("new", at: view.real("letter.txt"))
@@ -108,11 +108,11 @@ import Testing
     #expect(watcher.reportsChanges("attributes other"))
     #expect(unlink(view.real("other.txt")) == 0)
     #expect(watcher.reportsChanges("delete other"))
-    #expect(!watcher.told.contains("delete letter"))
+    #expect(!watcher.reportedEvents.contains("delete letter"))
     #expect(text(view.at("letter")) == "new")
   }
 
-  @Test func everyKindOfEntryIsTold() throws {
+  @Test func changesOfEveryKindOfEntry_areReported() throws {
     let view = try view { _ in }
     let watcher = try Watcher(view.mountPoint)
     makeDirectory(view.real("Folder"))
@@ -126,7 +126,7 @@ import Testing
   }
 
   /// The kernel wants all opens of a file that it reads itself to be alike; the one that tells of a change is none of these.
-  @Test func aFileThatIsOpenThroughTheMountIsToldAsWritten() throws {
+  @Test func openFile_writtenInBackingTree_isReportedAsWritten() throws {
     let view = try view { root in try put("0123456789", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
     let reading = try OpenFile(view.at("notes"))
@@ -135,14 +135,14 @@ import Testing
       try put(content, at: view.real("notes.txt"))
       // Programs that use glib go by the attributes.
       #expect(watcher.reportsChanges("written notes", "attributes notes"))
-      watcher.forget()
+      watcher.reset()
       #expect(reading.text() == content)
       #expect(text(view.at("notes")) == content)
     }
     // Telling of it is no change that would have to be told.
     try put("end", at: view.real("end"))
     #expect(watcher.reportsChanges("written end"))
-    #expect(watcher.told.count { $0 == "written notes" } <= 2, "\(watcher.told)")
+    #expect(watcher.reportedEvents.count { $0 == "written notes" } <= 2, "\(watcher.reportedEvents)")
     let writing = try OpenFile(view.at("notes"), O_RDWR)
     #expect(writing.write("through the mount", at: 0) == 17)
     #expect(text(view.real("notes.txt")) == "through the mount")
@@ -151,7 +151,7 @@ import Testing
     #expect(writing.write("T", at: 0) == 1 && reading.text() == "Through the mount")
   }
 
-  @Test func aMoveToAnotherDirectoryIsOneRename() throws {
+  @Test func moveToAnotherDirectory_isReportedAsOneRename() throws {
     let view = try view { root in
       try put("x", at: "\(root)/notes.txt")
       makeDirectory("\(root)/Folder")
@@ -167,7 +167,7 @@ import Testing
     #expect(watcher.reportsChanges("create letter"))
   }
 
-  @Test func aFileReplacedByASafeSaveIsToldAsOneRename() throws {
+  @Test func safeSaveInBackingTree_isReportedAsOneRename() throws {
     let view = try view { root in try put("old", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("new", at: view.real("notes.tmp"))
@@ -178,7 +178,7 @@ import Testing
     #expect(text(view.at("notes")) == "new")
   }
 
-  @Test func whatTheViewRenamesIsToldThoughTheFileKeepsItsName() throws {
+  @Test func changeOfDisplayName_isReportedAsRename() throws {
     let view = try view { root in try put("x", at: "\(root)/report.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("y", at: view.real("report.pdf"))
@@ -190,14 +190,14 @@ import Testing
     #expect(view.listing() == ["report"])
   }
 
-  @Test func aSiblingThatAChangeThroughTheMountRenamesIsTold() throws {
+  @Test func changeOfDisplayNameOfSibling_isReportedAsRename() throws {
     let view = try view { root in try put("x", at: "\(root)/report.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("y", at: view.at("report.pdf"))
     #expect(watcher.reportsChanges("create report.pdf", "from report", "to report.txt"))
   }
 
-  @Test func aMarkerThatAppearsRenamesItsFolder() throws {
+  @Test func localizationMarker_isReportedAsRenameOfFolder() throws {
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     let watcher = try Watcher(view.mountPoint)
     try put("", at: view.real("Music/.localized"))
@@ -206,7 +206,7 @@ import Testing
     #expect(watcher.reportsChanges("from Musik", "to Music"))
   }
 
-  @Test func aStringTableThatIsEditedRenamesItsFolder() throws {
+  @Test func editedStringTable_isReportedAsRenameOfFolder() throws {
     let view = try view("language=de") { root in
       try put("\"Extra\" = \"Zugabe\";\n", at: "\(root)/Extra.localized/.localized/de.strings")
     }
@@ -216,7 +216,7 @@ import Testing
     #expect(view.listing() == ["Beigabe"])
   }
 
-  @Test func aHiddenListThatIsEditedHidesAndShows() throws {
+  @Test func editedHiddenList_isReportedAsDeletionAndCreation() throws {
     let view = try view { root in
       try put("x", at: "\(root)/notes.txt")
       makeDirectory("\(root)/Folder")
@@ -232,7 +232,7 @@ import Testing
     #expect(text(view.at("notes")) == "x")
   }
 
-  @Test func aDirectoryThatBecomesAPackageIsTold() throws {
+  @Test func directoryTurnedIntoPackage_isReportedAsCreation() throws {
     let view = try view { root in makeDirectory("\(root)/Tool.app") }
     let watcher = try Watcher(view.mountPoint)
     try TestTree.application(view.real("Tool.app"), named: "Tool")
@@ -241,7 +241,7 @@ import Testing
     #expect(status(view.at("Tool"))?.isRegular == true)
   }
 
-  @Test func changesThroughTheMountAreToldOnce() throws {
+  @Test func changesThroughMount_areReportedOnce() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
     try put("new", at: view.at("letter"))
@@ -256,11 +256,11 @@ import Testing
     for word in [
       "create letter", "written letter", "from notes", "to other", "delete other", "create Folder",
     ] {
-      #expect(watcher.told.count { $0 == word } == 1, "\(word) in \(watcher.told)")
+      #expect(watcher.reportedEvents.count { $0 == word } == 1, "\(word) in \(watcher.reportedEvents)")
     }
   }
 
-  @Test func aReadOnlyViewIsRightWithoutBeingTold() throws {
+  @Test func readOnlyView_afterChangesInBackingTree_isCurrent() throws {
     let view = try view("ro") { root in try put("x", at: "\(root)/notes.txt") }
     try put("new", at: view.real("letter.txt"))
     #expect(unlink(view.real("notes.txt")) == 0)
@@ -268,7 +268,7 @@ import Testing
     #expect(text(view.at("letter")) == "new")
   }
 
-  @Test func aBurstLosesNothing() throws {
+  @Test func burstOfChanges_isListedAndLaterChangesAreReported() throws {
     let view = try view { _ in }
     let watcher = try Watcher(view.mountPoint)
     for number in 0..<3000 { try put("", at: view.real("f\(number)")) }
@@ -277,11 +277,11 @@ import Testing
     #expect(view.listing().isEmpty)
     // What comes after it is told one by one again, as soon as the burst is worked off.
     var calm: [String] = []
-    for attempt in 0..<30 where !calm.contains(where: watcher.told.contains) {
+    for attempt in 0..<30 where !calm.contains(where: watcher.reportedEvents.contains) {
       try put("", at: view.real("calm\(attempt)"))
       calm.append("create calm\(attempt)")
       _ = watcher.reportsChanges(calm[attempt], within: .seconds(1))
     }
-    #expect(calm.contains(where: watcher.told.contains))
+    #expect(calm.contains(where: watcher.reportedEvents.contains))
   }
 }

@@ -8,7 +8,7 @@ import Testing
 /// Streams with some of their bytes changed neither bring the importer down nor leave the package.
 @Suite struct ImportFuzzTests {
   /// What is taken is restored whole. `TMPDIR` must keep extended attributes.
-  @Test func streams() throws {
+  @Test func streams_damaged_areRefusedOrRestoredWhole() throws {
     let temporary = try TemporaryTree(in: getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp")
     let around = try states(below: temporary.directory).keys.count
     let stream = try temporary.directory.open("stream", O_CREAT | O_RDWR, mode: 0o600)

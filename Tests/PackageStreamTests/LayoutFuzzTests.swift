@@ -9,7 +9,7 @@ import Testing
 /// Packages of random parts have streams that any piece can be read of, also while they change.
 @Suite struct LayoutFuzzTests {
   /// `TMPDIR` must keep extended attributes.
-  @Test func layouts() throws {
+  @Test func layouts_ofRandomPackages_areReadInAnyPieces() throws {
     let temporary = try TemporaryTree(in: getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp")
     let opened = try temporary.subdirectory("package")
     let package = Directory(descriptor: opened.rawValue)

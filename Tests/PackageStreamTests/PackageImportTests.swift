@@ -13,7 +13,7 @@ import Testing
     return file
   }
 
-  @Test func aPackageComesBackAsItWas() throws {
+  @Test func package_isRestoredExactly() throws {
     let temporary = try TemporaryTree()
     let original = try temporary.subdirectory("package")
     try makeOddPackage(in: Directory(descriptor: original.rawValue))
@@ -33,7 +33,7 @@ import Testing
     #expect(try again.allBytes() == reader.allBytes())
   }
 
-  @Test func anEmptyPackageComesBack() throws {
+  @Test func emptyPackage_isRestored() throws {
     let temporary = try TemporaryTree()
     let original = try temporary.subdirectory("package")
     try setPermissions(original.rawValue, 0o500)
@@ -44,7 +44,7 @@ import Testing
     try expectSame(Directory(descriptor: original.rawValue), Directory(descriptor: restored.rawValue))
   }
 
-  @Test func holesComeBackAsHoles() throws {
+  @Test func holes_areRestoredAsHoles() throws {
     let temporary = try TemporaryTree()
     let original = try temporary.subdirectory("package")
     let inside = Directory(descriptor: original.rawValue)
@@ -61,7 +61,7 @@ import Testing
     #expect(try copy.status("image").st_blocks < 100)
   }
 
-  @Test func aDeepPackageComesBack() throws {
+  @Test func deepPackage_isRestored() throws {
     let temporary = try TemporaryTree()
     let original = try temporary.subdirectory("package")
     let inside = Directory(descriptor: original.rawValue)
@@ -80,7 +80,7 @@ import Testing
     try expectSame(inside, Directory(descriptor: restored.rawValue))
   }
 
-  @Test func theCallersFilesAreNotSetUserID() throws {
+  @Test func unpack_forCaller_clearsSetIDBits() throws {
     let temporary = try TemporaryTree()
     let original = try temporary.subdirectory("package")
     let inside = Directory(descriptor: original.rawValue)
@@ -92,7 +92,7 @@ import Testing
     #expect(try Directory(descriptor: restored.rawValue).status("tool").st_mode & 0o7777 == 0o755)
   }
 
-  @Test func aDirectoryThatIsNotEmptyIsLeftAlone() throws {
+  @Test func unpack_intoNonEmptyDirectory_isRefused() throws {
     let temporary = try TemporaryTree()
     let original = try temporary.subdirectory("package")
     let stream = try Self.file(
@@ -171,7 +171,7 @@ import Testing
     Hostile("top is a file", member("", .regular)),
   ]
 
-  @Test(arguments: hostile) func whatCouldLeaveThePackageIsRefused(_ hostile: Hostile) throws {
+  @Test(arguments: hostile) func hostileMembers_areRefused(_ hostile: Hostile) throws {
     let temporary = try TemporaryTree()
     let stream = try Self.file(Self.stream(hostile.members), in: temporary.directory)
     #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: stream.rawValue) }
@@ -185,7 +185,7 @@ import Testing
     ("x\u{0}", nil), (String(repeating: "x", count: 4096), nil),
   ]
 
-  @Test(arguments: symlinks) func symlinksAreJudgedByWhereTheyLead(_ target: String, _ least: Int?) {
+  @Test(arguments: symlinks) func symlinkTarget_isAcceptedByDepthIfInside(_ target: String, _ least: Int?) {
     for depth in 0..<4 {
       let expected = least.map { depth >= $0 } ?? false
       #expect(
@@ -193,7 +193,7 @@ import Testing
     }
   }
 
-  @Test func harmlessMembersAreTaken() throws {
+  @Test func harmlessMembers_areAcceptedUpToLimit() throws {
     let temporary = try TemporaryTree()
     let members = [
       Self.member("a", .directory), Self.member("a/up", .symlink, to: "../b"), Self.member("a-", .fifo),
@@ -206,7 +206,7 @@ import Testing
     }
   }
 
-  @Test func attributesOfOtherNamespacesAreRefused() throws {
+  @Test func attributeOfSecurityNamespace_isRefused() throws {
     let temporary = try TemporaryTree()
     var member = Self.member("a")
     member.attributes = [.init(name: Array("security.capability".utf8), value: [1])]
@@ -214,7 +214,7 @@ import Testing
     #expect(throws: PackageImportError.self) { _ = try PackageImport(checking: stream.rawValue) }
   }
 
-  @Test func aMemberLongerThanTheStreamIsRefused() throws {
+  @Test func memberLongerThanStream_isRefused() throws {
     let temporary = try TemporaryTree()
     for size in [Int64(4096), 1 << 40, .max, .max - 511] {
       var member = Self.member("a")
@@ -228,7 +228,7 @@ import Testing
 
   // MARK: - Damaged streams
 
-  @Test func aStreamCutOffAnywhereIsRefused() throws {
+  @Test func truncatedStream_isRefused() throws {
     let temporary = try TemporaryTree()
     let package = try temporary.subdirectory("package")
     try makeOddPackage(in: Directory(descriptor: package.rawValue))
@@ -284,7 +284,7 @@ import Testing
     return file
   }
 
-  @Test func streamWithChecksumsOfData_isTaken_andRefusedWhenABitOfDataIsFlipped() throws {
+  @Test func streamWithDataChecksums_isAcceptedUnlessBitIsFlipped() throws {
     let temporary = try TemporaryTree()
     var bytes = Self.stream(Self.filesWithData, carriesSums: true)
     for isFlipped in [false, true] {
@@ -298,7 +298,7 @@ import Testing
     }
   }
 
-  @Test func streamWithChecksumsOfSomeDataOnly_isRefused() throws {
+  @Test func streamWithSomeDataChecksums_isRefused() throws {
     let temporary = try TemporaryTree()
     let zeros = DataChecksum.of([UInt8](repeating: 0, count: 600))
     for isFirst in [false, true] {
@@ -312,7 +312,7 @@ import Testing
   }
 
   /// The values are those of zlib.
-  @Test func checksumsAreThoseThatOthersCompute() {
+  @Test func dataChecksum_equalsThatOfZlib() {
     #expect(DataChecksum.of([]) == 0)
     #expect(DataChecksum.of(Array("123456789".utf8)) == 0xcbf4_3926)
     let bytes = (0..<1000).map { UInt8(truncatingIfNeeded: $0) }
@@ -324,7 +324,7 @@ import Testing
   }
 
   /// Every bit of every header counts.
-  @Test func aFlippedBitInAHeaderIsNoticed() throws {
+  @Test func flippedBitInHeader_isDetected() throws {
     let odd = try OddStream()
     let layout = odd.layout
     for _ in 0..<1000 {
@@ -340,7 +340,7 @@ import Testing
     #expect(throws: Never.self) { _ = try PackageImport(checking: odd.stream.rawValue) }
   }
 
-  @Test func aFileThatIsNoStreamIsNotTakenForOne() throws {
+  @Test func otherFile_isNotAPackage() throws {
     let temporary = try TemporaryTree()
     for bytes in [[], [UInt8](repeating: 0, count: 4096), Array("%PDF".utf8)] {
       let file = try Self.file(bytes, in: temporary.directory)
@@ -354,7 +354,7 @@ import Testing
     }
   }
 
-  @Test func sentencesShowNamesOnOneLine() {
+  @Test func readable_escapesControlCharacters() {
     #expect(readable(Array("Grüße".utf8)) == "\"Grüße\"")
     #expect(readable([0x61, 0x0a, 0xff]) == "\"a\\x0a\\xff\"")
   }

@@ -6,7 +6,7 @@ import Testing
 @testable import PackageStream
 
 @Suite struct PackageReaderTests {
-  @Test func readingAnywhereGivesTheSameBytesAsReadingThrough() throws {
+  @Test func readAtAnyOffset_givesSameBytes() throws {
     let temporary = try TemporaryTree()
     try makeOddPackage(in: temporary.directory)
     let reader = try reader(temporary.directory)
@@ -25,7 +25,7 @@ import Testing
     #expect(throws: Errno.invalidArgument) { try reader.bytes(-1..<10) }
   }
 
-  @Test func theStreamSaysItsTypeAtItsStart() throws {
+  @Test func startOfStream_namesPackageType() throws {
     let temporary = try TemporaryTree()
     let start = try reader(temporary.directory).bytes(0..<1024)
     #expect(start[257...].starts(with: "ustar".utf8))
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test func thePackageThatDidNotChangeGivesTheSameBytes() throws {
+  @Test func unchangedPackage_givesSameBytesAndStamp() throws {
     let temporary = try TemporaryTree()
     try makeOddPackage(in: temporary.directory)
     let first = try reader(temporary.directory)
@@ -45,7 +45,7 @@ import Testing
     #expect(try PackageStamp(of: temporary.directory) == first.layout.stamp)
   }
 
-  @Test func everyChangeGivesAnotherStamp() throws {
+  @Test func stamp_afterEveryChange_differs() throws {
     let temporary = try TemporaryTree()
     try makeOddPackage(in: temporary.directory)
     var seen: Set<PackageStamp> = [try PackageStamp(of: temporary.directory)]
@@ -70,7 +70,7 @@ import Testing
     "mv other file", "rm file && mkfifo file", "rm file && ln -s other file", "chmod 0600 file",
     "touch -d 2001-01-01 file",
   ])
-  func whatChangesWhileItIsReadGivesAnInputOutputError(_ change: String) throws {
+  func package_changedWhileRead_failsWithEIO(_ change: String) throws {
     for isOpen in [false, true] {
       let temporary = try TemporaryTree()
       try temporary.directory.write("file", String(repeating: "same", count: 5000))
@@ -85,7 +85,7 @@ import Testing
   }
 
   /// As nothing in the stream depends on data that is not read, a part can be read while one before it has changed.
-  @Test func headAfterAFile_isReadWithoutThatFile() throws {
+  @Test func headerAfterFile_isReadWithoutThatFile() throws {
     let temporary = try TemporaryTree()
     try temporary.directory.write("a", "some data")
     try temporary.directory.write("b", "other data")
@@ -98,7 +98,7 @@ import Testing
     #expect(throws: Errno.ioError) { try fresh.allBytes() }
   }
 
-  @Test func aSparseFileTakesTheRoomOfItsData() throws {
+  @Test func sparseFile_takesSpaceOfItsData() throws {
     let temporary = try TemporaryTree()
     let file = try temporary.directory.open("disk image", O_CREAT | O_RDWR, mode: 0o644)
     try setSize(file.rawValue, 20 << 30)
@@ -109,7 +109,7 @@ import Testing
     #expect(all.count(where: { $0 == 1 }) == 4096)
   }
 
-  @Test func membersBeyondEightGigabytesAreRead() throws {
+  @Test func memberBeyondEightGigabytes_isRead() throws {
     let temporary = try TemporaryTree()
     let package = try temporary.subdirectory("package")
     let inside = Directory(descriptor: package.rawValue)
@@ -134,7 +134,7 @@ import Testing
     }
   }
 
-  @Test func aDeepTreeNeedsNeitherStackNorDescriptors() throws {
+  @Test func deepTree_isRead() throws {
     let temporary = try TemporaryTree()
     let package = try temporary.subdirectory("package")
     var path: [UInt8] = []
@@ -166,7 +166,7 @@ import Testing
   }
 
   /// Four times as deep takes four times as long, not sixteen times.
-  @Test func walkOfADeepPackage_takesATimeInProportionToItsDepth() throws {
+  @Test func walkOfDeepPackage_takesLinearTime() throws {
     let clock = ContinuousClock()
     var least: [Duration] = []
     for depth in [1500, 6000] {
@@ -188,7 +188,7 @@ import Testing
     #expect(least[1] < least[0] * 8)
   }
 
-  @Test func streamOfADeepPackage_isRestoredAsItWas() throws {
+  @Test func streamOfDeepPackage_isRestoredExactly() throws {
     let temporary = try TemporaryTree()
     let package = try temporary.subdirectory("package")
     let directory = Directory(descriptor: package.rawValue)
@@ -207,7 +207,7 @@ import Testing
     try #require(shell("rm -r '\(temporary.path)/package' '\(temporary.path)/restored'") == 0)
   }
 
-  @Test func layoutOfABeginning_givesTheSameBytesAsFarAsItGoes() throws {
+  @Test func layoutOfBeginning_givesSameBytesWhereItCovers() throws {
     let temporary = try TemporaryTree()
     try makeOddPackage(in: temporary.directory)
     let whole = try reader(temporary.directory)
@@ -234,7 +234,7 @@ import Testing
   }
 
   /// What is remembered of a package must not grow with what its owner gives a file.
-  @Test func layoutOfABeginning_leavesOutALongHead() throws {
+  @Test func layoutOfBeginning_omitsLongHeader() throws {
     let temporary = try TemporaryTree()
     try temporary.directory.write("a", "text")
     try temporary.directory.write("b", "text")
@@ -247,7 +247,7 @@ import Testing
     #expect(!layout.covers(4096, at: 0))
   }
 
-  @Test func severalThreadsReadAtOnce() async throws {
+  @Test func concurrentReads_giveSameBytes() async throws {
     let temporary = try TemporaryTree()
     for index in 0..<40 {
       try temporary.directory.write("file \(index)", String(repeating: "\(index)", count: 3000))

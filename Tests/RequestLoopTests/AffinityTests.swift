@@ -4,9 +4,9 @@ import CLinux
 import Glibc
 import Testing
 
-extension AnsweringTests {
+extension RequestHandlingTests {
   @Suite struct AffinityTests {
-    @Test func whoAnswersGoesToTheProcessorOfWhoAsksAndStaysFreeToLeave() throws {
+    @Test func worker_movesToClientCPUAndKeepsItsAffinityMask() throws {
       let allowed = processorsAllowed
       let gone = try sleeper(on: allowed[0])
       end(gone)
@@ -14,14 +14,14 @@ extension AnsweringTests {
       for processor in allowed.prefix(2) + allowed.prefix(1) {
         let caller = try sleeper(on: processor)
         defer { end(caller) }
-        #expect(comesBeside(caller, on: processor), "processor \(processor)")
+        #expect(reachesClientCPU(caller, on: processor), "processor \(processor)")
         // One who takes their time has not gone; whoever always does has, most likely, and is looked for. Whoever runs this may
         // be moved meanwhile.
         let late: UInt64 = 1_000_000
         let isNoticed = (0..<100).contains { _ in
-          comesBeside(caller, on: processor)
-            && [late, late, 0, late, late, late].map { place(of: gone, $0) }
-              == [.beside, .beside, .beside, .beside, .beside, .apart]
+          reachesClientCPU(caller, on: processor)
+            && [late, late, 0, late, late, late].map { placement(of: gone, $0) }
+              == [.sameCPU, .sameCPU, .sameCPU, .sameCPU, .sameCPU, .remoteCPU]
         }
         #expect(isNoticed, "processor \(processor)")
       }
@@ -29,16 +29,16 @@ extension AnsweringTests {
     }
 
     /// Within some ten seconds: where the two are separated again and again, it is tried after some 30 000 questions at last.
-    private func comesBeside(_ caller: pid_t, on processor: Int) -> Bool {
+    private func reachesClientCPU(_ caller: pid_t, on processor: Int) -> Bool {
       (0..<100_000).contains { _ in
-        if place(of: caller, 0) != .apart, currentProcessor == processor { return true }
+        if placement(of: caller, 0) != .remoteCPU, currentProcessor == processor { return true }
         usleep(100)
         return false
       }
     }
 
     /// Whoever asks alone and is moved away is followed as soon as that is seen, not after the usual number of questions.
-    @Test func whoAsksAloneIsFollowedAtOnce() throws {
+    @Test func worker_whenLoneClientMoves_followsAtOnce() throws {
       let allowed = processorsAllowed
       guard allowed.count > 1 else { return }
       let caller = try sleeper(on: allowed[0])
@@ -47,28 +47,28 @@ extension AnsweringTests {
       let isCollecting = try (0..<100).contains { round in
         let (from, to) = round % 2 == 0 ? (allowed[0], allowed[1]) : (allowed[1], allowed[0])
         try move(caller, to: from)
-        guard comesBeside(caller, on: from),
-          (0..<300).allSatisfy({ _ in place(of: caller, 0) != .apart }), place(of: caller, 0) == .takingTurns,
-          place(of: caller, 0, isDear: false) == .beside
+        guard reachesClientCPU(caller, on: from),
+          (0..<300).allSatisfy({ _ in placement(of: caller, 0) != .remoteCPU }), placement(of: caller, 0) == .pingPong,
+          placement(of: caller, 0, isDear: false) == .sameCPU
         else { return false }
         try move(caller, to: to)
-        guard place(of: caller, 1_000_000) == .apart else { return false }
+        guard placement(of: caller, 1_000_000) == .remoteCPU else { return false }
         return (0..<10).contains { _ in
           usleep(1000)
-          return place(of: caller, 0) == .takingTurns && currentProcessor == to
+          return placement(of: caller, 0) == .pingPong && currentProcessor == to
         }
       }
       #expect(isCollecting)
       #expect(processorsAllowed == allowed)
     }
 
-    private enum Place { case apart, beside, takingTurns }
+    private enum Placement { case remoteCPU, sameCPU, pingPong }
 
-    private func place(of caller: pid_t, _ slept: UInt64, isDear: Bool = true) -> Place {
+    private func placement(of caller: pid_t, _ slept: UInt64, isDear: Bool = true) -> Placement {
       switch dfs_follow_client_cpu(caller, slept, isDear) {
-      case DFS_REMOTE_CPU: .apart
-      case DFS_SAME_CPU: .beside
-      default: .takingTurns
+      case DFS_REMOTE_CPU: .remoteCPU
+      case DFS_SAME_CPU: .sameCPU
+      default: .pingPong
       }
     }
 

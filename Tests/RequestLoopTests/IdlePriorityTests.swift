@@ -5,12 +5,12 @@ import Glibc
 import Synchronization
 import Testing
 
-extension AnsweringTests {
+extension RequestHandlingTests {
   @Suite(.enabled(if: geteuid() == 0, "Only root may leave the policy SCHED_IDLE."))
   struct IdlePriorityTests {
     init() { dfs_idle_priority_begin() }
 
-    @Test func whoYieldsIsIdleUntilItIsOver() {
+    @Test func yield_setsIdlePolicyUntilItEnds() {
       let seen = inThread { () -> [Policy] in
         dfs_idle_priority_allow(true)
         return [true, false, true, true, false, false].map { yielding($0) }
@@ -18,7 +18,7 @@ extension AnsweringTests {
       #expect(seen == [.idle, .usual, .idle, .idle, .usual, .usual])
     }
 
-    @Test func nobodyYieldsWhereItIsNotAllowed() {
+    @Test func yield_whereNotAllowed_keepsPolicy() {
       let seen = inThread { () -> [Policy] in
         [false, true, false].map {
           dfs_idle_priority_allow($0)
@@ -28,7 +28,7 @@ extension AnsweringTests {
       #expect(seen == [.usual, .idle, .usual])
     }
 
-    @Test func howNiceAThreadIsStaysAsItWas() {
+    @Test func yield_keepsNiceValue() {
       let nice = inThread { () -> CInt in
         _ = Glibc.nice(3)
         dfs_idle_priority_allow(true)
@@ -40,7 +40,7 @@ extension AnsweringTests {
     }
 
     /// As the watcher does for a thread that gets no time.
-    @Test func anotherThreadEndsIt() {
+    @Test func yieldEnd_byAnotherThread_restoresAndForbidsYield() {
       let yields = Atomic(false)
       let ender = Thread {
         while !yields.load(ordering: .acquiring) { usleep(100) }
@@ -58,7 +58,7 @@ extension AnsweringTests {
     }
 
     /// The loop may have been taken from a thread that is about to get the policy: it must not keep it.
-    @Test func watchdog_endsItAtEachTickUntilTheThreadIsBack() {
+    @Test func watchdogTick_untilThreadReturns_restoresPolicy() {
       let seen = inThread { () -> [Policy] in
         dfs_idle_priority_allow(true)
         var seen = [yielding(true)]
@@ -80,7 +80,7 @@ extension AnsweringTests {
       #expect(seen == [.idle, .idle, .usual, .usual])
     }
 
-    @Test func whereNobodyYieldsNothingIsEnded() {
+    @Test func yieldEnd_withoutYield_changesNothing() {
       let seen = inThread { () -> Policy in
         dfs_idle_priority_allow(true)
         for _ in 0..<2 { dfs_idle_priority_tick() }
@@ -89,7 +89,7 @@ extension AnsweringTests {
       #expect(seen == .idle)
     }
 
-    @Test func whoIsMadeByAThreadThatYieldsDoesNot() {
+    @Test func foreignThread_createdDuringYield_leavesIdlePolicy() {
       let seen = inThread { () -> [Policy] in
         dfs_idle_priority_allow(true)
         return [yielding(true)] + inThreadOfAnotherLibrary { [policy, yielding(false)] }
@@ -97,7 +97,7 @@ extension AnsweringTests {
       #expect(seen == [.idle, .idle, .usual])
     }
 
-    @Test func ourThreadsRunLikeTheFirstOne() {
+    @Test func ownThread_hasPolicyAffinityAndNiceOfFirstThread() {
       let seen = inThread { () -> [Policy] in
         dfs_idle_priority_allow(true)
         return [yielding(true)] + (inThread { [policy] } ?? [])

@@ -6,11 +6,11 @@ import Synchronization
 import SystemPackage
 import Testing
 
-extension AnsweringTests {
+extension RequestHandlingTests {
   /// The kernel interrupts a request when its client gets any signal; only a client that is being killed gives it up. The end of
   /// the session gives up what is for the reply alone.
   @Suite struct InterruptionTests {
-    @Test func requestOfAClientThatIsGone_whenInterrupted_ends() throws {
+    @Test func requestOfDeadClient_whenInterrupted_ends() throws {
       var child: pid_t = 0
       var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("/bin/true"), nil]
       defer { free(arguments[0]) }
@@ -19,19 +19,19 @@ extension AnsweringTests {
       #expect(try isInterrupted(client: child))
     }
 
-    @Test func requestOfAClientThatLives_whenInterrupted_goesOn() throws {
+    @Test func requestOfLivingClient_whenInterrupted_continues() throws {
       #expect(try !isInterrupted(client: getpid()))
     }
 
-    @Test func workForTheReplyAlone_whenTheSessionEnds_ends() throws {
+    @Test func replyOnlyWork_whenSessionEnds_ends() throws {
       #expect(try isInterrupted(by: .endOfSession, isDiscardable: true))
     }
 
-    @Test func workThatSavesSomething_whenTheSessionEnds_goesOn() throws {
+    @Test func savingWork_whenSessionEnds_continues() throws {
       #expect(try !isInterrupted(by: .endOfSession, isDiscardable: false))
     }
 
-    @Test func workForTheReplyAlone_whileTheSessionGoesOn_goesOn() throws {
+    @Test func replyOnlyWork_duringSession_continues() throws {
       #expect(try !isInterrupted(client: getpid(), isDiscardable: true))
     }
 

@@ -30,7 +30,7 @@ import View
     return options
   }
 
-  @Test func aFileHasTheNameOfTheVolumeAroundIt() throws {
+  @Test func displayName_followsSurroundingVolume() throws {
     try withVolume { root in
       let users = try DisplayName.of(root.appending("Users"), options: german)
       #expect(users == "Benutzer")
@@ -39,7 +39,7 @@ import View
     }
   }
 
-  @Test func theComponentsLeadThere() throws {
+  @Test func componentsToDisplay_leadToEntry() throws {
     try withVolume { root in
       let names = try DisplayName.componentsToDisplay(
         of: root.appending("Users/anna/Music/song.mp3"), options: german)
@@ -47,7 +47,7 @@ import View
     }
   }
 
-  @Test func whatIsNotThereIsAnError() throws {
+  @Test func displayName_ofAbsentEntry_throws() throws {
     try withVolume { root in
       #expect(throws: ViewedPath.Failure.self) { try DisplayName.of(root.appending("Users/absent")) }
     }

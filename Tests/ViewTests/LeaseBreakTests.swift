@@ -5,7 +5,7 @@ import Testing
 @testable import View
 
 @Suite(.serialized) struct LeaseBreakTests {
-  @Test func openThatSucceedsLater_isNoError() throws {
+  @Test func open_succeedingOnRetry_succeeds() throws {
     var tries = 0
     let tried = try LeaseBreak.retry(O_RDWR, { false }) { () throws(Errno) in
       tries += 1

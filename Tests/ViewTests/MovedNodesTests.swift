@@ -6,7 +6,7 @@ import Testing
 @Suite struct MovedNodesTests {
   private let moved = MovedNodes()
 
-  @Test func nodeThatWasMoved_isServedToThreadsThatHaveLookedItUpSince() {
+  @Test func movedNode_isServedToThreadsThatLookedItUpSince() {
     #expect(!moved.mayHaveWalkedByOldName(7, 1))
     moved.noteLookup(of: 7, by: 1)
     moved.noteMove(of: 7)
@@ -18,7 +18,7 @@ import Testing
   }
 
   /// It has looked up another name of the node, and then walked by the old one, which the kernel had not dropped in time.
-  @Test func threadThatMayHaveWalkedByTheOldName_hasToLookTheNodeUpAgain() {
+  @Test func threadThatWalkedByOldName_mustLookUpAgain() {
     moved.noteMove(of: 7)
     moved.noteLookup(of: 7, by: 1)
     moved.noteLookup(of: 7, by: 2)
@@ -31,7 +31,7 @@ import Testing
   }
 
   /// Before Linux 6.14 a client that came by the old name may look up the new one, without having given it.
-  @Test func lookupDuringAReplayedRename_countsOnlyAfterARefusal_whereNamesAreNotStable() {
+  @Test func lookupDuringReplayedRename_ifNamesAreUnstable_countsAfterRefusal() {
     for areStable in [true, false] {
       moved.areLookupNamesStable.store(areStable, ordering: .relaxed)
       moved.noteMove(of: 7, isReplayed: true)
@@ -45,13 +45,13 @@ import Testing
     #expect(!moved.mayHaveWalkedByOldName(7, 1))
   }
 
-  @Test func nodeThatWasOnlyWalkedTo_isServedToOthers() {
+  @Test func nodeReachedByStaleWalk_isServedToOtherThreads() {
     moved.noteStaleWalk(to: [7], by: 1)
     #expect(moved.mayHaveWalkedByOldName(7, 1))
     #expect(!moved.mayHaveWalkedByOldName(7, 2))
   }
 
-  @Test func moveAfterALookup_countsAgain() {
+  @Test func moveAfterLookup_requiresAnotherLookup() {
     moved.noteMove(of: 7)
     moved.noteLookup(of: 7, by: 1)
     moved.noteMove(of: 7)

@@ -9,7 +9,7 @@ import Testing
 
   private func places(_ hashes: [Int]) -> Int { Set(hashes.map { $0 & 0xffff }).count }
 
-  @Test func hashesOfInodesChosenForFibonacciHashing_differ() {
+  @Test func hashesOfInodesCollidingUnderFibonacciHashing_differ() {
     // Newton's iteration for the inverse of an odd number modulo 2^64.
     var inverse = Self.factor
     for _ in 0..<6 { inverse = inverse &* (2 &- Self.factor &* inverse) }
@@ -20,7 +20,7 @@ import Testing
     #expect(places(hashes) > 3800)
   }
 
-  @Test func hashesOfNamesChosenForMultiplicativeHashing_differ() {
+  @Test func hashesOfNamesCollidingUnderUnkeyedHashing_differ() {
     func unkeyed(_ name: String) -> UInt64 {
       let mixed = name.utf8.reduce(Self.factor) { ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3 }
       return mixed ^ (mixed >> 32)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct NodeTableTests {
   /// What else is kept of a node ends when the node is forgotten; that may take long, and keeps nobody from the table.
-  @Test func nodeThatIsForgotten_isReleasedWithTheTableUnlocked() throws {
+  @Test func forgottenNode_isReleasedWithTableUnlocked() throws {
     let released = Guarded<[NodeID]>([])
     let isReachable = Guarded(false)
     nonisolated(unsafe) var nodes: NodeTable?
@@ -44,7 +44,7 @@ import Testing
   }
 
   /// A directory that is seen under another link was moved there; one that was just made has a removed directory's inode number.
-  @Test func directoryThatWasJustMade_isAnotherNodeThanTheOneWithItsInodeNumber() throws {
+  @Test func createdDirectory_withReusedInodeNumber_isAnotherNode() throws {
     let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
     func lookupOrInsert(_ name: String, _ identityMatch: NodeTable.IdentityMatch) -> NodeTable.LookupResult? {
       name.withCString {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct RemoteMountsTests {
   /// Two threads read the clock, and the one that read it first comes last: the difference of unsigned times ended the daemon.
-  @Test func containAtAnEarlierTimeThanTheLastOne_isAnsweredFromMemory() {
+  @Test func contain_atEarlierTimeThanLastCall_returnsCachedResult() {
     let mounts = RemoteMounts(home: 1)
     let device: UInt64 = 1 << 40
     #expect(!mounts.contains(device, now: 2_000_000_000))

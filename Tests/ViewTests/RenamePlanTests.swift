@@ -414,18 +414,18 @@ private let exchanges: [RenameRow] = [
     #expect(plan == row.plan)
   }
 
-  @Test(arguments: hiddenExtensionToAbsent) func hiddenExtensionIsCarried(row: RenameRow) { check(row) }
-  @Test(arguments: hiddenExtensionToPresent) func hiddenExtensionReplacesWithItsOwn(row: RenameRow) {
+  @Test(arguments: hiddenExtensionToAbsent) func plan_toAbsentName_carriesHiddenExtension(row: RenameRow) { check(row) }
+  @Test(arguments: hiddenExtensionToPresent) func plan_toPresentName_replacesWithOwnExtension(row: RenameRow) {
     check(row)
   }
-  @Test(arguments: realNameToAbsent) func realNameTakesTheTypedName(row: RenameRow) { check(row) }
-  @Test(arguments: realNameToPresent) func replacedTargetKeepsItsRealName(row: RenameRow) { check(row) }
-  @Test(arguments: localizedNames) func localizedNameMovesButIsNotEdited(row: RenameRow) { check(row) }
-  @Test(arguments: oneEntry) func anEntryIsNotRenamedToItself(row: RenameRow) { check(row) }
-  @Test(arguments: exchanges) func exchangeSwapsContents(row: RenameRow) { check(row) }
+  @Test(arguments: realNameToAbsent) func plan_fromRealNameToAbsentName_takesTypedName(row: RenameRow) { check(row) }
+  @Test(arguments: realNameToPresent) func plan_fromRealNameToPresentName_keepsItsRealName(row: RenameRow) { check(row) }
+  @Test(arguments: localizedNames) func plan_fromLocalizedName_movesButDoesNotEdit(row: RenameRow) { check(row) }
+  @Test(arguments: oneEntry) func plan_toSameEntry_movesNothing(row: RenameRow) { check(row) }
+  @Test(arguments: exchanges) func plan_forExchange_swapsContents(row: RenameRow) { check(row) }
 
   /// Over every combination of how both ends are named and what they are: only the entry that was named goes away.
-  @Test func noPlanTouchesAnEntryThatWasNotNamed() {
+  @Test func plan_touchesNamedEntriesOnly() {
     let facets: [ApparentType] = [.file, .special, .directory, .package]
     let bystanders: [Name] = ["trip.jpg", "notes.txt", "Documents", "photo.jpg"]
     var plans = 0
@@ -474,14 +474,14 @@ private let exchanges: [RenameRow] = [
 
 @Suite struct CreatePlanTests {
   // A name that does not resolve is created as it is typed.
-  @Test func aNewFileHasTheTypedName() {
+  @Test func createPlan_forNewFile_takesTypedName() {
     #expect(
       CreatePlan.file(typed: "notes", tunnelled: nil, in: directory()) == .create("notes", exclusive: false))
     #expect(CreatePlan.file(typed: bytes(256), tunnelled: nil, in: directory()) == .refuse(.fileNameTooLong))
   }
 
   // After a save by moving away and writing anew the real name is what it was.
-  @Test func aSavedFileGetsItsRealNameBack() {
+  @Test func createPlan_forSavedFile_restoresRealName() {
     #expect(
       CreatePlan.file(typed: "notes", tunnelled: "notes.txt", in: directory())
         == .create("notes.txt", exclusive: true))
@@ -505,7 +505,7 @@ private let exchanges: [RenameRow] = [
   }
 
   // A link of a display name keeps the hidden extension, by the same rules as a rename.
-  @Test func aLinkKeepsTheHiddenExtension() {
+  @Test func link_keepsHiddenExtension() {
     #expect(link(photo, "photo~") == .create("photo~.jpg", exclusive: true))
     #expect(link(photo, "photo", elsewhere: true) == .create("photo.jpg", exclusive: true))
     #expect(link(photo, "photo.bak") == .create("photo.bak.jpg", exclusive: true))
@@ -516,23 +516,23 @@ private let exchanges: [RenameRow] = [
     #expect(link(photo, bytes(252)) == .refuse(.fileNameTooLong))
   }
 
-  @Test func aLinkNeverReplaces() {
+  @Test func linkPlan_neverReplaces() {
     #expect(link(photo, "trip", hasEntry: ["trip.jpg"]) == .refuse(.fileExists))
   }
 
-  @Test func aLinkOfARealNameHasTheTypedName() {
+  @Test func linkPlan_fromRealName_takesTypedOrRememberedName() {
     #expect(link(real("photo.jpg", shown: "photo"), "trip") == .create("trip", exclusive: false))
     #expect(link(real("tmp"), "notes", tunnelled: "notes.txt") == .create("notes.txt", exclusive: true))
     #expect(
       link(real("fifo", .special), "notes", tunnelled: "notes.txt") == .create("notes", exclusive: false))
   }
 
-  @Test func directoriesAndPackagesAreNotLinked() {
+  @Test func linkPlan_ofDirectoryOrPackage_isRefused() {
     #expect(link(calc, "Sums") == .refuse(.notPermitted))
     #expect(link(real("d", .directory), "e") == .refuse(.notPermitted))
   }
 
-  @Test func aLocalizedNameIsNotEditedByLinking() {
+  @Test func linkPlan_thatEditsLocalizedName_isRefused() {
     let file = localized("Notizen", "notes.txt", .file)
     #expect(link(file, "Papiere") == .refuse(.notPermitted))
     #expect(link(file, "Notizen", elsewhere: true) == .create("notes.txt", exclusive: true))

@@ -12,7 +12,7 @@ private let second: Int64 = 1_000_000_000
     return tunnel
   }
 
-  @Test func theNameComesBackOnce() {
+  @Test func take_returnsNameOnce() {
     let tunnel = tunnel()
     #expect(
       tunnel.peek(directory: 1, display: "notes", process: 7, now: 101 * second)?.realName == "notes.txt")
@@ -22,16 +22,16 @@ private let second: Int64 = 1_000_000_000
   }
 
   @Test(arguments: [(0, true), (14, true), (15, false), (1000, false)])
-  func theNameComesBackWithinTheTime(seconds: Int64, comes: Bool) {
+  func take_returnsNameUntilTimeout(seconds: Int64, comes: Bool) {
     let found = tunnel().take(directory: 1, display: "notes", process: 7, now: (100 + seconds) * second)
     #expect((found != nil) == comes)
   }
 
-  @Test func aClockReadByAnotherThreadMayBeBehind() {
+  @Test func take_atEarlierTimeThanRemembered_returnsName() {
     #expect(tunnel().take(directory: 1, display: "notes", process: 7, now: 99 * second) != nil)
   }
 
-  @Test func anExpiredNameStaysAway() {
+  @Test func take_afterPeekOfExpiredName_returnsNil() {
     let tunnel = tunnel()
     #expect(tunnel.peek(directory: 1, display: "notes", process: 7, now: 200 * second) == nil)
     #expect(tunnel.take(directory: 1, display: "notes", process: 7, now: 101 * second) == nil)
@@ -41,33 +41,33 @@ private let second: Int64 = 1_000_000_000
     (TunnelMode.process, 7, true), (.process, 8, false), (.process, 0, false), (.time, 8, true),
     (.off, 7, false),
   ])
-  func theModeSaysWhoGetsTheNameBack(mode: TunnelMode, process: Int32, comes: Bool) {
+  func tunnelMode_decidesWhichProcessGetsName(mode: TunnelMode, process: Int32, comes: Bool) {
     let found = tunnel(mode).take(directory: 1, display: "notes", process: process, now: 101 * second)
     #expect((found != nil) == comes)
   }
 
   // Processes of a foreign pid namespace all have the id 0: only the time tells them apart.
-  @Test func processesWithoutAnIdShareOne() {
+  @Test func processesWithoutPID_shareName() {
     let tunnel = Tunnel()
     tunnel.record(directory: 1, display: "notes", real: "notes.txt", process: 0, now: 0)
     #expect(tunnel.take(directory: 1, display: "notes", process: 7, now: 1) == nil)
     #expect(tunnel.take(directory: 1, display: "notes", process: 0, now: 1) != nil)
   }
 
-  @Test func anotherProcessDoesNotUseTheNameUp() {
+  @Test func take_byAnotherProcess_leavesName() {
     let tunnel = tunnel()
     #expect(tunnel.take(directory: 1, display: "notes", process: 8, now: 101 * second) == nil)
     #expect(tunnel.take(directory: 1, display: "notes", process: 7, now: 101 * second) != nil)
   }
 
-  @Test func otherNamesAndOtherDirectoriesAreOthers() {
+  @Test func peek_ofOtherNameOrDirectory_returnsNil() {
     let tunnel = tunnel()
     #expect(tunnel.peek(directory: 2, display: "notes", process: 7, now: 101 * second) == nil)
     #expect(tunnel.peek(directory: 1, display: "Notes", process: 7, now: 101 * second) == nil)
     #expect(tunnel.peek(directory: 1, display: "notes.txt", process: 7, now: 101 * second) == nil)
   }
 
-  @Test func onlyANameThatWentAwayMayBeRecalled() {
+  @Test func mayRecall_isTrueForRememberedNameOnly() {
     let tunnel = tunnel()
     #expect(tunnel.mayRecall(directory: 1, display: "notes"))
     #expect(!tunnel.mayRecall(directory: 1, display: "letter"))
@@ -76,7 +76,7 @@ private let second: Int64 = 1_000_000_000
     #expect(!tunnel.mayRecall(directory: 1, display: "notes"))
   }
 
-  @Test func theLastNameThatWentAwayCounts() {
+  @Test func remember_ofSameDisplayName_replacesEarlierOne() {
     let tunnel = tunnel()
     tunnel.record(directory: 1, display: "notes", real: "notes.rtf", process: 8, now: 110 * second)
     #expect(tunnel.peek(directory: 1, display: "notes", process: 7, now: 111 * second) == nil)
@@ -85,13 +85,13 @@ private let second: Int64 = 1_000_000_000
     #expect(tunnel.take(directory: 1, display: "notes", process: 8, now: 120 * second) == nil)
   }
 
-  @Test func aNameThatHidNothingIsNotRemembered() {
+  @Test func remember_ofNameWithoutHiddenPart_doesNothing() {
     let tunnel = Tunnel()
     tunnel.record(directory: 1, display: "v1.2", real: "v1.2", process: 7, now: 0)
     #expect(tunnel.peek(directory: 1, display: "v1.2", process: 7, now: 0) == nil)
   }
 
-  @Test func finderInfoComesBackWithTheName() {
+  @Test func take_returnsFinderInfoWithName() {
     let tunnel = Tunnel()
     let info = Tunnel.Attribute(
       name: Array("user.com.apple.FinderInfo".utf8), value: [UInt8](repeating: 1, count: 32))
@@ -101,7 +101,7 @@ private let second: Int64 = 1_000_000_000
     #expect(tunnel.take(directory: 1, display: "a", process: 7, now: 1)?.attributes == [info])
   }
 
-  @Test func aForgottenDirectoryTakesItsNamesAlong() {
+  @Test func forget_ofDirectory_dropsItsNames() {
     let tunnel = tunnel()
     tunnel.record(directory: 2, display: "notes", real: "notes.md", process: 7, now: 100 * second)
     tunnel.removeAll(in: 1)
@@ -112,17 +112,17 @@ private let second: Int64 = 1_000_000_000
   }
 
   @Test(arguments: [(UInt64(0), 4096), (15, 0), (15, -1)])
-  func zeroSwitchesItOff(timeout: UInt64, capacity: Int) {
+  func tunnel_withZeroTimeoutOrCapacity_isOff(timeout: UInt64, capacity: Int) {
     #expect(
       tunnel(timeout: timeout, capacity: capacity)
         .peek(directory: 1, display: "notes", process: 7, now: 100 * second) == nil)
   }
 
-  @Test func aTimeoutBeyondAllTimesNeverExpires() {
+  @Test func tunnel_withMaximumTimeout_neverExpires() {
     #expect(tunnel(timeout: .max).peek(directory: 1, display: "notes", process: 7, now: .max) != nil)
   }
 
-  @Test func theOldestNameIsDroppedFirst() {
+  @Test func fullTunnel_dropsOldestNames() {
     let tunnel = Tunnel(capacity: 3)
     for index in 0..<7 {
       tunnel.record(directory: 1, display: Name("\(index)"), real: Name("\(index).txt"), process: 7, now: 0)
@@ -131,7 +131,7 @@ private let second: Int64 = 1_000_000_000
     #expect(left == [4, 5, 6])
   }
 
-  @Test func aNameThatWentAwayAgainIsAsYoungAsItsLastTime() {
+  @Test func nameRememberedAgain_isNewest() {
     let tunnel = Tunnel(capacity: 2)
     for name: Name in ["a", "a", "b"] {
       tunnel.record(directory: 1, display: name, real: "r", process: 7, now: 0)
@@ -140,7 +140,7 @@ private let second: Int64 = 1_000_000_000
   }
 
   /// Random calls against a dictionary; with room for all of them nothing may be missing, and nothing may come twice.
-  @Test func itAgreesWithASimpleModel() {
+  @Test func tunnel_matchesSimpleModel() {
     struct Key: Hashable { let directory: UInt64, display: Name }
     var generator = SystemRandomNumberGenerator()
     let tunnel = Tunnel(mode: .process, timeout: 15, capacity: 20_000)
@@ -173,7 +173,7 @@ private let second: Int64 = 1_000_000_000
     }
   }
 
-  @Test func threadsMayShareIt() async {
+  @Test func tunnel_sharedByThreads_staysConsistent() async {
     let tunnel = Tunnel(capacity: 64)
     let taken = await withTaskGroup(of: Int.self) { group in
       for process in 1...4 as ClosedRange<Int32> {

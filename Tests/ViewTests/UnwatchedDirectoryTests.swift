@@ -36,7 +36,7 @@ import ViewedTree
     return false
   }
 
-  @Test func whatOthersChangeBesideAChangeOfTheMountIsNotLost() throws {
+  @Test func changeInBackingTree_duringChangeThroughMount_isFound() throws {
     // Nothing else gives a reason to look again.
     let longAgo = [timespec(tv_sec: 946_684_800, tv_nsec: 0), timespec(tv_sec: 946_684_800, tv_nsec: 0)]
     #expect(utimensat(AT_FDCWD, tree.root, longAgo, 0) == 0)
@@ -52,7 +52,7 @@ import ViewedTree
   }
 
   /// The clock of a file system may go on only every few milliseconds.
-  @Test func whatChangesRightAfterALookIsNotLost() throws {
+  @Test func change_rightAfterRead_isFound() throws {
     let directory = unwatched()
     #expect(try !holds("a.txt", directory))
     tree.make("a.txt")

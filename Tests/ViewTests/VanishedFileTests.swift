@@ -26,13 +26,13 @@ import ViewedTree
   }
 
   /// The kernel's unlink of what it is told to be gone.
-  private func tellVanished(_ item: ListingEntry) -> NodeID {
+  private func notifyVanished(_ item: ListingEntry) -> NodeID {
     let told = view.entryOfVanished(item)
     view.orphanVanished(item)
     return told.id
   }
 
-  @Test(arguments: [false, true]) func whatIsKnownByAnotherNameSinceStaysKnown(isOpen: Bool) throws {
+  @Test(arguments: [false, true]) func vanishedName_whenFileWasLookedUpByAnother_keepsThatNode(isOpen: Bool) throws {
     let before = try lookup("a")
     let file = isOpen ? try view.open(before.id, flags: O_RDONLY, client: .daemon) : nil
     defer { if let file { view.close(file) } }
@@ -40,31 +40,31 @@ import ViewedTree
     let there = try lookup("b")
     // The kernel may still believe in the old name: who makes a file by that one must not get this one.
     #expect((there.id == before.id) == isOpen)
-    #expect(tellVanished(item("a", before)) != there.id)
+    #expect(notifyVanished(item("a", before)) != there.id)
     #expect(view.nodes.link(of: there.id)?.name.name == "b")
     #expect(try lookup("b").id == there.id)
   }
 
-  @Test(arguments: [false, true]) func whatIsOpenAndHasAnotherNameIsStillTheSame(isOtherKnown: Bool) throws {
+  @Test(arguments: [false, true]) func openFile_whenOneOfItsNamesVanished_keepsItsNode(isOtherKnown: Bool) throws {
     link(tree.path("a"), tree.path("b"))
     if isOtherKnown { _ = try lookup("b") }
     let before = try lookup("a")
     let file = try view.open(before.id, flags: O_RDONLY, client: .daemon)
     defer { view.close(file) }
     unlink(tree.path("a"))
-    #expect(tellVanished(item("a", before)) != before.id)
+    #expect(notifyVanished(item("a", before)) != before.id)
     #expect(try lookup("b").id == before.id)
   }
 
   /// The kernel would give the node up for good. (EIO)
-  @Test func directoryThatIsRemoved_withTheInodeNumberOfAFileThatIsGone_isNotTheNodeOfThatFile() throws {
+  @Test func removedDirectory_withInodeNumberOfFile_hasNotItsNode() throws {
     var status = try lookup("a").attributes
     #expect("a".withCString { view.lastState(of: $0, status, in: view.rootHandle) } != nil)
     status.st_mode = S_IFDIR | 0o755
     #expect("a".withCString { view.lastState(of: $0, status, in: view.rootHandle) } == nil)
   }
 
-  @Test func whatOthersRenamedIsToldToBeTheSame() throws {
+  @Test func fileRenamedInBackingTree_keepsItsNode() throws {
     let before = try lookup("a")
     rename(tree.path("a"), tree.path("b"))
     let (old, new) = (item("a", before), item("b", before))
@@ -81,7 +81,7 @@ import ViewedTree
   }
 
   /// The kernel goes on believing in the first name of a file that it was told by a second one, too.
-  @Test func nothingIsExplainedByANameThatIsAnotherFilesNow() throws {
+  @Test func explain_byNameTakenByAnotherFile_isRefused() throws {
     tree.make("other")
     let file = try lookup("a")
     #expect(link(tree.path("a"), tree.path("b")) == 0)
@@ -92,14 +92,14 @@ import ViewedTree
     #expect(try view.explain(lookup("a").id).realName == "a")
   }
 
-  @Test func linksAreOneFile() throws {
+  @Test func hardLinks_haveOneNode() throws {
     let first = try lookup("a")
     link(tree.path("a"), tree.path("b"))
     #expect(try lookup("b").id == first.id)
     #expect(try lookup("a").id == first.id)
   }
 
-  @Test(arguments: [false, true]) func whatIsGoneIsOpenedOnlyThroughWhatIsOpen(reportsChanges: Bool) throws {
+  @Test(arguments: [false, true]) func vanishedFile_isOpenedThroughOpenFileOnly(reportsChanges: Bool) throws {
     let before = try lookup("a")
     let node = before.id
     let file = try view.open(node, flags: O_RDWR, client: .daemon)
@@ -121,7 +121,7 @@ import ViewedTree
     // Who has come by the name has to look it up again, whether or not it is known already that the name is gone: the
     // kernel may not have taken that in yet.
     if reportsChanges {
-      #expect(tellVanished(item("a", before)) == node)
+      #expect(notifyVanished(item("a", before)) == node)
       #expect(view.nodes.link(of: node) == nil)
     }
     // By its name: the kernel looks that up when it is told that it is stale.
@@ -139,7 +139,7 @@ import ViewedTree
 
   /// As truncate(2), which names a file, and ftruncate(2) of what is open.
   @Test(arguments: [false, true])
-  func truncate_byANameThatIsGone_cutsOnlyWhatIsOpen(reportsChanges: Bool) throws {
+  func truncate_byVanishedName_isRefusedUnlessFileIsOpen(reportsChanges: Bool) throws {
     let before = try lookup("a")
     let file = try view.open(before.id, flags: O_RDWR, client: .daemon)
     defer { view.close(file) }
@@ -151,7 +151,7 @@ import ViewedTree
     }
     #expect(cuts(7))
     unlink(tree.path("a"))
-    if reportsChanges { _ = tellVanished(item("a", before)) }
+    if reportsChanges { _ = notifyVanished(item("a", before)) }
     #expect(cuts(7, open: file))
     // The kernel looks the name up, or comes again without having done so through /proc/self/fd.
     for _ in 0..<2 {
@@ -163,17 +163,17 @@ import ViewedTree
     #expect(cuts(0) == reportsChanges)
   }
 
-  @Test func whatIsThereAgainStaysKnown() throws {
+  @Test func vanishedName_thatExistsAgain_keepsItsNode() throws {
     let before = try lookup("a")
-    #expect(tellVanished(item("a", before)) != before.id)
+    #expect(notifyVanished(item("a", before)) != before.id)
     #expect(try lookup("a").id == before.id)
   }
 
-  @Test func whatIsGoneIsNotTakenForWhatGetsItsInodeNumber() throws {
+  @Test func removedFile_whenInodeNumberIsReused_isNotMistakenForNewEntry() throws {
     let before = try lookup("a")
     // The same number, as if another file had got it.
     rename(tree.path("a"), tree.path("b"))
-    #expect(tellVanished(item("a", before)) == before.id)
+    #expect(notifyVanished(item("a", before)) == before.id)
     #expect(view.nodes.link(of: before.id) == nil)
     #expect(try lookup("b").id != before.id)
   }

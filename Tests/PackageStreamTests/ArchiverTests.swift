@@ -5,7 +5,7 @@ import Testing
 @testable import PackageStream
 
 /// What other programs make of a stream.
-@Suite struct RestoringTests {
+@Suite struct ArchiverTests {
   struct Tool: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let command: @Sendable (_ stream: String, _ into: String) -> String
@@ -26,7 +26,7 @@ import Testing
       }, fidelity: .python),
   ]
 
-  @Test(arguments: tools) func theStreamRestoresEverything(_ tool: Tool) throws {
+  @Test(arguments: tools) func otherArchivers_restoreStream(_ tool: Tool) throws {
     let temporary = try TemporaryTree()
     let package = try temporary.subdirectory("package")
     try makeOddPackage(in: Directory(descriptor: package.rawValue), exotic: tool.testDescription == "GNU tar")

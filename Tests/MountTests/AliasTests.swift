@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 /// Files that programs use by their display name and by their real one.
-@Suite(.mounting) struct TwoNamesTests {
+@Suite(.mounting) struct AliasTests {
   private static let count = 50
 
   private func view() throws -> MountedView {
@@ -25,7 +25,7 @@ import Testing
   }
 
   @Test(arguments: Use.allCases)
-  func nothingElseIsAskedForAgain(use: Use) throws {
+  func useOfBothNames_keepsOtherEntriesCached(use: Use) throws {
     let view = try view()
     look(view)
     look(view)
@@ -45,23 +45,23 @@ import Testing
       #expect(unlink(view.at("report.txt")) == 0)
       #expect(!isThere(view.at("report")))
     }
-    let before = try view.asked()
+    let before = try view.requestCount()
     look(view)
-    #expect(try view.asked() - before < Self.count / 2)
+    #expect(try view.requestCount() - before < Self.count / 2)
   }
 
-  @Test func theNameThatWasUsedLastIsKept() throws {
+  @Test func lastUsedName_staysCached() throws {
     let view = try view()
     for ending in ["", ".txt", "", ".txt"] {
       look(view, ending)
       look(view, ending)
-      let before = try view.asked()
+      let before = try view.requestCount()
       look(view, ending)
-      #expect(try view.asked() - before < Self.count / 2)
+      #expect(try view.requestCount() - before < Self.count / 2)
     }
   }
 
-  @Test func aLinkIsNamedAfterTheNameThatWasMeant() throws {
+  @Test func link_followsNameThatWasUsed() throws {
     let view = try view()
     for number in 0..<Self.count {
       let display = view.at("Folder/file\(number)")
@@ -75,7 +75,7 @@ import Testing
 
   /// By one of its names the kernel knows a file from before, by the other from one of its links.
   @Test(arguments: [("", ".txt"), (".txt", "")], [false, true])
-  func aNameThatWasRemovedLeadsToNoLink(endings: (known: String, used: String), isLinkRenamed: Bool) throws {
+  func removedName_doesNotLeadToOtherLink(endings: (known: String, used: String), isLinkRenamed: Bool) throws {
     let (known, used) = endings
     let view = try view()
     #expect(text(view.at("report\(known)")) == "text")
@@ -91,7 +91,7 @@ import Testing
     #expect(text(view.at("report\(known)")) == "new")
   }
 
-  @Test func whatLiesInAPackageHasOtherNamesWhenItIsNoneAnyMore() throws {
+  @Test func contentsOfFormerPackage_haveDisplayNames() throws {
     let view = try view()
     for _ in 0..<10 {
       makeDirectory(view.at("Letter.rtfd"))
@@ -104,7 +104,7 @@ import Testing
   }
 
   /// Others look at both names all the while, or at what they list.
-  @Test(arguments: [false, true]) func aNameThatIsGoneIsGoneForAll(isListed: Bool) throws {
+  @Test(arguments: [false, true]) func removedNames_duringConcurrentLookups_areGone(isListed: Bool) throws {
     let view = try view()
     let names = ["report", "report.txt", "letter", "letter.txt"].map { view.at($0) }
     let root = view.mountPoint

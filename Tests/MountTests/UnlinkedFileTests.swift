@@ -4,7 +4,7 @@ import Testing
 
 /// Files whose name is gone while a program has them open without an OPEN request: the kernel serves special files and O_PATH
 /// descriptors by itself.
-@Suite(.mounting) struct UnlinkedTests {
+@Suite(.mounting) struct UnlinkedFileTests {
   /// How each is made and opened, and its type and size by fstat(2).
   private static let kinds = [
     ("os.mkfifo('it', 0o600)", "os.open('it', os.O_RDWR)", "fifo 0"),
@@ -34,7 +34,7 @@ import Testing
   }
 
   @Test(arguments: kinds, removals)
-  func statusOfOpenFile_afterItsLastNameIsGone_hasNoLinks(
+  func fstat_afterLastNameIsRemoved_reportsNoLinks(
     kind: (make: String, open: String, status: String), removal: String
   ) throws {
     let outcome = run(
@@ -47,14 +47,14 @@ import Testing
     #expect(outcome.text == "\(kind.status), 0 links", "\(outcome.complaint)")
   }
 
-  @Test(.asRoot) func deviceWithoutName_isStillWrittenToByPrograms() throws {
+  @Test(.asRoot) func unlinkedDevice_staysWritable() throws {
     let view = try MountedView("dev")
     let outcome = view.shell(
       "mknod null c 1 3 && exec 3<>null && rm null && echo x | cat >&3 && stat -L -c '%F %h' /proc/self/fd/3")
     #expect(outcome.text == "character special file 0", "\(outcome.complaint)")
   }
 
-  @Test func pipeWithoutName_isChangedAndHasItsOtherLinks() throws {
+  @Test func unlinkedPipe_countsLinksAndChangesMode() throws {
     let outcome = run(
       """
       os.mkfifo("it", 0o600)
@@ -66,7 +66,7 @@ import Testing
     #expect(outcome.text == "fifo 0, 1 links\nfifo 0, 0 links\n0o640", "\(outcome.complaint)")
   }
 
-  @Test func targetOfOpenSymlink_withoutName_isRead() throws {
+  @Test func targetOfUnlinkedSymlink_isReadThroughDescriptor() throws {
     let outcome = run(
       """
       os.symlink("target", "it")
@@ -77,7 +77,7 @@ import Testing
     #expect(outcome.text == "target", "\(outcome.complaint)")
   }
 
-  @Test func openPipe_removedInTheBackingTree_isStillKnown() throws {
+  @Test func openPipe_removedInBackingTree_staysKnown() throws {
     let view = try MountedView { root in mkfifo("\(root)/it", 0o600) }
     let pipe = try OpenFile(view.at("it"), O_RDWR)
     #expect(unlink(view.real("it")) == 0)
@@ -88,7 +88,7 @@ import Testing
   }
 
   /// As many as the daemon could hold at most, and more.
-  @Test func manyOpenPipesWithoutNames_leaveTheMountAtWork() throws {
+  @Test func manyUnlinkedOpenPipes_leaveMountWorking() throws {
     let view = try MountedView()
     let outcome = run(
       """

@@ -2,7 +2,7 @@ import Glibc
 import Testing
 
 /// Programs that look at what they list are told with the listing what its names stand for.
-@Suite(.mounting) struct LookersTests {
+@Suite(.mounting) struct ReaddirPlusTests {
   private static let (directories, files) = (20, 20)
 
   private func view(_ options: String) throws -> MountedView {
@@ -24,26 +24,26 @@ import Testing
   }
 
   @Test(arguments: ["", "profile=none"])
-  func whoLooksAtWhatItListsNeedNotAsk(options: String) throws {
+  func clientThatStatsWhatItLists_needsNoLookups(options: String) throws {
     let view = try view(options)
-    let before = try view.asked()
+    let before = try view.requestCount()
     walk(view, "assert entry.stat().st_size == 1")
     // But for the first directory.
-    #expect(try view.asked() - before < Self.directories * Self.files / 2)
+    #expect(try view.requestCount() - before < Self.directories * Self.files / 2)
   }
 
-  @Test func whoWantsNamesIsToldNothingElse() throws {
+  @Test func clientThatReadsNamesOnly_getsNoAttributes() throws {
     let view = try view("")
     walk(view, "pass")
-    let before = try view.asked()
+    let before = try view.requestCount()
     for directory in 0..<Self.directories {
       for file in 0..<Self.files { #expect(isThere(view.at("\(directory)/file\(file)"))) }
     }
-    #expect(try view.asked() - before >= Self.directories * Self.files)
+    #expect(try view.requestCount() - before >= Self.directories * Self.files)
   }
 
   /// What is told with a listing holds as long as what is told of a name.
-  @Test(arguments: ["", "profile=none"]) func whatWasToldIsTakenBack(options: String) throws {
+  @Test(arguments: ["", "profile=none"]) func entriesFromListing_whenChanged_areInvalidated(options: String) throws {
     let view = try view(options)
     walk(view, "entry.stat()")
     let (shown, other) = options.isEmpty ? ("1/file1", "1/other") : ("1/file1.txt", "1/other.txt")

@@ -2,7 +2,7 @@ import Glibc
 import Testing
 
 /// What is mounted on a directory of a view, or below it, and what works there, survives every change of other entries.
-@Suite(.mounting, .asRoot) struct MountsBelowTests {
+@Suite(.mounting, .asRoot) struct NestedMountTests {
   enum Change: CaseIterable {
     case packageRenamed, aliasRemoved, siblingMade, fileHidden, languageSet, directoryHidden,
       directoryAttributes
@@ -53,7 +53,7 @@ import Testing
     #expect(isThere(view.at("Folder")) && isThere(view.at("Folder/Inner")))
   }
 
-  @Test(arguments: Change.allCases) func mountBelowABindMount_afterChange_stays(change: Change) throws {
+  @Test(arguments: Change.allCases) func mountBelowBindMount_afterChange_stays(change: Change) throws {
     let view = try view()
     let other = try TemporaryDirectory()
     #expect(mount(view.mountPoint, other.root, nil, UInt(MS_BIND), nil) == 0)
@@ -90,7 +90,7 @@ import Testing
     #expect(text(signals.path("found")) == "mine\n")
   }
 
-  @Test(arguments: Change.allCases) func workingDirectory_afterChange_hasAPath(change: Change) throws {
+  @Test(arguments: Change.allCases) func workingDirectory_afterChange_hasPath(change: Change) throws {
     let view = try view()
     let (changed, end) = (try TemporaryDirectory(), try TemporaryDirectory())
     let program = PythonProgram(

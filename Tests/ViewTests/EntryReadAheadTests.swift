@@ -8,7 +8,7 @@ import ViewedTree
 @testable import View
 
 /// A large directory is read while the watch on it begins. What changes meanwhile nobody tells.
-@Suite struct EntriesAheadTests {
+@Suite struct EntryReadAheadTests {
   private let tree: ViewedTree
   private let names: Set<String>
   private var directory: Directory { tree.view.rootHandle.directory }
@@ -30,10 +30,10 @@ import ViewedTree
     return found
   }
 
-  private func waitUntilNothingIsRecent() { sleep(4) }
+  private func waitUntilTimesAreSettled() { sleep(4) }
 
-  @Test func whatIsReadAheadIsWhatIsThere() throws {
-    waitUntilNothingIsRecent()
+  @Test func readAhead_givesEntriesOfDirectory() throws {
+    waitUntilTimesAreSettled()
     #expect(try entries() == names)
     var shown: Set<String> = []
     let open = try tree.view.openDirectory(NodeTable.root, client: .daemon)
@@ -44,23 +44,23 @@ import ViewedTree
     #expect(shown == Set(names.map { String($0.dropLast(4)) }))
   }
 
-  @Test func whatChangesBeforeTheWatchBeganIsNotMissed() throws {
-    waitUntilNothingIsRecent()
+  @Test func readAhead_whenDirectoryChangedBeforeWatch_isDiscarded() throws {
+    waitUntilTimesAreSettled()
     let ahead = try #require(EntriesAhead(of: directory))
     #expect(rename(tree.path(names.first!), tree.path("other.txt")) == 0)
     #expect(ahead.entries(ifTimesMatch: try directory.status()) == nil)
   }
 
-  @Test func nothingIsReadAheadWhereTimesMayNotTell() throws {
+  @Test func readAhead_ofRecentlyChangedDirectory_isSkipped() throws {
     // However old its content claims to be.
     let longAgo = [timespec(tv_sec: 946_684_800, tv_nsec: 0), timespec(tv_sec: 946_684_800, tv_nsec: 0)]
     #expect(utimensat(AT_FDCWD, tree.root, longAgo, 0) == 0)
     #expect(EntriesAhead(of: directory) == nil)
   }
 
-  @Test func aSmallDirectoryIsNotWorthAThread() throws {
+  @Test func readAhead_ofSmallDirectory_isSkipped() throws {
     let small = try ViewedTree("a.txt")
-    waitUntilNothingIsRecent()
+    waitUntilTimesAreSettled()
     #expect(EntriesAhead(of: small.view.rootHandle.directory) == nil)
   }
 }

@@ -2,8 +2,8 @@ import Testing
 
 @testable import MacMetadata
 
-@Suite struct LinuxListsTests {
-  @Test func hiddenNamesAreExactWithAndWithoutCarriageReturn() {
+@Suite struct LinuxMetadataTests {
+  @Test func hiddenList_matchesNamesWithAndWithoutCarriageReturn() {
     let names = HiddenList.parse(utf8("bin\ndev\r\n\n a *\n#x") + [0x0A, 0xFF])
     let expected: Set<[UInt8]> = [utf8("bin"), utf8("dev"), utf8("dev\r"), utf8(" a *"), utf8("#x"), [0xFF]]
     #expect(names == expected)
@@ -21,20 +21,20 @@ import Testing
     (#"XDG_DESKTOP_DIR=$HOME/x"#, nil),
     (#"XDG_OTHER_DIR="$HOME/x""#, nil), ("no equals sign", nil),
   ])
-  func userDirectoryLineIsReadAsAShellWould(line: String, expected: UserDirectory.Location?) {
+  func userDirectoryLine_isParsedLikeShell(line: String, expected: UserDirectory.Location?) {
     let bytes = utf8("# comment\n\(line)\nXDG_MUSIC_DIR=\"$HOME/Musik\"\n")
     var all: [UserDirectory: UserDirectory.Location] = [.music: .inHome(utf8("Musik"))]
     all[.desktop] = expected
     #expect(UserDirectory.parse(bytes) == all)
   }
 
-  @Test func theLastLineForADirectoryCounts() {
+  @Test func userDirectory_isSetByItsLastLine() {
     let disabled = utf8("XDG_DESKTOP_DIR=\"$HOME/a\"\nXDG_DESKTOP_DIR=\"$HOME/\"\n")
     #expect(UserDirectory.parse(disabled) == [:])
   }
 
   @Test(arguments: [false, true])
-  func catalogTranslatesInBothByteOrders(bigEndian: Bool) throws {
+  func messageCatalog_inEitherByteOrder_translates(bigEndian: Bool) throws {
     let messages =
       UserDirectory.allCases.map { ($0.defaultName, "»\($0.defaultName)«") } + [
         ("one\0many", "eins\0viele"), ("none", ""),
@@ -47,14 +47,14 @@ import Testing
     for absent in ["", "none", "Trash", "Desk", "Desktops"] { #expect(found.translation(of: absent) == nil) }
   }
 
-  @Test func catalogInAnotherCharsetOrCutShortIsRejected() {
+  @Test func messageCatalog_inOtherCharsetOrTruncated_isRejected() {
     #expect(MessageCatalog(catalog([("a", "b")], charset: "ISO-8859-1")) == nil)
     #expect(MessageCatalog(catalog([("a", "b")], charset: "utf-8")) != nil)
     let whole = catalog([("a", "b")])
     for length in 0..<60 { #expect(MessageCatalog(Array(whole.prefix(length))) == nil) }
   }
 
-  @Test func aDesktopEntryIsNamedByItsOwnGroupOnly() {
+  @Test func desktopEntryNames_areReadFromMainGroupOnly() {
     let entry = utf8(
       "# comment\nName=before\n[Desktop Entry]\nType=Application\nName = Files\nName[de]=Dateien\\sund\\\\mehr\nNames=x\nGenericName[fr]=y\n[Desktop Action new]\nName=New\n"
     )

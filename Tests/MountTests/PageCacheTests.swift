@@ -3,7 +3,7 @@ import SystemPackage
 import Testing
 
 /// Content that the kernel keeps in its page cache from one open to the next, where data does not pass through.
-@Suite(.mounting) struct KeptContentTests {
+@Suite(.mounting) struct PageCacheTests {
   private func view(build: (String) throws -> Void) throws -> MountedView {
     try MountedView("passthrough=off", build: build)
   }
@@ -17,7 +17,7 @@ import Testing
   /// A file that was last changed some seconds ago.
   private func waitUntilSettled() { sleep(3) }
 
-  @Test func unchangedFile_openedAgain_isReadFromThePageCache() throws {
+  @Test func unchangedFile_openedAgain_isReadFromPageCache() throws {
     let view = try view { root in
       try put([UInt8](repeating: 0x41, count: 1 << 20), at: "\(root)/data.bin")
       sync()
@@ -33,7 +33,7 @@ import Testing
   }
 
   /// Changes of one tick of the clock, of the same size, by all ways to write, each followed by an open in the view.
-  @Test func changeBeneath_isReadByTheNextOpen() throws {
+  @Test func changeInBackingFile_isReadByNextOpen() throws {
     let view = try view { root in try put([UInt8](repeating: 0x41, count: 65_536), at: "\(root)/data.bin") }
     waitUntilSettled()
     let outcome = PythonProgram(
@@ -78,7 +78,7 @@ import Testing
   }
 
   /// Each of many files has its content in the page cache when it is changed.
-  @Test func changeOfAKeptFile_isReadByTheNextOpen() throws {
+  @Test func changeOfCachedFile_isReadByNextOpen() throws {
     let count = 400
     let view = try view { root in
       for number in 0..<count {
@@ -127,7 +127,7 @@ import Testing
   }
 
   /// A mapping writes to a page that is dirty already: no time changes.
-  @Test func changeThroughAMappingOfADirtyPage_isReadByTheNextOpen() throws {
+  @Test func changeThroughMappingOfDirtyPage_isReadByNextOpen() throws {
     let view = try view { root in try put([UInt8](repeating: 0x41, count: 65_536), at: "\(root)/data.bin") }
     let outcome = PythonProgram(
       """

@@ -2,7 +2,7 @@ import Glibc
 import Testing
 
 /// What desktops take packages for, by the file types that `Mount/install` installs.
-@Suite(.mounting) struct FileTypeTests {
+@Suite(.mounting) struct MIMETypeTests {
 
   private static let isComplete =
     ["gio", "update-mime-database"].allSatisfy { Shell.run("command -v \($0)").status == 0 }
@@ -10,7 +10,7 @@ import Testing
 
   @Test(
     .enabled(if: isComplete, "gio or the shared MIME database is not installed: Mount/setup installs them."))
-  func packagesHaveTypesOfTheirOwn() throws {
+  func packages_haveTheirOwnMIMETypesAndIcons() throws {
     let view = try MountedView { root in
       try TestTree.application("\(root)/Chess.app", named: "Chess")
       for name in [

@@ -11,7 +11,7 @@ let kernelRelease: [Int] = {
 
 extension MountedView {
   /// How many requests have come of some kinds; of looking up and of attributes, if none are named.
-  func asked(_ operations: String...) throws -> Int {
+  func requestCount(_ operations: String...) throws -> Int {
     let counted = operations.isEmpty ? ["lookup", "getattr"] : operations
     let outcome = Displayfs.run(["status", mountPoint])
     let line = try #require(outcome.text.split(separator: "\n").first { $0.hasPrefix("requests: ") })

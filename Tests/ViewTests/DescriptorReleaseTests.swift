@@ -9,7 +9,7 @@ import ViewedTree
 @testable import View
 
 /// What is kept of directories is let go when descriptors run out, for somebody who may be working with one of them.
-@Suite struct LettingGoTests {
+@Suite struct DescriptorReleaseTests {
   /// Records the names that are invalidated.
   private final class RecordingCache: KernelCache {
     let names = Guarded<[Name]>([])
@@ -22,7 +22,7 @@ import ViewedTree
     func expireAttributes(of node: NodeID, in directory: NodeID?) {}
   }
 
-  @Test func releaseOfDescriptors_whileTheThreadHasADirectoryLocked_doesNotDeadlock() throws {
+  @Test func releaseOfDescriptors_whileThreadHoldsDirectoryLock_doesNotDeadlock() throws {
     let tree = try ViewedTree("notes.txt")
     let view = tree.view
     let kernel = RecordingCache()

@@ -8,9 +8,9 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
 
 /// Any user who can list a directory can hold its inode lock for as long as they like: getdents64(2) into a page of a FUSE
 /// mount of their own that does not answer.
-@Suite(.mounting, .asRoot) struct HeldDirectoryTests {
+@Suite(.mounting, .asRoot) struct LockedDirectoryTests {
   /// A program that holds the lock of a directory until it is let go.
-  private final class Holder {
+  private final class DirectoryLockHolder {
     private let own: MountedView
     private let daemon: pid_t
     private let program: pid_t
@@ -39,7 +39,7 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
       try waitUntil { [program] in isChildWaiting(of: program, inCall: "217 ") }
     }
 
-    func letGo() {
+    func release() {
       kill(daemon, SIGCONT)
       waitpid(program, nil, 0)
     }
@@ -64,75 +64,75 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
   }
 
   /// Whether a thread of the daemon waits for the lock of a directory.
-  private func isMessageWaiting(in view: MountedView) throws -> Bool {
+  private func isNotificationBlocked(in view: MountedView) throws -> Bool {
     let tasks = "/proc/\(try #require(view.daemon))/task"
     return names(tasks).contains { (text("\(tasks)/\($0)/wchan") ?? "").contains("inval_entry") }
   }
 
-  private func isNameDropped(in directory: String, of view: MountedView) -> Bool {
+  private func isNameInvalidated(in directory: String, of view: MountedView) -> Bool {
     !isThere(view.at("\(directory)/report")) && isThere(view.at("\(directory)/report.pdf"))
   }
 
-  @Test func staleNameInOneDirectory_whileAnotherIsLocked_isDroppedWithinASecond() throws {
+  @Test func staleName_whileAnotherDirectoryIsLocked_isInvalidatedWithinASecond() throws {
     let view = try view()
     #expect(isThere(view.at("Held/report")) && isThere(view.at("Free/report")))
-    let holder = try Holder(of: view.at("Held"))
+    let holder = try DirectoryLockHolder(of: view.at("Held"))
     try makeNameStale(in: "Held", of: view)
-    try waitUntil { try isMessageWaiting(in: view) }
+    try waitUntil { try isNotificationBlocked(in: view) }
     let start = ContinuousClock.now
     try makeNameStale(in: "Free", of: view)
-    try waitUntil { isNameDropped(in: "Free", of: view) }
+    try waitUntil { isNameInvalidated(in: "Free", of: view) }
     #expect(ContinuousClock.now - start < .seconds(1))
-    holder.letGo()
-    try waitUntil { isNameDropped(in: "Held", of: view) }
+    holder.release()
+    try waitUntil { isNameInvalidated(in: "Held", of: view) }
   }
 
-  @Test func changeThroughTheMount_whileAnotherDirectoryIsLocked_isThereWhenTheCallReturns() throws {
+  @Test func changeThroughMount_whileAnotherDirectoryIsLocked_isVisibleWhenCallReturns() throws {
     let view = try view()
     #expect(isThere(view.at("Held/report")) && isThere(view.at("Free/report")))
-    let holder = try Holder(of: view.at("Held"))
+    let holder = try DirectoryLockHolder(of: view.at("Held"))
     try makeNameStale(in: "Held", of: view)
-    try waitUntil { try isMessageWaiting(in: view) }
+    try waitUntil { try isNotificationBlocked(in: view) }
     for _ in 0..<20 {
       #expect(isThere(view.at("Free/report")) && isThere(view.at("Free/report.txt")))
       #expect(rename(view.at("Free/report.txt"), view.at("Free/other.txt")) == 0)
       #expect(!isThere(view.at("Free/report")) && isThere(view.at("Free/other")))
       #expect(rename(view.at("Free/other"), view.at("Free/report")) == 0)
     }
-    holder.letGo()
+    holder.release()
   }
 
   /// The kernel does not move the dentry of the directory that is gone, as it would have to lock where that was.
-  @Test func directoryThatIsMade_withTheInodeNumberOfOneThatIsGoneFromALockedDirectory_isThere() throws {
+  @Test func createdDirectory_withInodeNumberFromLockedDirectory_isVisible() throws {
     let view = try view()
     for name in ["old", "other"] { makeDirectory(view.real("Held/\(name)")) }
     let number = try #require(status(view.at("Held/old"))).st_ino
     #expect(isThere(view.at("Held/other")))
-    let holder = try Holder(of: view.at("Held"))
+    let holder = try DirectoryLockHolder(of: view.at("Held"))
     #expect(rename(view.real("Held/other"), view.real("Held/old")) == 0)
     var made: [ino_t] = []
     for attempt in 0..<100 where made.last != number {
       try #require(failure { mkdir(view.at("Free/made \(attempt)"), 0o755) } == nil)
       made.append(try #require(status(view.real("Free/made \(attempt)"))).st_ino)
     }
-    holder.letGo()
+    holder.release()
   }
 
-  @Test func daemon_toldToEndWhileADirectoryIsLocked_unmountsAtOnce() throws {
+  @Test func daemon_terminatedWhileDirectoryIsLocked_unmountsAtOnce() throws {
     let view = try view()
     #expect(isThere(view.at("Held/report")))
-    let holder = try Holder(of: view.at("Held"))
+    let holder = try DirectoryLockHolder(of: view.at("Held"))
     try makeNameStale(in: "Held", of: view)
-    try waitUntil { try isMessageWaiting(in: view) }
+    try waitUntil { try isNotificationBlocked(in: view) }
     let start = ContinuousClock.now
     kill(try #require(view.daemon), SIGTERM)
     try waitUntil { !Displayfs.isMounted(view.mountPoint) }
     #expect(ContinuousClock.now - start < .seconds(2))
-    holder.letGo()
+    holder.release()
   }
 
   /// A request that the backing file system does not answer.
-  @Test func daemon_toldToEndWhileARequestHangs_unmountsWithinItsPatience() throws {
+  @Test func daemon_terminatedWhileRequestHangs_unmountsWithinTimeout() throws {
     let view = try view()
     let lower = try MountedView("profile=none,passthrough=off") { root in try put("x", at: "\(root)/file") }
     #expect(mount(lower.mountPoint, view.real("Free"), nil, UInt(MS_BIND), nil) == 0)

@@ -2,7 +2,7 @@ import Glibc
 import Testing
 
 /// Changes of the backing tree of which the kernel tells the daemon late, in part or not at all.
-@Suite(.mounting) struct UntoldChangesTests {
+@Suite(.mounting) struct UnreportedChangeTests {
   /// How many events the kernel queues for one watcher, by either interface.
   private static let queueLength = ["inotify", "fanotify"].compactMap { interface in
     text("/proc/sys/fs/\(interface)/max_queued_events").flatMap { Int($0.split(separator: "\n").first ?? "") }
@@ -24,7 +24,7 @@ import Testing
     return daemon
   }
 
-  @Test(queueCanBeFilled) func whatIsLostWhenTheQueueIsFullIsFoundAgain() throws {
+  @Test(queueCanBeFilled) func changesLostToFullEventQueue_areFound() throws {
     let view = try MountedView { root in
       try put("x", at: "\(root)/gone.txt")
       try put("x", at: "\(root)/Folder/gone.txt")
@@ -45,7 +45,7 @@ import Testing
   }
 
   @Test(queueCanBeFilled, arguments: [("", ".later"), ("profile=none", "later")])
-  func whatWasNotThereIsFoundWhenTheQueueWasFull(options: String, name: String) throws {
+  func absentName_createdDuringFullEventQueue_isFound(options: String, name: String) throws {
     let view = try MountedView(options) { root in try put("x", at: "\(root)/notes.txt") }
     // The first look may have told of directories that were not watched yet.
     for _ in 0..<2 { #expect(!isThere(view.at(name))) }
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(arguments: ["coherence=auto,timeout=1", "coherence=timeout,timeout=0"])
-  func whatNobodyTellsOfShowsAfterAWhile(options: String) throws {
+  func unreportedChanges_appearAfterTimeout(options: String) throws {
     let (mirror, view) = try overMirror(options)
     #expect(view.listing() == ["notes", "Music"])
     #expect(text(view.at("notes")) == "old" && view.listing("Music") == ["song"])
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func aViewThatTellsOfChangesIsWatchedAndOneThatDoesNotIsAskedAgain() throws {
+  @Test func status_reportsWhetherViewNotifiesOfChanges() throws {
     for (options, told) in [("", "yes"), ("ro", "no: "), ("profile=none", "no: ")] {
       let view = try MountedView(options)
       #expect(
@@ -109,7 +109,7 @@ import Testing
   }
 
   /// In a user namespace of its own a daemon can have a limit that nobody else feels.
-  @Test(.userNamespaces) func whereWatchesAreUsedUpEverythingIsRightAndTheLatestDirectoriesAreWatched() throws {
+  @Test(.userNamespaces) func exhaustedWatches_keepViewCorrectAndCoverLatestDirectories() throws {
     let view = try MountedView { root in
       for number in 0..<40 { try put("x", at: "\(root)/d\(number)/old.txt") }
     }
@@ -143,7 +143,7 @@ import Testing
     #expect(outcome.text == "" && outcome.status == 0, "\(outcome.text) \(outcome.errorText)")
   }
 
-  @Test func unmountingWaitsForWhatIsBeingTold() throws {
+  @Test func unmount_duringNotifications_succeeds() throws {
     let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
     for round in 0..<10 {
       if round > 0 { try view.mount() }

@@ -5,20 +5,20 @@ import Testing
 
 /// A program that works in the tree and through the mount by turns, and never waits until the one side is told of the other.
 ///
-/// `DISPLAYFS_BOTH_SIDES_SEED` repeats a run, `DISPLAYFS_BOTH_SIDES_OPERATIONS` says how long it is.
-@Suite(.mounting) struct BothSidesTests {
+/// `DISPLAYFS_INTERLEAVED_SEED` repeats a run, `DISPLAYFS_INTERLEAVED_OPERATIONS` says how long it is.
+@Suite(.mounting) struct InterleavedAccessTests {
   private static func number(_ variable: String, default standard: UInt64) -> UInt64 {
     getenv(variable).flatMap { UInt64(String(cString: $0)) } ?? standard
   }
 
   @Test(arguments: ["", "profile=none", "passthrough=off", "profile=none,passthrough=off"])
-  func operationByPath_afterChangeBehindTheMount_reachesTheFileThatHasTheName(options: String) throws {
+  func operationByPath_afterChangeInBackingTree_reachesCurrentFile(options: String) throws {
     // Each time another: what happens depends on how soon the kernel is told.
-    let seed = Self.number("DISPLAYFS_BOTH_SIDES_SEED", default: UInt64.random(in: 0...UInt64(UInt32.max)))
-    let run = TwinRun(try MountedView(options), twin: try TemporaryDirectory(), seed: seed)
+    let seed = Self.number("DISPLAYFS_INTERLEAVED_SEED", default: UInt64.random(in: 0...UInt64(UInt32.max)))
+    let run = InterleavedRun(try MountedView(options), twin: try TemporaryDirectory(), seed: seed)
     do {
-      for _ in 0..<Self.number("DISPLAYFS_BOTH_SIDES_OPERATIONS", default: 3000) { try run.step() }
-    } catch let deviation as TwinRun.Deviation {
+      for _ in 0..<Self.number("DISPLAYFS_INTERLEAVED_OPERATIONS", default: 3000) { try run.step() }
+    } catch let deviation as InterleavedRun.Deviation {
       Issue.record("seed \(seed), \(options): \(deviation.text)\n\(run.recent.joined(separator: "\n"))")
     }
   }
@@ -28,11 +28,11 @@ import Testing
 ///
 /// Through the mount they may fail because the kernel believes in what was a moment ago. Those that succeed must have done to
 /// the tree what they did to its twin.
-private final class TwinRun {
+private final class InterleavedRun {
   struct Deviation: Error { let text: String }
 
   private enum Operation: CaseIterable {
-    case make, empty, append, write, makeNew, hold, writeHeld, letGo, remove, rename, link, cut, save, mode,
+    case make, empty, append, write, makeNew, hold, writeHeld, release, remove, rename, link, cut, save, mode,
       time, attribute
   }
 
@@ -61,7 +61,7 @@ private final class TwinRun {
     let other = Self.names.randomElement(using: &random)!
     let content = String(repeating: "\(recent.count % 10)", count: Int.random(in: 1...5, using: &random))
     switch operation {
-    case .hold, .writeHeld, .letGo: return try step(held: operation, name, content)
+    case .hold, .writeHeld, .release: return try step(held: operation, name, content)
     default: break
     }
     let isMounted = Bool.random(using: &random)
@@ -116,7 +116,7 @@ private final class TwinRun {
     case .save:
       try write(O_CREAT | O_TRUNC, to: "\(path)~")
       try call { Glibc.rename("\(path)~", path) }
-    case .hold, .writeHeld, .letGo: break
+    case .hold, .writeHeld, .release: break
     }
   }
 

@@ -2,7 +2,7 @@ import Glibc
 import Testing
 
 /// That a name stands for nothing the kernel keeps, until it stands for something.
-@Suite(.mounting) struct AbsenceTests {
+@Suite(.mounting) struct NegativeEntryTests {
   private func view(_ options: String = "") throws -> MountedView {
     try MountedView(options) { root in try put("text", at: "\(root)/notes.txt") }
   }
@@ -15,15 +15,15 @@ import Testing
   @Test(
     arguments: ["", "hidden=show", "extensions=show", "profile=none"],
     ["letter", "letter.txt", "stdio.h", "Letter.rtfd", ".config"])
-  func whatIsNotThereIsAskedForOnce(options: String, name: String) throws {
+  func absentName_lookedUpAgain_needsNoRequest(options: String, name: String) throws {
     let view = try view(options)
     expectAbsent(view, name)
-    let before = try view.asked()
+    let before = try view.requestCount()
     for _ in 0..<100 { #expect(!isThere(view.at(name))) }
-    #expect(try view.asked() - before < 10)
+    #expect(try view.requestCount() - before < 10)
   }
 
-  @Test func whatIsMadeIsThereByAllOfItsNamesWhenTheCallReturns() throws {
+  @Test func createdEntry_whenCallReturns_isVisibleByAllNames() throws {
     let view = try view()
     expectAbsent(view, "letter", "letter.txt", "Letter", "moved", "moved.jpg", "link", "link.txt")
     try put("x", at: view.at("letter.txt"))
@@ -36,7 +36,7 @@ import Testing
     #expect(text(view.at("link.txt")) == "text" && text(view.at("link")) == "text")
   }
 
-  @Test func aNameThatARivalLeavesIsThereWhenTheCallReturns() throws {
+  @Test func displayName_whenRivalLeaves_isVisibleWhenCallReturns() throws {
     let view = try view()
     for _ in 0..<5 {
       try put("other", at: view.at("notes.pdf"))
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func whatASaveGetsBackIsThereByItsRealName() throws {
+  @Test func savedFile_withRestoredName_isVisibleByRealName() throws {
     let view = try view()
     for round in 0..<5 {
       #expect(rename(view.at("notes"), view.at("backup")) == 0)
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func whatOthersMakeIsThereSoonByAllOfItsNames() throws {
+  @Test func entryCreatedInBackingTree_becomesVisibleByAllNames() throws {
     let view = try view()
     for round in 0..<10 {
       expectAbsent(view, "letter", "letter.txt", "Folder")
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["", "profile=none"]) func whatOthersMoveAwayAndBackIsThereSoon(options: String) throws {
+  @Test(arguments: ["", "profile=none"]) func entryMovedAwayAndBackInBackingTree_becomesVisible(options: String) throws {
     let view = try view(options)
     #expect(mkdir(view.real("Folder"), 0o755) == 0)
     // So the kernel knows them all the while.
@@ -95,31 +95,31 @@ import Testing
     for descriptor in held { close(descriptor) }
   }
 
-  @Test func otherOptionsMakeNamesThere() throws {
+  @Test func optionChange_makesAbsentNameVisible() throws {
     let view = try view("extensions=show")
     expectAbsent(view, "notes")
     #expect(Displayfs.run(["set", view.mountPoint, "extensions=hide"]).status == 0)
     #expect(eventually { text(view.at("notes")) == "text" })
   }
 
-  @Test func whoMakesWhatHeDidNotFindMakesNobodyAskAgain() throws {
+  @Test func createAfterFailedLookup_keepsOtherNamesCached() throws {
     let view = try MountedView { root in
       for number in 0..<50 { try put("x", at: "\(root)/known\(number).txt") }
     }
     func look() { for number in 0..<50 { #expect(isThere(view.at("known\(number)"))) } }
     look()
     look()
-    let before = try view.asked()
+    let before = try view.requestCount()
     for number in 0..<20 {
       // Looked for by that name, and made by it.
       expectAbsent(view, "new\(number).txt")
       try put("x", at: view.at("new\(number).txt"))
       look()
     }
-    #expect(try view.asked() - before < 20 * 50 / 2)
+    #expect(try view.requestCount() - before < 20 * 50 / 2)
   }
 
-  @Test func moreNamesThanAreKeptAreNotThereEither() throws {
+  @Test func absentNames_beyondCacheCapacity_becomeVisibleWhenCreated() throws {
     let view = try view()
     for number in 0..<1500 { #expect(!isThere(view.at("absent\(number)"))) }
     for number in [0, 1023, 1024, 1499] {

@@ -5,15 +5,15 @@ import Glibc
 import Synchronization
 import Testing
 
-extension AnsweringTests {
+extension RequestHandlingTests {
   /// Requests that come by a socket, each of which takes some time to answer, but less than the watcher waits.
-  @Suite struct ReceivingTests {
-    @Test func whatSeveralAskOfASlowBackingTreeIsAnsweredAtTheSameTime() throws {
-      #expect(try mostAtOnce(callers: 4) == 4)
+  @Suite struct OverflowWorkerTests {
+    @Test func slowRequestsOfSeveralClients_areServedConcurrently() throws {
+      #expect(try maximumConcurrency(callers: 4) == 4)
     }
 
-    @Test func whoAsksAloneIsAnsweredByOne() throws {
-      #expect(try mostAtOnce(callers: 1) == 1)
+    @Test func requestsOfLoneClient_areServedByOneWorker() throws {
+      #expect(try maximumConcurrency(callers: 1) == 1)
     }
 
     /// A request as the kernel makes it (`struct fuse_in_header`): the second word is what is asked for, the ninth who asks.
@@ -21,7 +21,7 @@ extension AnsweringTests {
 
     /// - Parameter callers: each asks again when it is answered.
     /// - Returns: how many requests were being answered at once, at most.
-    private func mostAtOnce(callers: Int) throws -> Int {
+    private func maximumConcurrency(callers: Int) throws -> Int {
       var ends: [CInt] = [0, 0]
       try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
       let (device, asking) = (ends[0], ends[1])

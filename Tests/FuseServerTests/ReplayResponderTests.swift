@@ -9,7 +9,7 @@ import ViewedTree
 @testable import View
 
 /// The kernel moves, or removes, what it keeps of a name when a change is replayed: that must be what it was told for it.
-@Suite struct ReplayAnswersTests {
+@Suite struct ReplayResponderTests {
   private let tree: ViewedTree
   private var view: View { tree.view }
 
@@ -22,7 +22,7 @@ import ViewedTree
       nodeKind: .plain, type: .regular)
   }
 
-  @Test func aNameThatTheKernelDidNotAskForIsNotMoved() throws {
+  @Test func replayedRename_withoutPrecedingLookup_isRefused() throws {
     let responder = ReplayResponder(view: view)
     let (old, new) = (try item("old"), try item("new"))
     for _ in 0..<2 {
@@ -33,7 +33,7 @@ import ViewedTree
     }
   }
 
-  @Test func aNameThatTheKernelDidNotAskForIsNotRemoved() throws {
+  @Test func replayedRemoval_withoutPrecedingLookup_isRefused() throws {
     let responder = ReplayResponder(view: view)
     let gone = try item("gone")
     for _ in 0..<2 {
