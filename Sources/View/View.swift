@@ -8,9 +8,9 @@ import SystemPackage
 /// A view of a backing tree: the file system without FUSE.
 ///
 /// Every operation takes node IDs, names and the client's credentials, and throws the `errno` for the client.
-public final class View: Sendable {
-  public let nodes: NodeTable
-  public let logger: Logger
+package final class View: Sendable {
+  package let nodes: NodeTable
+  package let logger: Logger
   let rootHandle: DirectoryHandle
   private let remoteMounts: RemoteMounts
   let handles: DirectoryHandleCache
@@ -30,7 +30,7 @@ public final class View: Sendable {
   let arePackagesImportedBeneath: Bool
   let packageSizes = PackageSizes()
   /// How often the listing of a directory was requested, and how often it was not cached and had to be read.
-  public let listings = Tally()
+  package let listings = Tally()
   let staging: Staging
   let imported = ImportedStreams()
   let ownApplications = OwnApplications()
@@ -41,10 +41,10 @@ public final class View: Sendable {
   private let covered: DirectoryHandle.Covered?
   /// Whether the view changes nothing, so that names need no projection.
   let isPlainMirror: Bool
-  public let coherence: Coherence
+  package let coherence: Coherence
   private let malformedMetadataLog: MalformedMetadataLog
   /// The kind of file system that SOURCE is on.
-  public let fileSystem: FileSystemKind
+  package let fileSystem: FileSystemKind
   /// Whether the top directory of SOURCE has an SELinux label.
   let isLabelled: Bool
 
@@ -55,7 +55,7 @@ public final class View: Sendable {
   /// inside it, is never entered.
   ///
   /// - Parameter covered: the mount point, if there will be one.
-  public init(
+  package init(
     source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions,
     coherence: Coherence = Coherence(), tunnel: Tunnel = Tunnel(), importsPackages: Bool = true,
     logger: Logger
@@ -116,14 +116,14 @@ public final class View: Sendable {
 
   // MARK: Options
 
-  public var options: ViewOptions { inspector.options }
+  package var options: ViewOptions { inspector.options }
   var inspector: EntryInspector { currentInspector.withLock { $0 } }
 
   /// Applies other options to the whole view from now on. Entries that are listed differently than before are reported as
   /// changes.
   ///
   /// - Throws: EINVAL for options that would turn a view into a mirror, or a mirror into a view.
-  public func replaceOptions(_ options: ViewOptions) throws(Errno) {
+  package func replaceOptions(_ options: ViewOptions) throws(Errno) {
     let options = options.resolved(Self.profile(options, of: rootHandle.directory))
     guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
     if options == self.options { return }
@@ -157,15 +157,15 @@ public final class View: Sendable {
   }
 
   /// How often the size or content of a package was requested, and how often a package was walked for it.
-  public var packageMeasures: Tally { packageSizes.tally }
+  package var packageMeasures: Tally { packageSizes.tally }
 
   /// The number of directories whose listing is cached.
-  public var cachedListingCount: Int { directoryViews.count }
+  package var cachedListingCount: Int { directoryViews.count }
 
   var rootDevice: UInt64 { rootHandle.identity.device }
 
   /// The inode number of the view's root.
-  public var rootInode: UInt { UInt(rootHandle.identity.inode) }
+  package var rootInode: UInt { UInt(rootHandle.identity.inode) }
 
   // MARK: Directories by node
 
@@ -180,7 +180,7 @@ public final class View: Sendable {
   /// An open handle of a directory node.
   ///
   /// - Throws: ESTALE when the directory is no longer where it was last seen. The kernel then looks it up again.
-  public func directory(_ id: NodeID) throws(Errno) -> DirectoryHandle {
+  package func directory(_ id: NodeID) throws(Errno) -> DirectoryHandle {
     if id == NodeTable.root { return rootHandle }
     if let handle = openHandle(of: id) { return handle }
     // Opens from the nearest open ancestor down; iterative, because trees may be deep.

@@ -8,7 +8,7 @@ import View
 /// A temporary directory of files and the view of it, without a mount, for as long as this object lives.
 public final class ViewedTree: Sendable {
   public let root: String
-  public let view: View
+  package let view: View
 
   /// - Parameter files: empty ones to begin with.
   public init(

@@ -8,7 +8,7 @@ import View
 
 /// A mounted view: the session with the kernel.
 public final class Server: @unchecked Sendable {
-  public let view: View
+  package let view: View
   let logger: Logger
   let passthrough = Passthrough()
   let pageCachePolicy = PageCachePolicy()
@@ -45,7 +45,7 @@ public final class Server: @unchecked Sendable {
   ///   - onReady: called once, when the INIT handshake is done and the mount serves requests.
   ///   - liveOptions: reads the options anew; nil if they cannot be changed.
   ///   - onStopping: called once, when the mount serves no more requests.
-  public init(
+  package init(
     view: View, passthrough: Bool = true, liveOptions: LiveOptions? = nil,
     onReady: @escaping @Sendable () -> Void, onStopping: @escaping @Sendable () -> Void = {}
   ) {

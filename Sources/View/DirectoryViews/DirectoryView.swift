@@ -8,7 +8,7 @@ import SystemPackage
 ///
 /// The directory is read from the disk once. Afterwards only the entries that changed are inspected again. Where the directory
 /// cannot be watched, a comparison of its times shows whether it changed.
-public final class DirectoryView: Sendable {
+package final class DirectoryView: Sendable {
   /// The directory, and its changes that the view has not inspected yet.
   let watched: WatchedDirectory
   let node: NodeID

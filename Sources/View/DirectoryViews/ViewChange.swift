@@ -2,15 +2,15 @@ import BackingTree
 import DisplayNames
 
 /// An entry as a directory of the view lists it.
-public struct ListingEntry: Sendable, Equatable {
-  public let directory: NodeID
+package struct ListingEntry: Sendable, Equatable {
+  package let directory: NodeID
   /// The display name of the entry.
-  public let name: Name
-  public let realName: Name
-  public let identity: FileIdentity
-  public let nodeKind: NodeKind
+  package let name: Name
+  package let realName: Name
+  package let identity: FileIdentity
+  package let nodeKind: NodeKind
   /// The type that the listing reports.
-  public let type: BackingTree.FileType
+  package let type: BackingTree.FileType
   /// Whether the watch reported that the entry was renamed to or from here.
   var wasMoved = false
 
@@ -19,7 +19,7 @@ public struct ListingEntry: Sendable, Equatable {
 }
 
 /// A change in the view that was not made through the view under that name.
-public enum ViewChange: Sendable, Equatable {
+package enum ViewChange: Sendable, Equatable {
   case appeared(ListingEntry)
   case vanished(ListingEntry)
   case renamed(from: ListingEntry, to: ListingEntry)

@@ -8,7 +8,7 @@ import SystemPackage
 ///
 /// It spends a system call per entry only where the result can matter: on markers of directories, property lists of packages,
 /// and Finder info on volumes that have any.
-public final class EntryInspector: Sendable {
+package final class EntryInspector: Sendable {
   let options: ViewOptions
   private let extensionRule: ExtensionRule
   private let hiddenRules: HiddenRules

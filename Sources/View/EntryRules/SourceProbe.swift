@@ -60,7 +60,7 @@ extension SourceTraits {
 
 extension View {
   /// The kind of tree that a directory is.
-  public static func detectProfile(of directory: Directory) -> Profile {
+  package static func detectProfile(of directory: Directory) -> Profile {
     Profile.detect(SourceTraits(of: directory))
   }
 }

@@ -9,10 +9,10 @@ extension View {
   ///
   /// For watched directories it bounds how long a change goes unnoticed that the watch does not report: access times, files that
   /// are changed through another hard link or a mapping, and file systems that are mounted in the backing tree.
-  public var cacheTimeout: Double { coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
+  package var cacheTimeout: Double { coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
 
   /// Lets the kernel cache names and attributes from now on, which `kernel` invalidates.
-  public func startCaching(_ kernel: some KernelCache) { cached.kernel = kernel }
+  package func startCaching(_ kernel: some KernelCache) { cached.kernel = kernel }
 
   /// Whether the watch on a file's directory reports every change of the file's attributes.
   func canCacheAttributes(
@@ -46,7 +46,7 @@ extension View {
   }
 
   /// Invalidates what the kernel cached from a reply if the directory changed while the reply was on its way.
-  public func revalidateAfterReply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+  package func revalidateAfterReply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     if let version = entry.nameVersion, version.isStale {
       let isDirectory = entry.id != 0 && FileType(mode: entry.attributes.st_mode) == .directory
       invalidate([StaleName(Name(copying: name), in: parent, mayBeDirectory: isDirectory)])
@@ -57,7 +57,7 @@ extension View {
   /// Invalidates a node's attributes if they changed while the reply was on its way.
   ///
   /// - Parameter parent: the directory of the lookup, if the reply was to one.
-  public func revalidateAfterReply(_ version: DirectoryVersion, of node: NodeID, in parent: NodeID? = nil) {
+  package func revalidateAfterReply(_ version: DirectoryVersion, of node: NodeID, in parent: NodeID? = nil) {
     if version.isStale(for: node) { cached.kernel?.expireAttributes(of: node, in: parent) }
   }
 }

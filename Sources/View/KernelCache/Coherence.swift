@@ -2,16 +2,16 @@ import BackingTree
 import Glibc
 
 /// The status that a displayfs mount publishes.
-public enum ViewStatus {
+package enum ViewStatus {
   /// The extended attribute of a mount's root that holds its status, one `name: value` on each line.
-  public static let attribute = "user.displayfs.status"
+  package static let attribute = "user.displayfs.status"
   /// The status line of a mount that reports changes of its backing tree to programs that watch the mount.
-  public static let reportsChanges = "changes told: yes"
+  package static let reportsChanges = "changes told: yes"
 }
 
 /// How the daemon notices changes that are made directly in the backing tree.
-public struct Coherence: Sendable {
-  public enum Mode: String, CaseIterable, Sendable {
+package struct Coherence: Sendable {
+  package enum Mode: String, CaseIterable, Sendable {
     /// `timeout` if the backing file system does not report all changes, else `watch`.
     case auto
     /// The backing file system reports every change. (fanotify or inotify)
@@ -20,11 +20,11 @@ public struct Coherence: Sendable {
     case timeout
   }
 
-  public var mode: Mode
+  package var mode: Mode
   /// How long a listing is considered current in mode `timeout`, in seconds.
-  public var timeout: UInt64
+  package var timeout: UInt64
 
-  public init(mode: Mode = .auto, timeout: UInt64 = 1) {
+  package init(mode: Mode = .auto, timeout: UInt64 = 1) {
     self.mode = mode
     self.timeout = timeout
   }

@@ -6,7 +6,7 @@ import Glibc
 /// is the same.
 ///
 /// The modification time is not part of it: any process that may write the file can set that. (utimensat(2))
-public struct ContentVersion: Equatable, Sendable {
+package struct ContentVersion: Equatable, Sendable {
   private let identity: FileIdentity
   private let size: Int64
   private let changeSeconds: Int
@@ -31,7 +31,7 @@ public struct ContentVersion: Equatable, Sendable {
   /// have the file open for writing.
   ///
   /// - Parameter file: the file, opened before the version was taken.
-  public func isSettled(_ file: borrowing Descriptor) -> Bool {
+  package func isSettled(_ file: borrowing Descriptor) -> Bool {
     let time = timespec(tv_sec: changeSeconds, tv_nsec: changeNanoseconds)
     if FileTimes.isRecent(time) || dfs_may_be_open_for_writing(file.rawValue) { return false }
     switch dfs_has_dirty_pages(file.rawValue) {

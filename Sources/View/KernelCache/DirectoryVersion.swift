@@ -6,7 +6,7 @@ import DisplayNames
 ///
 /// A worker takes it before it looks at the backing tree. It may become stale while the reply is on its way, when an
 /// invalidation would come too early. So the worker compares it again after it has replied (`View.revalidateAfterReply`).
-public struct DirectoryVersion: Sendable {
+package struct DirectoryVersion: Sendable {
   let directory: WatchedDirectory
   private var count: UInt64
   private let contentCount: UInt64
@@ -18,7 +18,7 @@ public struct DirectoryVersion: Sendable {
   }
 
   /// Whether a reply about what a name stands for may be stale.
-  public var isStale: Bool { directory.changes.count != count }
+  package var isStale: Bool { directory.changes.count != count }
 
   /// Whether a reply with the attributes of the directory, or of a file in it, may be stale.
   func isStale(for node: NodeID) -> Bool {

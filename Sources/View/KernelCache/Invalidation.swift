@@ -70,7 +70,7 @@ extension View {
   }
 
   /// The names under which the kernel may know any entry of a directory. Called with no directory view locked.
-  public func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id], waits: true) }
+  package func staleNames(inDirectory id: NodeID) -> [StaleName] { staleNames(in: [id], waits: true) }
 
   /// The names under which the kernel may know any entry of some directories, as of the last look at each.
   ///
@@ -90,18 +90,18 @@ extension View {
   }
 
   /// Records whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
-  public func setLookupNamesStable(_ areStable: Bool) {
+  package func setLookupNamesStable(_ areStable: Bool) {
     movedNodes.areLookupNamesStable.store(areStable, ordering: .relaxed)
   }
 
   /// Records that a thread has walked a path on which the kernel may have resolved a stale name to one of these nodes. They
   /// live on under other names.
-  public func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
+  package func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
     movedNodes.noteStaleWalk(to: nodes, by: thread)
   }
 
   /// Whether a name leads to a directory that the kernel knows.
-  public func leadsToKnownDirectory(_ name: Name, in directory: NodeID) -> Bool {
+  package func leadsToKnownDirectory(_ name: Name, in directory: NodeID) -> Bool {
     guard let handle = try? self.directory(directory) else { return false }
     return CName(name).withPointer { name in
       guard let found = try? find(directory, handle, name), found.nodeKind == .plain else { return false }

@@ -2,16 +2,16 @@ import BackingTree
 import DisplayNames
 
 /// A name in a directory of the view under which the kernel may hold a dentry that is stale.
-public struct StaleName: Sendable {
-  public let directory: NodeID
-  public let name: Name
+package struct StaleName: Sendable {
+  package let directory: NodeID
+  package let name: Name
   /// Whether the dentry may be that of a directory. Such a dentry is expired, never invalidated: `d_invalidate` detaches
   /// whatever is mounted on a directory or below it, in every mount namespace, and makes getcwd(2) fail there.
-  public let mayBeDirectory: Bool
+  package let mayBeDirectory: Bool
   /// The node that the name led to, if that lives on under another name.
-  public let node: NodeID?
+  package let node: NodeID?
 
-  public init(_ name: Name, in directory: NodeID, mayBeDirectory: Bool, node: NodeID? = nil) {
+  package init(_ name: Name, in directory: NodeID, mayBeDirectory: Bool, node: NodeID? = nil) {
     self.name = name
     self.directory = directory
     self.mayBeDirectory = mayBeDirectory
@@ -23,7 +23,7 @@ public struct StaleName: Sendable {
 ///
 /// The kernel invalidates a name under the inode lock of its directory, which the request that is being served may hold. So
 /// names are invalidated after the reply, by other threads. Expiring attributes takes no lock.
-public protocol KernelCache: Sendable {
+package protocol KernelCache: Sendable {
   /// Has the kernel look the names up again, soon.
   func invalidate(_ names: [StaleName])
 

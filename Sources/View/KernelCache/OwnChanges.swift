@@ -5,7 +5,7 @@ import SystemPackage
 extension View {
   /// Records that a replay reports all changes of a file until now to the kernel's watchers: an event of the backing tree about
   /// them is a self event.
-  public func noteReplayed(_ id: NodeID) {
+  package func noteReplayed(_ id: NodeID) {
     if let located = try? locate(id) { ownChanges.note(located.rawValue) }
   }
 }

@@ -2,16 +2,16 @@ import DisplayNames
 import SystemPackage
 
 /// The facts about the destination directory that a plan depends on.
-public struct DestinationFacts {
+package struct DestinationFacts {
   /// Whether the name ends in an extension that identifies a file type. `trip.png` does; `v1.2` and `notes~` do not.
-  public let hasKnownExtension: (Name) -> Bool
+  package let hasKnownExtension: (Name) -> Bool
   /// Whether the directory has an entry with this real name, byte for byte, listed or not.
-  public let hasEntry: (Name) -> Bool
+  package let hasEntry: (Name) -> Bool
   /// Whether an entry could get this display name by hiding its extension: no other entry claims the name, and the directory is
   /// not inside a package, where every name is a real one.
-  public let canShow: (Name) -> Bool
+  package let canShow: (Name) -> Bool
 
-  public init(
+  package init(
     hasKnownExtension: @escaping (Name) -> Bool, hasEntry: @escaping (Name) -> Bool,
     canShow: @escaping (Name) -> Bool
   ) {
@@ -29,7 +29,7 @@ public struct DestinationFacts {
 }
 
 /// The real name under which a new entry is created.
-public enum CreatePlan: Equatable, Sendable {
+package enum CreatePlan: Equatable, Sendable {
   case refuse(Errno)
   /// `exclusive`: the client did not type this name, so an entry that has got it meanwhile must not be touched (EEXIST).
   case create(Name, exclusive: Bool)
@@ -39,7 +39,7 @@ public enum CreatePlan: Equatable, Sendable {
   ///
   /// - Parameter tunnelled: the real name that `typed` stood for a moment ago (`Tunnel`): an editor that moved the old file away
   ///   is writing the new one.
-  public static func file(typed: Name, tunnelled: Name?, in directory: DestinationFacts) -> CreatePlan {
+  package static func file(typed: Name, tunnelled: Name?, in directory: DestinationFacts) -> CreatePlan {
     guard typed.fits else { return .refuse(.fileNameTooLong) }
     if let tunnelled = directory.tunnelled(tunnelled, for: typed), tunnelled != typed {
       return .create(tunnelled, exclusive: true)
@@ -54,7 +54,7 @@ public enum CreatePlan: Equatable, Sendable {
   /// localized entry; ENAMETOOLONG.
   ///
   /// - Parameter typed: a name that does not resolve.
-  public static func link(
+  package static func link(
     _ source: RenameSource, typed: Name, sameDirectory: Bool, tunnelled: Name?,
     in directory: DestinationFacts
   ) -> CreatePlan {

@@ -3,7 +3,7 @@ import DisplayNames
 import SystemPackage
 
 /// The type of an entry as seen by the client that named it.
-public enum ApparentType: Sendable {
+package enum ApparentType: Sendable {
   /// A regular file.
   case file
   /// A symlink, FIFO, socket or device.
@@ -17,7 +17,7 @@ public enum ApparentType: Sendable {
 }
 
 /// Which kind of an entry's names led to it.
-public enum Addressing: Sendable {
+package enum Addressing: Sendable {
   /// The real name, or a display name equal to it.
   case realName
   /// A display name that is the real name without its extension.
@@ -27,13 +27,13 @@ public enum Addressing: Sendable {
 }
 
 /// The entry that is renamed or linked.
-public struct RenameSource: Sendable {
-  public let realName: Name
-  public let displayName: Name
-  public let addressing: Addressing
-  public let apparentType: ApparentType
+package struct RenameSource: Sendable {
+  package let realName: Name
+  package let displayName: Name
+  package let addressing: Addressing
+  package let apparentType: ApparentType
 
-  public init(realName: Name, displayName: Name, addressing: Addressing, apparentType: ApparentType = .file) {
+  package init(realName: Name, displayName: Name, addressing: Addressing, apparentType: ApparentType = .file) {
     self.realName = realName
     self.displayName = displayName
     self.addressing = addressing
@@ -56,29 +56,29 @@ public struct RenameSource: Sendable {
 }
 
 /// The requested name, and the entry that has it now.
-public struct RenameTarget: Sendable {
+package struct RenameTarget: Sendable {
   /// The entry that the typed name resolves to.
-  public struct Existing: Sendable {
-    public let realName: Name
+  package struct Existing: Sendable {
+    package let realName: Name
     /// Whether this is the file that is renamed: the same entry by its other name, or another hard link of it.
-    public let isSource: Bool
-    public let apparentType: ApparentType
+    package let isSource: Bool
+    package let apparentType: ApparentType
 
-    public init(realName: Name, isSource: Bool = false, apparentType: ApparentType = .file) {
+    package init(realName: Name, isSource: Bool = false, apparentType: ApparentType = .file) {
       self.realName = realName
       self.isSource = isSource
       self.apparentType = apparentType
     }
   }
 
-  public let typed: Name
-  public let existing: Existing?
+  package let typed: Name
+  package let existing: Existing?
   /// Whether source and target are in the same directory.
-  public let sameDirectory: Bool
+  package let sameDirectory: Bool
   /// The real name that stood behind `typed` until a moment ago (`Tunnel`).
-  public let tunnelled: Name?
+  package let tunnelled: Name?
 
-  public init(typed: Name, existing: Existing? = nil, sameDirectory: Bool = true, tunnelled: Name? = nil) {
+  package init(typed: Name, existing: Existing? = nil, sameDirectory: Bool = true, tunnelled: Name? = nil) {
     self.typed = typed
     self.existing = existing
     self.sameDirectory = sameDirectory
@@ -93,7 +93,7 @@ public struct RenameTarget: Sendable {
 /// the client did not type, and that name is taken, the result is EEXIST, as the Finder says "the name is already taken". Every
 /// plan is safe to stop after any of its steps: either the move is done, or both the source and the entry to be removed still
 /// exist.
-public enum RenamePlan: Equatable, Sendable {
+package enum RenamePlan: Equatable, Sendable {
   /// The entry already has that name: success.
   case noChange
   case refuse(Errno)
@@ -120,7 +120,7 @@ public enum RenamePlan: Equatable, Sendable {
   ///   EEXIST as described above or with `noReplace`; ENOENT for an exchange without a target; ENAMETOOLONG for a result of more
   ///   than 255 bytes; EISDIR and ENOTDIR as in rename(2); EINVAL for both flags at once, and for an exchange of a package with
   ///   anything else.
-  public static func plan(
+  package static func plan(
     _ source: RenameSource, to target: RenameTarget, flags: RenameFlags = [], in directory: DestinationFacts
   ) -> RenamePlan {
     if flags.contains(.exchange) {

@@ -2,7 +2,7 @@ import BackingTree
 import DisplayNames
 
 /// When a name that is created again gets back the real name that it had before.
-public enum TunnelMode: String, Sendable, CaseIterable {
+package enum TunnelMode: String, Sendable, CaseIterable {
   /// Within the timeout, if the process that made the name go away creates it.
   case process
   /// Within the timeout, for every process.
@@ -20,25 +20,25 @@ public enum TunnelMode: String, Sendable, CaseIterable {
 /// Memory is bounded: the last `capacity` names are kept, each with at most `attributeLimit` bytes of attributes. Every call
 /// takes constant time, for `removeAll` amortised over the calls of `record`. Times are nanoseconds of one monotonic clock, which
 /// the caller reads. A process is given by its thread group ID; 0 stands for all processes that the daemon cannot identify.
-public final class Tunnel: Sendable {
+package final class Tunnel: Sendable {
   /// An extended attribute that is kept with the name: its Finder info.
-  public struct Attribute: Sendable, Equatable {
-    public let name: [UInt8]
-    public let value: [UInt8]
+  package struct Attribute: Sendable, Equatable {
+    package let name: [UInt8]
+    package let value: [UInt8]
 
-    public init(name: [UInt8], value: [UInt8]) {
+    package init(name: [UInt8], value: [UInt8]) {
       self.name = name
       self.value = value
     }
   }
 
-  public struct Remembered: Sendable, Equatable {
-    public let realName: Name
-    public let attributes: [Attribute]
+  package struct Remembered: Sendable, Equatable {
+    package let realName: Name
+    package let attributes: [Attribute]
   }
 
   /// In bytes, names and values of one entry together. Attributes beyond this limit are not remembered.
-  public static let attributeLimit = 8192
+  package static let attributeLimit = 8192
 
   private struct Entry: Sendable {
     let directory: UInt64
@@ -85,14 +85,14 @@ public final class Tunnel: Sendable {
   /// - Parameters:
   ///   - timeout: in seconds; 0 remembers nothing.
   ///   - capacity: the maximum number of remembered names.
-  public init(mode: TunnelMode = .process, timeout: UInt64 = 15, capacity: Int = 4096) {
+  package init(mode: TunnelMode = .process, timeout: UInt64 = 15, capacity: Int = 4096) {
     self.mode = timeout == 0 || capacity <= 0 ? .off : mode
     self.timeout = nanoseconds(ofSeconds: timeout)
     self.capacity = capacity
   }
 
   /// Records that `display` went away from `directory`, where it stood for `real`. A name that hid no extension is not recorded.
-  public func record(
+  package func record(
     directory: UInt64, display: Name, real: Name, attributes: [Attribute] = [], process: Int32, now: Int64
   ) {
     guard mode != .off, display != real else { return }
@@ -110,7 +110,7 @@ public final class Tunnel: Sendable {
   }
 
   /// Removes and returns what `display` stood for: the caller is about to create the name again.
-  public func take(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
+  package func take(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
     ring.withLock { ring in
       guard let found = match(&ring, directory, display, process, now) else { return nil }
       ring.clear(found.position)
@@ -119,21 +119,21 @@ public final class Tunnel: Sendable {
   }
 
   /// What `take` would return, without removing it.
-  public func peek(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
+  package func peek(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
     ring.withLock { match(&$0, directory, display, process, now)?.remembered }
   }
 
   /// Whether nothing is remembered, so that the process need not be determined.
-  public var isEmpty: Bool { ring.withLock { $0.positions.isEmpty } }
+  package var isEmpty: Bool { ring.withLock { $0.positions.isEmpty } }
 
   /// Whether anything is remembered for a name, regardless of process and time. A created name almost never has an entry, and
   /// determining the process that creates a file costs more than creating it.
-  public func mayRecall(directory: UInt64, display: Name) -> Bool {
+  package func mayRecall(directory: UInt64, display: Name) -> Bool {
     ring.withLock { $0.position(directory, display) != nil }
   }
 
   /// Drops all entries of a directory that is gone, or whose identity will be used for another directory.
-  public func removeAll(in directory: UInt64) {
+  package func removeAll(in directory: UInt64) {
     ring.withLock { ring in
       for position in (ring.positions.removeValue(forKey: directory) ?? [:]).values {
         ring.slots[position] = nil

@@ -4,23 +4,23 @@ import Glibc
 /// A real name in the form that system calls take: bytes with a terminating NUL.
 ///
 /// Nearly all names are stored inline, so that creating one allocates no memory.
-public struct CName: Sendable {
+package struct CName: Sendable {
   private typealias Short = InlineArray<96, CChar>
 
   private var short = Short(repeating: 0)
   /// Used instead of `short` when the name does not fit there.
   private let long: ContiguousArray<CChar>?
 
-  public init(copying pointer: UnsafePointer<CChar>) {
+  package init(copying pointer: UnsafePointer<CChar>) {
     self.init(bytes: UnsafeRawBufferPointer(start: pointer, count: strlen(pointer)))
   }
 
-  public init(_ name: Name) {
+  package init(_ name: Name) {
     self = name.bytes.withUnsafeBytes { CName(bytes: $0) }
   }
 
   /// - Parameter bytes: without a NUL.
-  public init(_ bytes: UnsafeBufferPointer<UInt8>) { self.init(bytes: UnsafeRawBufferPointer(bytes)) }
+  package init(_ bytes: UnsafeBufferPointer<UInt8>) { self.init(bytes: UnsafeRawBufferPointer(bytes)) }
 
   /// - Parameter bytes: without a NUL.
   init(bytes: UnsafeRawBufferPointer) {
@@ -37,13 +37,13 @@ public struct CName: Sendable {
   }
 
   /// The name without the NUL.
-  public var name: Name { withPointer { Name(copying: $0) } }
+  package var name: Name { withPointer { Name(copying: $0) } }
 
-  public func equals(_ other: UnsafePointer<CChar>) -> Bool { withPointer { strcmp($0, other) == 0 } }
+  package func equals(_ other: UnsafePointer<CChar>) -> Bool { withPointer { strcmp($0, other) == 0 } }
 
   /// Calls `body` with the C string, which is valid during the call.
   @inline(__always)
-  public func withPointer<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E)
+  package func withPointer<R: ~Copyable, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E)
     -> R
   {
     if let long {

@@ -7,7 +7,7 @@ import SystemPackage
 ///
 /// To enter it by name would lead into the mount, and from there back to itself without end. It is opened before the mount, so
 /// `descriptor` leads to the directory beneath.
-public struct CoveredDirectory: ~Copyable, Sendable {
+package struct CoveredDirectory: ~Copyable, Sendable {
   let parent: FileIdentity
   let name: CName
   let descriptor: Descriptor
@@ -15,7 +15,7 @@ public struct CoveredDirectory: ~Copyable, Sendable {
   /// - Parameters:
   ///   - parent: the directory that holds the mount point.
   ///   - descriptor: the mount point, opened before the mount.
-  public init(parent: FileIdentity, name: Name, descriptor: consuming Descriptor) {
+  package init(parent: FileIdentity, name: Name, descriptor: consuming Descriptor) {
     self.parent = parent
     self.name = CName(name)
     self.descriptor = descriptor
@@ -23,7 +23,7 @@ public struct CoveredDirectory: ~Copyable, Sendable {
 }
 
 /// An open backing directory. It is closed with the last reference to it.
-public final class DirectoryHandle: Sendable {
+package final class DirectoryHandle: Sendable {
   /// Identifies the directory.
   let identity: FileIdentity
   private let descriptor: Descriptor
@@ -53,7 +53,7 @@ public final class DirectoryHandle: Sendable {
     self.covered = covered.flatMap { $0.directory.parent == identity ? $0 : nil }
   }
 
-  public var directory: Directory { Directory(descriptor: descriptor.rawValue) }
+  package var directory: Directory { Directory(descriptor: descriptor.rawValue) }
 
   var holdsMountPoint: Bool { covered != nil }
 

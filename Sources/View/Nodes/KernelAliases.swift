@@ -2,11 +2,11 @@
 ///
 /// The kernel may hold a dentry for each. When a change uses one of the names, the kernel updates the dentry of that name by
 /// itself. The daemon has to invalidate the other dentry.
-public struct AliasKinds: OptionSet, Sendable {
-  public let rawValue: UInt8
-  public init(rawValue: UInt8) { self.rawValue = rawValue }
-  public static let real = AliasKinds(rawValue: 1)
-  public static let display = AliasKinds(rawValue: 2)
+package struct AliasKinds: OptionSet, Sendable {
+  package let rawValue: UInt8
+  package init(rawValue: UInt8) { self.rawValue = rawValue }
+  package static let real = AliasKinds(rawValue: 1)
+  package static let display = AliasKinds(rawValue: 2)
 
   /// Whether a change through one name leaves a stale dentry of the other.
   var areSeveral: Bool { self == [.real, .display] }

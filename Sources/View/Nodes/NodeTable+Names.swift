@@ -6,7 +6,7 @@ extension NodeTable {
   ///
   /// - Returns: the kinds of names under which the kernel may know the node.
   @discardableResult
-  public func didMove(
+  package func didMove(
     _ identity: FileIdentity, nodeKind: NodeKind, from old: (parent: NodeID, name: CName),
     to new: (parent: NodeID, name: CName)
   ) -> AliasKinds {
@@ -41,7 +41,7 @@ extension NodeTable {
   /// package's directory moved too. It still has the directory at the old place, and it refuses (ESTALE) to have one directory
   /// at two places while a rename is under way. So a lookup of the directory at its new place gets another node, and so does a
   /// lookup of any directory below it. A process that works in one of these directories keeps its old node.
-  public func didMoveBehindKernel(_ identity: FileIdentity) {
+  package func didMoveBehindKernel(_ identity: FileIdentity) {
     withState { links in
       guard let found = links.inodes.find(Inodes.Key(identity, .plain)), found != 1 else { return }
       links.unindex(found)
@@ -54,7 +54,7 @@ extension NodeTable {
   ///   number will have another node.
   /// - Returns: the kinds of names under which the kernel may know the node.
   @discardableResult
-  public func didRemove(
+  package func didRemove(
     _ identity: FileIdentity, nodeKind: NodeKind, from parent: NodeID, name: UnsafePointer<CChar>,
     isLast: Bool
   ) -> AliasKinds {

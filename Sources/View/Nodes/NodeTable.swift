@@ -2,10 +2,10 @@ import BackingTree
 import Glibc
 
 /// The number by which the kernel knows a file; 1 is the root of the view.
-public typealias NodeID = UInt64
+package typealias NodeID = UInt64
 
 /// The kind of a file's node: a package has one node as a regular file and one as a directory.
-public enum NodeKind: UInt8, Sendable { case plain, packageFile }
+package enum NodeKind: UInt8, Sendable { case plain, packageFile }
 
 /// The files that the kernel knows, one node for each (device, inode, kind of node).
 ///
@@ -22,19 +22,19 @@ public enum NodeKind: UInt8, Sendable { case plain, packageFile }
 ///                                   └─────> name       32 bytes of malloc(3) where it is of ordinary length
 /// ```
 /// With 8 to 16 bytes in each index, a node takes about 110 bytes.
-public final class NodeTable: Sendable {
-  public static let root: NodeID = 1
+package final class NodeTable: Sendable {
+  package static let root: NodeID = 1
 
   /// The link of a node, (parent, real name), as of the last time it was looked up.
-  public struct Link: Sendable {
-    public let parent: NodeID
-    public let name: CName
-    public let identity: FileIdentity
+  package struct Link: Sendable {
+    package let parent: NodeID
+    package let name: CName
+    package let identity: FileIdentity
     /// The type of the backing file, for either kind of the node.
-    public let type: BackingTree.FileType
-    public let nodeKind: NodeKind
+    package let type: BackingTree.FileType
+    package let nodeKind: NodeKind
     /// Whether the last lookup of the node used its real name.
-    public let wasFoundByRealName: Bool
+    package let wasFoundByRealName: Bool
     /// Whether the kernel may cache this name.
     let isEntryCacheable: Bool
     /// Whether the kernel may cache other names under which the file was seen. (hard links)
@@ -48,7 +48,7 @@ public final class NodeTable: Sendable {
   }
 
   /// How a file found under one link relates to the node that has its identity but was seen under another link.
-  public enum IdentityMatch: Sendable {
+  package enum IdentityMatch: Sendable {
     case unknown
     /// The file is the node's, and has one more name.
     case linked
@@ -60,9 +60,9 @@ public final class NodeTable: Sendable {
   }
 
   /// A node that is about to be returned to the kernel in a reply, with its nlookup already raised by one.
-  public struct LookupResult: Sendable {
-    public let id: NodeID
-    public let generation: UInt64
+  package struct LookupResult: Sendable {
+    package let id: NodeID
+    package let generation: UInt64
     /// The kinds of names under which the kernel may know the node, including the one just looked up.
     let kinds: AliasKinds
     /// The node of a file that is gone and left its inode number to this one.
@@ -76,7 +76,7 @@ public final class NodeTable: Sendable {
 
   /// - Parameter onRelease: called when a node is removed, before its number may be reused and with the table unlocked. It ends
   ///   what else is kept for the node, and closing a descriptor may take long.
-  public init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
+  package init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
     self.onRelease = onRelease
     state = Links(root: identity)
   }
@@ -104,7 +104,7 @@ public final class NodeTable: Sendable {
   }
 
   /// The number of nodes in the table.
-  public var count: Int { withState { $0.inodes.count } }
+  package var count: Int { withState { $0.inodes.count } }
 
   /// Finds or adds the node of a file found under `name` in `parent`, and raises its nlookup by one.
   ///
@@ -116,7 +116,7 @@ public final class NodeTable: Sendable {
   ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link. A directory
   ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
   /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`.
-  public func lookupOrInsert(
+  package func lookupOrInsert(
     _ identity: FileIdentity, _ type: BackingTree.FileType, nodeKind: NodeKind, parent: NodeID,
     name: UnsafePointer<CChar>, byRealName: Bool = true, isOnlyName: Bool = true, identityMatch: IdentityMatch
   ) -> LookupResult? {
@@ -164,7 +164,7 @@ public final class NodeTable: Sendable {
   }
 
   /// Subtracts `count` from the nlookup of a node. (FORGET)
-  public func forget(_ id: NodeID, count: UInt64) {
+  package func forget(_ id: NodeID, count: UInt64) {
     withState { links in
       guard id != Self.root, let slot = links.inodes.slot(of: id) else { return }
       links.forget(slot, count: count)
@@ -173,10 +173,10 @@ public final class NodeTable: Sendable {
 
   /// Frees the memory of removed nodes. Nodes that the kernel knows keep their numbers, so everything before the last of them
   /// stays. This takes a few milliseconds for a million nodes, and the table is locked meanwhile.
-  public func shrink() { withState { $0.shrink() } }
+  package func shrink() { withState { $0.shrink() } }
 
   /// The link of a node; nil when its last name is gone, or it has no name yet.
-  public func link(of id: NodeID) -> Link? {
+  package func link(of id: NodeID) -> Link? {
     withState { links -> Link? in
       guard let slot = links.inodes.slot(of: id) else { return nil }
       let inode = links.inodes[slot]
@@ -191,7 +191,7 @@ public final class NodeTable: Sendable {
   }
 
   /// The identity of a node's file; nil when there is no such node.
-  public func identity(of id: NodeID) -> FileIdentity? { inode(id)?.identity }
+  package func identity(of id: NodeID) -> FileIdentity? { inode(id)?.identity }
 
   /// The type of a node's backing file; nil when there is no such node.
   func type(of id: NodeID) -> FileType? { inode(id)?.type }
@@ -200,14 +200,14 @@ public final class NodeTable: Sendable {
   func isPackageFile(_ id: NodeID) -> Bool { inode(id)?.nodeKind == .packageFile }
 
   /// Whether a node has that identity, whatever has become of its names.
-  public func hasIdentity(_ id: NodeID, _ identity: FileIdentity) -> Bool { inode(id)?.identity == identity }
+  package func hasIdentity(_ id: NodeID, _ identity: FileIdentity) -> Bool { inode(id)?.identity == identity }
 
   private func inode(_ id: NodeID) -> Inodes.Inode? {
     withState { links in links.inodes.slot(of: id).map { links.inodes[$0] } }
   }
 
   /// The node of a file; nil when the kernel does not know it.
-  public func node(of identity: FileIdentity, nodeKind: NodeKind = .plain) -> NodeID? {
+  package func node(of identity: FileIdentity, nodeKind: NodeKind = .plain) -> NodeID? {
     withState { $0.inodes.find(Inodes.Key(identity, nodeKind)).map(NodeID.init) }
   }
 
@@ -219,7 +219,7 @@ public final class NodeTable: Sendable {
   }
 
   /// Whether a directory node is, or lies below, the directory of that identity.
-  public func isBelow(_ id: NodeID, _ identity: FileIdentity) -> Bool {
+  package func isBelow(_ id: NodeID, _ identity: FileIdentity) -> Bool {
     withState { links in
       var current = id
       var steps = 0

@@ -4,22 +4,22 @@ import Glibc
 
 /// The user and group with the rights that count when a file's data is written: to blocks that are reserved for root, and with
 /// the server of a network file system.
-public struct DataIdentity: Equatable, Sendable {
-  public let user: uid_t
-  public let group: gid_t
+package struct DataIdentity: Equatable, Sendable {
+  package let user: uid_t
+  package let group: gid_t
 
-  public init(user: uid_t, group: gid_t) {
+  package init(user: uid_t, group: gid_t) {
     self.user = user
     self.group = group
   }
 
-  public static let root = DataIdentity(user: 0, group: 0)
+  package static let root = DataIdentity(user: 0, group: 0)
 
   /// The kernel's overflow ids: no blocks are reserved for this user, and no server knows it.
-  public static let nobody = DataIdentity(user: 65534, group: 65534)
+  package static let nobody = DataIdentity(user: 65534, group: 65534)
 
   /// A client with these rights. It has no thread, so it has no supplementary groups.
-  public func client(umask: mode_t) -> Client { Client(user: user, group: group, thread: 0, umask: umask) }
+  package func client(umask: mode_t) -> Client { Client(user: user, group: group, thread: 0, umask: umask) }
 
   /// The identity with which pages of a shared mapping are written back. The kernel names any file of the node that is open for
   /// writing (`fuse_write_file_get`), and no client. So the rights are those that all openers have.
@@ -28,30 +28,30 @@ public struct DataIdentity: Equatable, Sendable {
   ///   - named: the opener of the file that the request names.
   ///   - writers: the openers of all files of the node that are open for writing.
   ///   - isOnServer: whether the file system has a server, which may refuse the overflow user.
-  public static func ofPages(named: Self, writers: [Self], isOnServer: Bool) -> Self {
+  package static func ofPages(named: Self, writers: [Self], isOnServer: Bool) -> Self {
     if writers.allSatisfy({ $0 == named }) { return named }
     return isOnServer ? writers.first { $0.user != 0 } ?? named : .nobody
   }
 }
 
 /// A file that a client has open. It has a backing descriptor of its own, so renames and unlinks do not affect it.
-public final class OpenFile: Sendable {
-  public let descriptor: Descriptor
-  public let node: NodeID
+package final class OpenFile: Sendable {
+  package let descriptor: Descriptor
+  package let node: NodeID
   /// Whether it was opened for writing.
-  public let mayWrite: Bool
+  package let mayWrite: Bool
   /// Whether a write to the file may have to clear a set-user-ID or set-group-ID bit, which depends on the writer's
   /// credentials.
-  public let isSetID: Bool
+  package let isSetID: Bool
   /// Whether something has to be done before a close of the file returns, so that the kernel must send FLUSH.
-  public let needsFlush: Bool
-  public let opener: DataIdentity
+  package let needsFlush: Bool
+  package let opener: DataIdentity
   /// Whether the file system has a server, which checks the identity of each client.
-  public let isOnServer: Bool
+  package let isOnServer: Bool
   /// The size in bytes at the time of the open.
-  public let size: Int64
+  package let size: Int64
   /// The version of the content at the time of the open; nil where a change of the content may leave the version as it is.
-  public let version: ContentVersion?
+  package let version: ContentVersion?
   private let flags: CInt
 
   /// The thread that opened the file; 0 where the daemon cannot see the thread.
@@ -80,12 +80,12 @@ public final class OpenFile: Sendable {
   }
 
   /// Whether the client opened the file with O_DIRECT. The client can clear that flag unseen by the daemon.
-  public var isDirect: Bool { flags & dfs_O_DIRECT != 0 }
+  package var isDirect: Bool { flags & dfs_O_DIRECT != 0 }
 
   /// Prepares the descriptor for data that passes through the daemon. It clears O_DIRECT, because the daemon's buffers lack the
   /// alignment that O_DIRECT needs. It clears O_APPEND, which comes with each request, because the client may have changed it
   /// and page writeback must not use it.
-  public func beginServing() {
+  package func beginServing() {
     let unwanted = flags & (dfs_O_DIRECT | O_APPEND)
     if unwanted == 0 { return }
     let current = fcntl(descriptor.rawValue, F_GETFL)

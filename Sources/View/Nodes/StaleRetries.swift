@@ -84,7 +84,7 @@ extension View {
   /// Called before a node's attributes are read.
   ///
   /// - Throws: ESTALE when the client may have used a name that the kernel should have dropped. The kernel walks the path again.
-  public func refuseStaleName(of id: NodeID, _ client: Client) throws(Errno) {
+  package func refuseStaleName(of id: NodeID, _ client: Client) throws(Errno) {
     guard movedNodes.mayHaveWalkedByOldName(id, client.thread, readsOnly: true) || isNoLongerPackage(id),
       !mayReferToOpenFile(id, client), !staleRetries.isRetry(id, by: client.thread)
     else { return }

@@ -10,11 +10,11 @@ import SystemPackage
 ///
 /// Programs that only detect the type of a file read its beginning. Where the layout of the beginning is cached, the
 /// package is not walked until more of the stream is read.
-public final class OpenPackage: Sendable {
+package final class OpenPackage: Sendable {
   /// The most descriptors that an open package takes: two for the package, and the files that its reader keeps open.
-  public static let maximumDescriptors = 2 + PackageReader.maximumOpenFiles
+  package static let maximumDescriptors = 2 + PackageReader.maximumOpenFiles
 
-  public let node: NodeID
+  package let node: NodeID
   private let name: Name
   private let logger: Logger
   /// The credentials of the client at the time of the open. As with any descriptor, they decide as long as the package is open.
@@ -52,11 +52,11 @@ public final class OpenPackage: Sendable {
   }
 
   /// The length of the stream in bytes.
-  public var size: Int64 { state.withLock { $0.reader.layout.size } }
+  package var size: Int64 { state.withLock { $0.reader.layout.size } }
 
   /// - Throws: EIO when the package has changed since it was opened; EACCES when the client that opened it may not read a part
   ///   of it.
-  public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
+  package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno) -> Int {
     do throws(Errno) {
       if let count = try readBeginning(into: buffer, at: offset) { return count }
       let reader = try walkedReader()

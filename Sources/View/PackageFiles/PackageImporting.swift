@@ -188,7 +188,7 @@ extension View {
   }
 
   /// Called when the session ends: files that are still open can no longer be written.
-  public func finishImports() {
+  package func finishImports() {
     for stream in imported.takeAll() { finishImport(stream) }
   }
 

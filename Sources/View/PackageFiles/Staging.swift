@@ -374,7 +374,7 @@ extension View {
   ///
   /// - Parameter waits: whether to wait while another daemon uses the staging directory.
   /// - Returns: false when another daemon uses it and `waits` is false.
-  @discardableResult public func cleanUpStaging(waits: Bool = false) -> Bool {
+  @discardableResult package func cleanUpStaging(waits: Bool = false) -> Bool {
     guard !isPlainMirror else { return true }
     staging.isCleaningUp.store(false, ordering: .releasing)
     return staging.forEachLeftover(waits: waits, cleanUp)

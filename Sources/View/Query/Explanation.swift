@@ -4,22 +4,22 @@ import Glibc
 import SystemPackage
 
 /// How the view shows an entry, and why.
-public struct Explanation: Sendable {
-  public let realName: Name
+package struct Explanation: Sendable {
+  package let realName: Name
   /// The absolute path in the backing tree, as bytes.
-  public let realPath: [UInt8]
-  public let displayName: Name
+  package let realPath: [UInt8]
+  package let displayName: Name
   /// `file`, `directory`, `package`, `symlink` or `special`.
-  public let kind: String
-  public let isHidden: Bool
+  package let kind: String
+  package let isHidden: Bool
   /// The rule that named or hid the entry, as a sentence.
-  public let reason: String
+  package let reason: String
   /// Whether it is shown under a localized name.
-  public let isLocalized: Bool
+  package let isLocalized: Bool
   /// Whether it is shown under more of its real name than it would be if no other entry had the same claim.
-  public let isContested: Bool
+  package let isContested: Bool
 
-  public init(
+  package init(
     realName: Name, realPath: [UInt8], displayName: Name, kind: String, isHidden: Bool,
     isLocalized: Bool = false, isContested: Bool = false, reason: String
   ) {
@@ -39,7 +39,7 @@ extension View {
   ///
   /// - Throws: ESTALE when the node is not at its last known place any more: the kernel then looks the path up again, as the
   ///   dentry may have been stale all along. ENODATA for an open file without a name.
-  public func explain(_ id: NodeID) throws(Errno) -> Explanation {
+  package func explain(_ id: NodeID) throws(Errno) -> Explanation {
     guard id != NodeTable.root else {
       let path = try realPath(of: rootHandle)
       let name = Name(path.split(separator: 0x2f).last ?? [0x2f])
@@ -69,12 +69,12 @@ extension View {
   }
 
   /// Whether the mount shows a node as a directory.
-  public func isDirectory(_ id: NodeID) throws(Errno) -> Bool {
+  package func isDirectory(_ id: NodeID) throws(Errno) -> Bool {
     try attributes(id).st_mode & S_IFMT == S_IFDIR
   }
 
   /// All entries of a directory of the view, hidden ones included, each explained.
-  public func explainAll(in id: NodeID) throws(Errno) -> [Explanation] {
+  package func explainAll(in id: NodeID) throws(Errno) -> [Explanation] {
     let handle = try directory(id)
     let path = try realPath(of: handle)
     if isPlainMirror {

@@ -6,9 +6,9 @@ import SystemPackage
 
 /// A place in the view of a backing tree, found without a mount.
 public struct ViewedPath: Sendable {
-  public let view: View
+  package let view: View
   /// The node that the path leads to.
-  public let node: NodeID
+  package let node: NodeID
 
   /// The reason why a path leads to nothing.
   public enum Failure: Error, Sendable, CustomStringConvertible {
@@ -28,7 +28,7 @@ public struct ViewedPath: Sendable {
   ///   - path: in the backing tree; real names and display names may be mixed.
   ///   - source: the directory to view. The default is the nearest Macintosh volume around the path, else the nearest home or
   ///     container, else the nearest root of a UNIX system, else the nearest directory.
-  public init(_ path: FilePath, source: FilePath? = nil, options: ViewOptions) throws(Failure) {
+  package init(_ path: FilePath, source: FilePath? = nil, options: ViewOptions) throws(Failure) {
     let absolute = try Self.workingDirectory(path).pushing(path)
     let (root, rest): (FilePath, [Name])
     if let source {

@@ -6,7 +6,7 @@ extension View {
   /// A change is reported within a few microseconds when nothing else has happened for a millisecond. Otherwise the changes of
   /// about a millisecond are reported together. While there are only events of what programs do through the view, the pause
   /// between two drains of the watch grows to four milliseconds.
-  public func runChangeLoop(_ report: ([ViewChange]) -> Void) {
+  package func runChangeLoop(_ report: ([ViewChange]) -> Void) {
     guard let watch else { return }
     var pause = Self.pause
     while changes.isCollecting {
@@ -27,13 +27,13 @@ extension View {
 
   /// Whether the watch reports if the daemon itself caused a change: true for fanotify, false for inotify, nil where nothing is
   /// watched.
-  public var watchReportsPID: Bool? { watch?.reportsPID }
+  package var watchReportsPID: Bool? { watch?.reportsPID }
 
   /// Called before `runChangeLoop`, which then reports every change from this call on.
-  public func startCollectingChanges() { changes.startCollectingChanges() }
+  package func startCollectingChanges() { changes.startCollectingChanges() }
 
   /// Ends `runChangeLoop`.
-  public func stopChangeLoop() { changes.stopChangeLoop() }
+  package func stopChangeLoop() { changes.stopChangeLoop() }
 
   /// The shortest pause between two drains of the watch, in microseconds.
   private static let pause: UInt32 = 1000

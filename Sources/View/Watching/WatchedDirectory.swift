@@ -4,7 +4,7 @@ import SystemPackage
 
 /// What the daemon holds of a directory for as long as the kernel may cache anything of it, or the directory has a view. All that
 /// time it is watched.
-public final class WatchedDirectory: Sendable {
+package final class WatchedDirectory: Sendable {
   let identity: FileIdentity
   let changes: DirectoryChanges
   /// Nil where the directory cannot be watched: then it has a view only, which compares times.

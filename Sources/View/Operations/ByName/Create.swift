@@ -5,9 +5,9 @@ import Glibc
 import SystemPackage
 
 /// A regular file that was created or opened by name.
-public struct CreatedFile {
-  public let entry: Entry
-  public let file: OpenFile
+package struct CreatedFile {
+  package let entry: Entry
+  package let file: OpenFile
 }
 
 extension View {
@@ -17,7 +17,7 @@ extension View {
   /// - Throws: EEXIST when the name resolves and `flags` holds O_EXCL; EISDIR for a directory; EACCES for a package, which is
   ///   not written as a file, and for a name that `hidden=deny` hides; EPERM in a protected place; ENAMETOOLONG; ESTALE when
   ///   something else has got the name since the lookup: the kernel looks it up again.
-  public func create(
+  package func create(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, client: Client,
     isInterrupted: () -> Bool = { false }
   ) throws(Errno) -> CreatedFile {
@@ -125,7 +125,7 @@ extension View {
   }
 
   /// Creates a file without a name. (open with O_TMPFILE)
-  public func makeTemporaryFile(
+  package func makeTemporaryFile(
     _ parent: NodeID, mode: mode_t, flags: CInt, client: Client
   ) throws(Errno) -> CreatedFile {
     let handle = try directory(parent)

@@ -6,7 +6,7 @@ import SystemPackage
 
 extension View {
   /// Gives a node one more name. (`link`)
-  public func link(
+  package func link(
     _ id: NodeID, to parent: NodeID, _ name: UnsafePointer<CChar>, client: Client
   ) throws(Errno) -> Entry {
     let link = nodes.link(of: id)

@@ -4,18 +4,18 @@ import Glibc
 import SystemPackage
 
 /// The content of a lookup reply: a file as the kernel gets to know it.
-public struct Entry: Sendable {
-  public let id: NodeID
-  public let generation: UInt64
-  public fileprivate(set) var attributes: stat
+package struct Entry: Sendable {
+  package let id: NodeID
+  package let generation: UInt64
+  package fileprivate(set) var attributes: stat
   /// The version of the directory that permits the kernel to cache the name; nil when the kernel must not cache it.
-  public var nameVersion: DirectoryVersion? = nil
+  package var nameVersion: DirectoryVersion? = nil
   /// The same for the attributes.
-  public var attributesVersion: DirectoryVersion? = nil
+  package var attributesVersion: DirectoryVersion? = nil
 
   /// The same entry, without permission to cache what has changed since the lookup began. A change after that, while the reply
   /// is on its way, is invalidated after the reply (``View/revalidateAfterReply(_:_:_:)``).
-  public var current: Entry {
+  package var current: Entry {
     var entry = self
     if nameVersion?.isStale ?? false { entry.nameVersion = nil }
     if attributesVersion?.isStale(for: id) ?? false { entry.attributesVersion = nil }
@@ -23,7 +23,7 @@ public struct Entry: Sendable {
   }
 
   /// The same file, of which the kernel must cache nothing.
-  public var uncached: Entry { Entry(id: id, generation: generation, attributes: attributes) }
+  package var uncached: Entry { Entry(id: id, generation: generation, attributes: attributes) }
 
   /// A negative entry: the name stands for nothing, and the kernel may cache that.
   static func negative(_ version: DirectoryVersion) -> Entry {
@@ -33,13 +33,13 @@ public struct Entry: Sendable {
 
 extension View {
   /// Looks up `name` in `parent`. The kernel's lookup count (nlookup) of the node rises by one.
-  public func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
+  package func lookup(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
     let handle = try directory(parent)
     return try lookup(parent, handle, name, version: cached.version(parent, handle))
   }
 
   /// The same; returns ``Entry/negative(_:)`` when the name stands for nothing and the kernel may cache that.
-  public func lookupOrNegativeEntry(
+  package func lookupOrNegativeEntry(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client
   ) throws(Errno) -> Entry {
     staleRetries.clearRefusal(client.thread, in: parent)
@@ -71,7 +71,7 @@ extension View {
   }
 
   /// Subtracts `count` from the kernel's lookup count (nlookup) of a node. (FORGET)
-  public func forget(_ id: NodeID, count: UInt64) { nodes.forget(id, count: count) }
+  package func forget(_ id: NodeID, count: UInt64) { nodes.forget(id, count: count) }
 
   /// Makes the lookup reply for a file that was found. The nlookup of its node rises by one.
   ///

@@ -5,7 +5,7 @@ import SystemPackage
 
 extension View {
   /// (`mkdir`)
-  public func makeDirectory(
+  package func makeDirectory(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, client: Client
   ) throws(Errno) -> Entry {
     try make(parent, name, .directory, client: client, mode: mode) { (directory) throws(Errno) in
@@ -14,7 +14,7 @@ extension View {
   }
 
   /// (`mknod`) A regular file gets back the real name that its display name stood for, as with `create`.
-  public func makeNode(
+  package func makeNode(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, device: dev_t, client: Client
   ) throws(Errno) -> Entry {
     if mode & S_IFMT == S_IFREG || mode & S_IFMT == 0 {
@@ -29,7 +29,7 @@ extension View {
   }
 
   /// (`symlink`)
-  public func makeSymlink(
+  package func makeSymlink(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, to target: UnsafePointer<CChar>, client: Client
   ) throws(Errno) -> Entry {
     try make(parent, name, .symlink, client: client, mode: 0) { (directory) throws(Errno) in

@@ -5,7 +5,7 @@ import SystemPackage
 
 extension View {
   /// Removes a file, or a whole package by its display name. (`unlink`)
-  public func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client) throws(Errno) {
+  package func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client) throws(Errno) {
     try refuseIfMoved(parent, client)
     var removed: Name?
     let removal: PackageRemoval? = try preparing(name, in: parent) { (name) throws(Errno) in
@@ -28,7 +28,7 @@ extension View {
   }
 
   /// Removes an empty directory. (`rmdir`)
-  public func removeDirectory(_ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client) throws(Errno) {
+  package func removeDirectory(_ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client) throws(Errno) {
     try refuseIfMoved(parent, client)
     let removed = try preparing(name, in: parent) { (name) throws(Errno) -> Name in
       let entry = try name.existing()

@@ -5,7 +5,7 @@ import SystemPackage
 
 extension View {
   /// Renames an entry. `RenamePlan` decides about the real names; this method carries out the plan.
-  public func rename(
+  package func rename(
     _ oldParent: NodeID, _ oldName: UnsafePointer<CChar>, to newParent: NodeID,
     _ newName: UnsafePointer<CChar>,
     flags: RenameFlags, client: Client

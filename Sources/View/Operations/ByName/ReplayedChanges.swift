@@ -7,7 +7,7 @@ import SystemPackage
 extension View {
   /// The entry of a name that is gone from the view. The nlookup of its node rises by one. This is the node that the kernel
   /// knows by that name, or else a node that stands for no file.
-  public func entryOfVanished(_ item: ListingEntry) -> Entry {
+  package func entryOfVanished(_ item: ListingEntry) -> Entry {
     var attributes = stat()
     attributes.st_mode = item.type.modeBits | 0o700
     attributes.st_nlink = 1
@@ -33,7 +33,7 @@ extension View {
   /// The entry of a file that another process has renamed in the backing tree. The nlookup of its node rises by one. The kernel
   /// knows the node, and is to rename it too. Until it has done that, a client that came to the node by the old name must not
   /// be led to the new one.
-  public func entryOfMoved(_ item: ListingEntry) throws(Errno) -> Entry {
+  package func entryOfMoved(_ item: ListingEntry) throws(Errno) -> Entry {
     let handle = try directory(item.directory)
     return try CName(item.name).withPointer { (name) throws(Errno) in
       let found = try find(item.directory, handle, name)
@@ -43,7 +43,7 @@ extension View {
   }
 
   /// Records that the kernel is replaying a rename that another process made in the backing tree.
-  public func noteReplayedRename(_ old: ListingEntry, to new: ListingEntry) {
+  package func noteReplayedRename(_ old: ListingEntry, to new: ListingEntry) {
     // Must come first: a request of a client that came by the old name must not find the node moved and go on.
     if let node = nodes.node(of: new.identity, nodeKind: new.nodeKind) {
       movedNodes.noteMove(of: node, isReplayed: true)
@@ -75,7 +75,7 @@ extension View {
 
   /// Whether a directory that the kernel may know is still at its place under its real name, though it is listed differently or
   /// not at all: its dentry must stay valid.
-  public func isStillDirectory(_ item: ListingEntry) -> Bool {
+  package func isStillDirectory(_ item: ListingEntry) -> Bool {
     guard item.type == .directory, let node = nodes.node(of: item.identity),
       let link = nodes.link(of: node)
     else { return false }
@@ -84,7 +84,7 @@ extension View {
 
   /// Orphans the node of a file that is gone from the view: a new file with its inode number gets another node. The kernel may
   /// know that new file by now, under the same name or another one.
-  public func orphanVanished(_ item: ListingEntry) {
+  package func orphanVanished(_ item: ListingEntry) {
     for identity in isGone(item) ? [item.identity, Self.noFile] : [Self.noFile] {
       _ = CName(item.realName).withPointer {
         nodes.didRemove(identity, nodeKind: item.nodeKind, from: item.directory, name: $0, isLast: true)

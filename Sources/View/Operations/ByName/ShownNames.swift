@@ -5,7 +5,7 @@ import DisplayNames
 extension View {
   /// The path of a directory in the view: display names from the root on, separated by `/`; nil when the directory has no
   /// place.
-  public func path(of id: NodeID) -> [UInt8]? {
+  package func path(of id: NodeID) -> [UInt8]? {
     var path: [UInt8] = []
     var current = id
     var steps = 0

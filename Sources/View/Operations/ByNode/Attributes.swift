@@ -3,15 +3,15 @@ import Glibc
 import SystemPackage
 
 /// The attributes of a node for a reply to the kernel.
-public struct VersionedAttributes {
-  public var stat: stat
+package struct VersionedAttributes {
+  package var stat: stat
   /// The version of the directory that permits the kernel to cache the attributes; nil when it must not.
-  public let version: DirectoryVersion?
+  package let version: DirectoryVersion?
 }
 
 extension View {
   /// The status of a node as the view shows it.
-  public func attributes(_ id: NodeID) throws(Errno) -> stat {
+  package func attributes(_ id: NodeID) throws(Errno) -> stat {
     let link = id == NodeTable.root ? nil : nodes.link(of: id)
     let (status, _) = try status(of: id, at: link)
     guard let link, link.nodeKind == .packageFile else { return present(status) }
@@ -22,7 +22,7 @@ extension View {
   }
 
   /// The status of a node as the view shows it, with a version if the kernel may cache it.
-  public func versionedAttributes(_ id: NodeID) throws(Errno) -> VersionedAttributes {
+  package func versionedAttributes(_ id: NodeID) throws(Errno) -> VersionedAttributes {
     guard let link = nodes.link(of: id), link.nodeKind == .plain else {
       return VersionedAttributes(stat: try attributes(id), version: nil)
     }
@@ -79,7 +79,7 @@ extension View {
   }
 
   /// The free space and the limits of the file system that holds a node.
-  public func fileSystemStatus(_ id: NodeID) throws(Errno) -> statvfs {
+  package func fileSystemStatus(_ id: NodeID) throws(Errno) -> statvfs {
     let located = try locate(id)
     var out = statvfs()
     try systemCall { fstatvfs(located.rawValue, &out) }
@@ -87,7 +87,7 @@ extension View {
   }
 
   /// The target of a symlink, unchanged.
-  public func symlinkTarget(_ id: NodeID) throws(Errno) -> [UInt8] {
+  package func symlinkTarget(_ id: NodeID) throws(Errno) -> [UInt8] {
     let located = try locate(id)
     return try Directory(descriptor: located.rawValue).symlinkTarget("")
   }

@@ -8,7 +8,7 @@ extension View {
   /// Called before the daemon opens anything that a client keeps open.
   ///
   /// - Throws: ENFILE when no descriptor is left for clients.
-  public func ensureDescriptorsLeft() throws(Errno) {
+  package func ensureDescriptorsLeft() throws(Errno) {
     let root = rootHandle.directory.descriptor
     guard DescriptorLimit.isReached(copying: root) else { return }
     releaseDescriptors()
@@ -16,7 +16,7 @@ extension View {
   }
 
   /// Frees resources after an operation failed with `error`. - Returns: whether to try again.
-  public func releaseDescriptors(after error: Errno) -> Bool {
+  package func releaseDescriptors(after error: Errno) -> Bool {
     // A removed file occupies disk space until it is closed.
     if error == .noSpace || error == Errno(rawValue: EDQUOT) { return unlinkedNodes.closeAll() }
     guard error == .tooManyOpenFiles || error == .tooManyOpenFilesInSystem else { return false }

@@ -9,7 +9,7 @@ extension View {
   static let importsAttribute = "user.displayfs.imports"
 
   /// (`getxattr`) - Returns: the length of the value, also for an empty buffer.
-  public func getAttribute(
+  package func getAttribute(
     _ id: NodeID, _ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer, client: Client
   ) throws(Errno) -> Int {
     if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 {
@@ -49,7 +49,7 @@ extension View {
   /// (`listxattr`) The list leaves out the mount's own attributes. It includes those of the namespace `trusted` only for
   /// clients with CAP_SYS_ADMIN: the backing file system lists them to any process with that capability, which the daemon has
   /// whatever its file-system user is. (xattr(7))
-  public func listAttributes(
+  package func listAttributes(
     _ id: NodeID, into buffer: UnsafeMutableRawBufferPointer, client: Client
   ) throws(Errno) -> Int {
     var (list, trusted): ([UInt8], [UInt8]) = ([], [])
@@ -72,7 +72,7 @@ extension View {
   }
 
   /// (`setxattr`)
-  public func setAttribute(
+  package func setAttribute(
     _ id: NodeID, _ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt, client: Client
   ) throws(Errno) {
     try refuseOwn(name)
@@ -94,7 +94,7 @@ extension View {
   }
 
   /// (`removexattr`)
-  public func removeAttribute(
+  package func removeAttribute(
     _ id: NodeID, _ name: UnsafePointer<CChar>, client: Client
   ) throws(Errno) {
     try refuseOwn(name)
@@ -182,7 +182,7 @@ extension [UInt8] {
   ///
   /// - Returns: the length of the value.
   /// - Throws: ERANGE when the buffer is too small.
-  public func copied(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
+  package func copied(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
     if buffer.count == 0 { return count }
     guard count <= buffer.count else { throw Errno(rawValue: ERANGE) }
     buffer.copyBytes(from: self)

@@ -6,20 +6,20 @@ import PackageStream
 import SystemPackage
 
 /// The result of opening a node.
-public enum Opened {
+package enum Opened {
   case file(OpenFile)
   case package(OpenPackage)
 }
 
 extension View {
   /// Whether a node is a package that is shown as a file.
-  public func isPackageFile(_ id: NodeID) -> Bool { nodes.isPackageFile(id) }
+  package func isPackageFile(_ id: NodeID) -> Bool { nodes.isPackageFile(id) }
 
   /// Opens a node that is not a directory. Waits until the holder of a lease on the file gives it up, unless the client passes
   /// O_NONBLOCK.
   ///
   /// - Parameter isInterrupted: whether the client has abandoned the request.
-  public func open(
+  package func open(
     node id: NodeID, flags: CInt, client: Client, isInterrupted: () -> Bool = { false }
   ) throws(Errno) -> Opened {
     guard nodes.isPackageFile(id), let link = nodes.link(of: id) else {
@@ -155,12 +155,12 @@ extension View {
   /// - Parameters:
   ///   - isPage: whether the kernel writes back pages of a mapping (FUSE_WRITE_CACHE): then the request names no client.
   ///   - client: the client that the request names.
-  public func writer(of file: OpenFile, isPage: Bool, client: Client) -> Client {
+  package func writer(of file: OpenFile, isPage: Bool, client: Client) -> Client {
     isPage ? openNodes.pageWriter(of: file).client(umask: client.umask) : client
   }
 
   /// Called when a client closes a file that it may have written: brings up to date what depends on the file's content.
-  public func closing(_ file: OpenFile, client: Client) {
+  package func closing(_ file: OpenFile, client: Client) {
     guard file.mayWrite, let link = nodes.link(of: file.node) else { return }
     // The watch reports the change only when the daemon's own descriptor is closed, some time after this.
     if link.name.equals(".hidden") {
@@ -174,7 +174,7 @@ extension View {
   }
 
   /// Called when the kernel has released a file (RELEASE).
-  public func close(_ file: OpenFile) {
+  package func close(_ file: OpenFile) {
     // Must precede `openNodes.remove`: after that only the recorded ctime shows that the file was written through the mount.
     if file.mayWrite { ownChanges.note(file.descriptor.rawValue) }
     openNodes.remove(file)

@@ -5,13 +5,13 @@ import SystemPackage
 
 /// A directory that a client has open. It lists the current view entry by entry, so that entries that stay are listed exactly
 /// once, whatever changes around them.
-public final class OpenDirectory: Sendable {
-  public let node: NodeID
+package final class OpenDirectory: Sendable {
+  package let node: NodeID
   let content: Content
   /// The client that the directory is listed for, if not every client gets the same listing.
   let restrictedViewer: Client?
   /// Whether the listing that the kernel caches is still valid; nil where the kernel must not cache it.
-  public let isCachedListingValid: Bool?
+  package let isCachedListingValid: Bool?
 
   enum Content: Sendable {
     case view(DirectoryView)
@@ -28,20 +28,20 @@ public final class OpenDirectory: Sendable {
 }
 
 /// One entry of a listing.
-public struct ReaddirEntry {
+package struct ReaddirEntry {
   /// The bytes of the name without a terminating NUL, valid during the callback.
-  public let name: UnsafeBufferPointer<UInt8>
+  package let name: UnsafeBufferPointer<UInt8>
   /// The same of the real name. Nil where the attributes of the entry are costly to get, and for `.` and `..`.
   let realName: UnsafeRawBufferPointer?
-  public let inode: UInt
+  package let inode: UInt
   /// The type bits of a mode.
-  public let type: mode_t
+  package let type: mode_t
   /// The position of the next entry.
-  public let next: Int64
+  package let next: Int64
 }
 
 extension View {
-  public func openDirectory(_ id: NodeID, client: Client) throws(Errno) -> OpenDirectory {
+  package func openDirectory(_ id: NodeID, client: Client) throws(Errno) -> OpenDirectory {
     if isPlainMirror {
       let handle = try directory(id)
       // Opened with the daemon's credentials: the kernel has checked that the client may read the directory, and opening `.` as
@@ -67,7 +67,7 @@ extension View {
   ///
   /// - Parameters:
   ///   - size: roughly the room that `body` has, in bytes.
-  public func list(
+  package func list(
     _ open: OpenDirectory, from position: Int64, size: Int, _ body: (borrowing ReaddirEntry) -> Bool
   ) throws(Errno) {
     var position = max(0, position)
@@ -130,7 +130,7 @@ extension View {
 extension View {
   /// The version of the directory for the entries of a READDIRPLUS reply, taken before the entries are looked at. Nil where the
   /// reply carries names alone.
-  public func versionOfEntries(in open: OpenDirectory, from position: Int64, client: Client)
+  package func versionOfEntries(in open: OpenDirectory, from position: Int64, client: Client)
     -> DirectoryVersion?
   {
     // At later positions the kernel sends READDIRPLUS only if the attributes in earlier replies were of use.
@@ -141,7 +141,7 @@ extension View {
 
   /// The entry of a listed name for a READDIRPLUS reply, with its nlookup count incremented. Nil where the kernel has to look the
   /// name up.
-  public func entry(
+  package func entry(
     of listed: borrowing ReaddirEntry, in open: OpenDirectory, _ version: DirectoryVersion
   ) -> Entry? {
     guard let bytes = listed.realName, let handle = try? directory(open.node) else { return nil }
@@ -157,12 +157,12 @@ extension View {
   }
 
   /// Takes back the nlookup counts of entries in a reply that did not reach the kernel.
-  public func forget(_ entries: [Entry]) { for entry in entries { forget(entry.id, count: 1) } }
+  package func forget(_ entries: [Entry]) { for entry in entries { forget(entry.id, count: 1) } }
 }
 
 extension View {
   /// Makes the changes of a directory durable. (`fsync`)
-  public func synchronizeDirectory(_ id: NodeID) throws(Errno) {
+  package func synchronizeDirectory(_ id: NodeID) throws(Errno) {
     let readable = try directory(id).directory.openForReading()
     try systemCall { fsync(readable.rawValue) }
   }

@@ -3,25 +3,25 @@ import Glibc
 import SystemPackage
 
 /// The attributes that a client requests to change; nil leaves an attribute unchanged.
-public struct AttributeChange: Sendable {
-  public enum Time: Sendable {
+package struct AttributeChange: Sendable {
+  package enum Time: Sendable {
     case now
     case at(timespec)
   }
-  public var mode: mode_t?
-  public var user: uid_t?
-  public var group: gid_t?
-  public var size: Int64?
-  public var accessed: Time?
-  public var modified: Time?
-  public init() {}
+  package var mode: mode_t?
+  package var user: uid_t?
+  package var group: gid_t?
+  package var size: Int64?
+  package var accessed: Time?
+  package var modified: Time?
+  package init() {}
 }
 
 extension View {
   /// Changes a node's attributes.
   ///
   /// - Parameter isInterrupted: as of `open(node:flags:client:isInterrupted:)`.
-  public func setAttributes(
+  package func setAttributes(
     _ id: NodeID, _ change: AttributeChange, open file: OpenFile?, client: Client,
     isInterrupted: () -> Bool = { false }
   ) throws(Errno) {
