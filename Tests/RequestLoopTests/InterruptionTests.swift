@@ -57,7 +57,6 @@ extension RequestHandlingTests {
           while dfs_receive(device, &request, 48) > 0 {
             guard request[1] == opcodes.lookup else {
               if cause == .endOfSession { dfs_receive_stop() }
-              shutdown(kernel, CInt(SHUT_WR))
               continue
             }
             let work = {
@@ -67,6 +66,7 @@ extension RequestHandlingTests {
               }
             }
             if isDiscardable { Interruption.runDiscardable(work) } else { work() }
+            shutdown(kernel, CInt(SHUT_WR))
           }
         }
       }

@@ -177,12 +177,22 @@ static void unbuffer(struct dfs_pool *pool, struct account *account, struct buff
 
 // MARK: Requests
 
-void dfs_admission_leave(void) {
-  if (!own.account) return;
+static struct account *first_admissible(const struct dfs_pool *pool) {
+  struct account *account;
+  TAILQ_FOREACH(account, &pool->waiting, waiting) {
+    if (may_serve(pool, account)) return account;
+  }
+  return NULL;
+}
+
+bool dfs_admission_leave(void) {
+  if (!own.account) return false;
   struct dfs_pool *pool = own.pool;
   pthread_mutex_lock(&pool->lock);
   finish();
+  bool is_any_admissible = first_admissible(pool);
   pthread_mutex_unlock(&pool->lock);
+  return is_any_admissible;
 }
 
 enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t size, uint64_t owner) {
@@ -206,10 +216,7 @@ size_t dfs_admission_next(struct dfs_pool *pool, void *buffer) {
   struct buffered *item = NULL;
   pthread_mutex_lock(&pool->lock);
   if (own.account) finish();
-  struct account *account;
-  TAILQ_FOREACH(account, &pool->waiting, waiting) {
-    if (may_serve(pool, account)) break;
-  }
+  struct account *account = first_admissible(pool);
   if (account) {
     item = TAILQ_FIRST(&account->buffered);
     unbuffer(pool, account, item);

@@ -26,8 +26,8 @@ enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t 
 // The calling thread has served its request, if it had one. Returns the size of a buffered request that it is to serve now, which
 // is copied to `buffer`; 0 when there is none.
 size_t dfs_admission_next(struct dfs_pool *pool, void *buffer);
-// The calling thread ends.
-void dfs_admission_leave(void);
+// The calling thread ends. Returns whether another worker has to receive a buffered request, which this thread would have received.
+bool dfs_admission_leave(void);
 // The watchdog has stolen the loop from its owner, which serves a request for too long.
 void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t owner);
 // The kernel sent INTERRUPT for a request. True if that request was buffered and is dropped: the reply to it is EINTR.

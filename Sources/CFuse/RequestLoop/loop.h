@@ -29,8 +29,8 @@ void dfs_overflow_begin(void);
 // The calling thread has received a request, which it serves as the loop owner or as an overflow worker. Returns whether an
 // overflow worker is to be called; until dfs_overflow_starts, no other is.
 bool dfs_overflow_is_needed(int fd, pid_t client);
-// The calling thread, which was called, starts as an overflow worker.
-void dfs_overflow_starts(void);
+// The calling thread starts as an overflow worker if one was called. Returns whether it does.
+bool dfs_overflow_starts(void);
 // The calling thread is an overflow worker no longer.
 void dfs_overflow_ends(void);
 // Whether there are overflow workers, or one is called: their reads must not block. They are called by the loop owner and by each

@@ -37,9 +37,11 @@ void dfs_overflow_begin(void) {
   atomic_store(&is_called, false);
 }
 
-void dfs_overflow_starts(void) {
+bool dfs_overflow_starts(void) {
   atomic_fetch_add(&workers, 1);
-  atomic_store(&is_called, false);
+  bool was_called = atomic_exchange(&is_called, false);
+  if (!was_called) atomic_fetch_sub(&workers, 1);
+  return was_called;
 }
 
 void dfs_overflow_ends(void) { atomic_fetch_sub(&workers, 1); }

@@ -67,7 +67,8 @@ static _Atomic uint64_t owner;
 // The value of `owner` while this thread serves its request as the owner; 0 when it is not the owner.
 static __thread uint64_t owned;
 static atomic_bool has_no_owner;
-// Idle workers wait for `calls`: the loop has no owner, or an overflow worker is needed. The watchdog waits for `work`.
+// Idle workers wait for `calls`: the loop has no owner, an overflow worker is needed, or a worker that ended left a buffered request.
+// The watchdog waits for `work`.
 static sem_t calls, work;
 static atomic_bool is_watched;
 static pthread_t watchdog;
@@ -261,8 +262,9 @@ static ssize_t wait_for_loop(int fd, void *buffer, size_t size) {
     }
     while (sem_wait(&calls)) {}
     if (atomic_exchange(&has_no_owner, false)) return OWNS_LOOP;
-    dfs_overflow_starts();
-    is_overflow = true;
+    size_t buffered = dfs_admission_next(pool, buffer);
+    if (buffered) return (ssize_t)buffered;
+    is_overflow = dfs_overflow_starts();
   }
 }
 
@@ -273,7 +275,10 @@ static ssize_t receive_admitted(int fd, void *buffer, size_t size) {
     const struct fuse_in_header *header = buffer;
     if (!is_request(count)) {
       // libfuse ends the session then, except after these two errors, and waits for all workers.
-      if (count >= 0 || (errno != EINTR && errno != ENOENT)) atomic_store(&is_ending, true);
+      if (count >= 0 || (errno != EINTR && errno != ENOENT)) {
+        atomic_store(&is_ending, true);
+        dfs_admission_end(pool);
+      }
       release_loop();
       return count;
     }
@@ -314,7 +319,7 @@ static void leave(void *unused) {
   if (ends_serving()) release_loop();
   else dfs_idle_priority(false);
   if (is_overflow) dfs_overflow_ends();
-  dfs_admission_leave();
+  if (dfs_admission_leave()) sem_post(&calls);
 }
 
 static void make_key(void) { pthread_key_create(&leaving, leave); }
