@@ -13,7 +13,7 @@ private struct RecordedChanges {
   private let all = Guarded<[String]>([])
 
   init(_ directory: Directory, reportsPID: Bool = true) throws {
-    watch = try ChangeWatch(root: directory, reportsPID: reportsPID)
+    watch = try ChangeWatch(root: directory, allowsFanotify: reportsPID)
     func note(in names: Guarded<[String]>) -> @Sendable (ChangeWatch.Change) -> Void {
       { change in if case .entry(let name, _) = change { names.withLock { $0.append(String(cString: name)) } }
       }
@@ -43,7 +43,7 @@ private struct RecordedChanges {
   {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
-    let watch = try ChangeWatch(root: directory, reportsPID: reportsPID)
+    let watch = try ChangeWatch(root: directory, allowsFanotify: reportsPID)
     let delivered = Guarded(0)
     let most = 20_000
     let registration = try watch.watch(directory) { _ in
@@ -82,6 +82,31 @@ private struct RecordedChanges {
     // Of a name there may be one event for all that was done to it.
     #expect(others.contains("other") && others.contains("third"))
     #expect(all.contains("own") && all.contains("other") && all.contains("third"))
+  }
+
+  /// Two nodes may stand for one directory, and only the owner of one of the watches knows of the change.
+  @Test(.enabled(if: reportsPID)) func suppressedSelfChange_reachesOtherWatchesOfTheDirectory() throws {
+    let temporary = try TemporaryDirectory()
+    let directory = temporary.directory
+    let watch = try ChangeWatch(root: directory)
+    let names = Guarded<[String]>([])
+    func note(_ owner: String) -> @Sendable (ChangeWatch.Change) -> Void {
+      { change in
+        if case .entry(let name, _) = change {
+          names.withLock { $0.append("\(owner): \(String(cString: name))") }
+        }
+      }
+    }
+    let first = try watch.watch(directory, receivesSelfEvents: false, note("first"))
+    let second = try watch.watch(directory, receivesSelfEvents: false, note("second"))
+    try "new".withCString { name in
+      try watch.suppressingSelfEvents([.init(.made, name, in: first)]) { () throws(Errno) in
+        try directory.makeDirectory("new", mode: 0o700)
+      }
+    }
+    watch.drain()
+    #expect(names.withLock { $0 } == ["second: new"])
+    withExtendedLifetime(second) {}
   }
 
   @Test(.enabled(if: reportsPID)) func changeByAnotherProcess_ofSuppressedName_isReported() throws {
@@ -135,7 +160,7 @@ private struct RecordedChanges {
     try root.makeDirectory("watched", mode: 0o700)
     let opened = try root.open("watched", O_RDONLY | O_DIRECTORY)
     let directory = Directory(descriptor: opened.rawValue)
-    let watch = try ChangeWatch(root: root, reportsPID: reportsPID)
+    let watch = try ChangeWatch(root: root, allowsFanotify: reportsPID)
     #expect(watch.reportsPID == reportsPID)
     let reported = Guarded<[String]>([])
     let registration = try watch.watch(directory) { change in

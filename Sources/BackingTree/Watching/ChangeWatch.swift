@@ -12,7 +12,7 @@ public final class ChangeWatch: Sendable {
     fileprivate let watch: ChangeWatch
     let watched: Watched
     /// The kernel reuses the number of a directory that is watched again; the serial distinguishes the watches.
-    fileprivate let serial: UInt64
+    let serial: UInt64
 
     fileprivate init(_ watch: ChangeWatch, _ watched: Watched, serial: UInt64) {
       self.watch = watch
@@ -83,11 +83,11 @@ public final class ChangeWatch: Sendable {
 
   /// - Parameters:
   ///   - root: a directory of the file system that has most of the watched directories.
-  ///   - reportsPID: whether fanotify may be used.
+  ///   - allowsFanotify: whether fanotify may be used.
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
-  public init(root: Directory, reportsPID: Bool = true) throws(Errno) {
+  public init(root: Directory, allowsFanotify: Bool = true) throws(Errno) {
     waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
-    if reportsPID, let source = try? FanotifySource(root: root) {
+    if allowsFanotify, let source = try? FanotifySource(root: root) {
       self.source = source
     } else {
       source = try InotifySource()
@@ -178,8 +178,8 @@ public final class ChangeWatch: Sendable {
     return stopped
   }
 
-  /// Runs a change of watched directories. Only watches with `receivesSelfEvents` receive the events: the thread that makes the
-  /// change updates the state of the other watches itself. With inotify, which does not report the cause of an event, all watches
+  /// Runs a change of watched directories. The watches that `selfEvents` names receive the events only with `receivesSelfEvents`:
+  /// the thread that makes the change updates their state itself. With inotify, which does not report the cause of an event, all watches
   /// receive them.
   public func suppressingSelfEvents<R: ~Copyable>(_ selfEvents: [SelfEvent], _ body: () throws(Errno) -> R)
     throws(Errno) -> R
@@ -232,8 +232,8 @@ public final class ChangeWatch: Sendable {
       if !event.mask.isDisjoint(with: .names) {
         let change = Change.entry(name, wasMoved: !event.mask.isDisjoint(with: .moved))
         let kinds = event.mask.intersection(.names)
-        let isSelfEvent = event.isOwn && watches.withLock { $0.selfEvents.take(kinds, name, in: watched) }
-        for listener in listeners(of: watched) where !isSelfEvent || listener.receivesSelfEvents {
+        let owner = event.isOwn ? watches.withLock { $0.selfEvents.take(kinds, name, in: watched) } : nil
+        for listener in listeners(of: watched) where listener.serial != owner || listener.receivesSelfEvents {
           listener.call(change)
         }
       }

@@ -6,11 +6,14 @@ extension ChangeWatch {
     public enum Kind: Sendable { case movedAway, movedHere, made, removed }
 
     fileprivate let watched: Watched
+    /// The watch whose owner makes the change. The owners of other watches on the same directory do not know of it.
+    fileprivate let serial: UInt64
     fileprivate let kind: ChangeEvent.Mask
     fileprivate let name: ContiguousArray<CChar>
 
     public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Registration) {
       watched = directory.watched
+      serial = directory.serial
       self.kind =
         switch kind {
         case .movedAway: .movedAway
@@ -60,7 +63,7 @@ struct SelfEvents {
     }
   }
 
-  /// Called before the queue is read. - Returns: whether any echo is expected.
+  /// Called before the queue is read. - Returns: whether any self event is expected.
   mutating func beginReading() -> Bool {
     for index in expected.indices where expected[index].state == .queued { expected[index].state = .due }
     return !expected.isEmpty
@@ -70,16 +73,20 @@ struct SelfEvents {
   /// after the change.
   mutating func endReading() { expected.removeAll { $0.state == .due } }
 
-  /// Whether all events in `kinds` were expected for this name. The kernel may merge several events of one name.
+  /// Removes the expected events of a name. The kernel may merge several events of one name.
+  ///
+  /// - Returns: the serial of the watch whose owner made all changes in `kinds`; nil if there is none.
   mutating func take(
     _ kinds: ChangeEvent.Mask, _ name: UnsafePointer<CChar>, in watched: ChangeWatch.Watched
-  ) -> Bool {
+  ) -> UInt64? {
     var unknown = kinds
+    var owners: Set<UInt64> = []
     expected.removeAll { _, selfEvent, _ in
       guard unknown.contains(selfEvent.kind), selfEvent.isNamed(name, in: watched) else { return false }
       unknown.subtract(selfEvent.kind)
+      owners.insert(selfEvent.serial)
       return true
     }
-    return unknown.isEmpty
+    return unknown.isEmpty && owners.count == 1 ? owners.first : nil
   }
 }
