@@ -68,6 +68,17 @@ import ViewedTree
       }
     }
     #expect(type(tree.path("__MACOSX")) == nil)
+    try create("__MACOSX", in: view)
+    for (old, new) in [("other", "__MACOSX"), ("__MACOSX", "other")] {
+      #expect(throws: Errno.permissionDenied) {
+        try old.withCString { old in
+          try new.withCString {
+            try view.rename(NodeTable.root, old, to: NodeTable.root, $0, flags: .exchange, client: .daemon)
+          }
+        }
+      }
+    }
+    #expect(type(tree.path("__MACOSX")) == S_IFREG)
   }
 
   @Test func create_underAHiddenNameWhileHiddenIsDenied_failsWithEACCES() throws {

@@ -68,9 +68,8 @@ extension View {
   /// The same for an operation with two paths. The kernel walks both paths again but retries only once, so one refusal covers
   /// both directories, also the one that moves between the refusal and the retry.
   func refuseIfMoved(_ id: NodeID, _ other: NodeID, _ client: Client) throws(Errno) {
-    let refused = refusedRenames.take(by: client.thread) ?? []
-    let moved = Set([id, other].filter { mayHaveMoved($0, client) })
-    if moved.isSubset(of: refused) { return }
+    let isRetry = refusedRenames.take(by: client.thread) == [id, other]
+    if isRetry || !(mayHaveMoved(id, client) || mayHaveMoved(other, client)) { return }
     refusedRenames.noteRefusal(of: [id, other], by: client.thread)
     throw .staleNFSFileHandle
   }

@@ -37,7 +37,7 @@ struct PreparedName {
 /// 6. records the change: node table, stale names of the kernel, directory view, sidecars,
 /// 7. and, when nothing is locked any more, updates listings further up (`noteMarker`).
 ///
-/// The callback then replies, and compares the version of the directory (`settle`).
+/// The callback then replies, and compares the version of the directory (`revalidateAfterReply`).
 extension View {
   /// Runs `body` with a prepared name.
   func preparing<R: ~Copyable>(
@@ -107,7 +107,7 @@ extension View {
     guard options.hidden == .deny, let view = name.directory.view else { return }
     let typed = name.typed
     // An entry that exists but does not resolve is denied too, whatever rule hides it.
-    if view.projection.slot(realName: typed.bytes.span) != nil
+    if name.entry == nil && view.projection.slot(realName: typed.bytes.span) != nil
       || inspector.isHiddenByName(typed, kind, at: view.site)
     {
       throw .permissionDenied

@@ -20,7 +20,10 @@ extension View {
       }
       let source = try old.existing()
       let existing = new.entry
-      if existing == nil { try refuseIfDenied(source.kind.isDirectory ? .directory : source.kind, new) }
+      try refuseIfDenied(source.kind.isDirectory ? .directory : source.kind, new)
+      if flags.contains(.exchange), let existing {
+        try refuseIfDenied(existing.kind.isDirectory ? .directory : existing.kind, old)
+      }
       try refuseMoving(
         source.realName.name, isDirectory: source.kind.isDirectory, from: oldParent, to: newParent,
         over: existing?.realName.name)
