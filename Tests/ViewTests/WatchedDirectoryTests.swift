@@ -34,7 +34,7 @@ import ViewedTree
     }
   }
 
-  @Test func leaseAndView_ofOneDirectory_shareItsWatch() throws {
+  @Test func versionAndView_ofOneDirectory_shareItsWatch() throws {
     let version = try version()
     #expect(try view.directoryView(root).watched === version.directory)
   }
@@ -89,5 +89,29 @@ import ViewedTree
     #expect(taken.first?.stale.names == ["new.txt"])
     #expect(taken.first?.view === directory)
     #expect(view.changes.takeDirtyDirectories().isEmpty)
+  }
+
+  @Test func version_ofDirectoryThatLeavesTheTable_isStale() throws {
+    let before = try version()
+    #expect(!before.isStale)
+    #expect(view.cached.remove(root))
+    #expect(before.isStale)
+    #expect(try !version().isStale)
+  }
+
+  /// Changes that were taken for a reading that fails are not pending any more.
+  @Test(.enabled(if: geteuid() == 0)) func reading_afterOneThatFailed_isRepeated() throws {
+    let directory = try view.directoryView(root)
+    #expect(try holds("notes.txt", directory))
+    tree.make(".hidden")
+    let readings = view.listings.fetched
+    #expect(throws: Errno.permissionDenied) {
+      try Client(user: 61001, group: 61001, thread: 0, umask: 0).impersonate { () throws(Errno) in
+        try directory.withCurrent { (_: borrowing Projection) in }
+      }
+    }
+    #expect(view.listings.fetched == readings + 1)
+    #expect(try holds(".hidden", directory))
+    #expect(view.listings.fetched == readings + 2)
   }
 }

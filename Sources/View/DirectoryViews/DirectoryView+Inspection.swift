@@ -72,10 +72,18 @@ extension DirectoryView {
   /// Inspects what the pending changes affect, or reads the directory if it is not known what changed.
   func inspectChanged() throws(Errno) {
     guard let changed = watched.changes.takeUninspected() else {
-      let isOutdated = try state.isRead ? haveTimesChanged() : true
+      let isOutdated = try state.reading == .current ? haveTimesChanged() : true
       if isOutdated { try readAll() }
       return
     }
+    do throws(Errno) { try inspect(changed) } catch {
+      // What changed is not pending any more.
+      if state.isRead { state.reading = .outdated }
+      throw error
+    }
+  }
+
+  private func inspect(_ changed: PendingChanges.Uninspected) throws(Errno) {
     state.unreported.moved.formUnion(changed.moved)
     if let rules = changed.rules {
       if state.isRead, changes.isCollecting {
@@ -83,7 +91,7 @@ extension DirectoryView {
       }
       self.rules = rules
     }
-    var isOutdated = changed.isEverything || !state.isRead
+    var isOutdated = changed.isEverything || state.reading != .current
     if changed.names.contains(".AppleDouble") {
       inspector.metadata.noteNetatalkDirectory()
       isOutdated = true

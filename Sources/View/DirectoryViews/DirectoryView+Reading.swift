@@ -119,6 +119,6 @@ extension DirectoryView {
       upsert(sidecar.name, sidecar.type, inode: sidecar.inode)
       inspectSidecarOwner(sidecar.name)
     }
-    state.isRead = true
+    state.reading = .current
   }
 }

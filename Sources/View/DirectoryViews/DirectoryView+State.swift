@@ -9,7 +9,8 @@ extension DirectoryView {
     var listedVersion: UInt64?
     /// The entries of the directory, which another thread began to read before the directory was watched.
     var ahead: EntriesAhead?
-    var isRead = false
+    var reading = Reading.never
+    var isRead: Bool { reading != .never }
     var facts = EntryInspector.DirectoryFacts()
     /// The names of the entries that `._name` files accompany, whether or not those entries exist.
     var namesWithSidecar: Set<Name> = []
@@ -17,6 +18,14 @@ extension DirectoryView {
     var times = ComparedTimes()
     var unreported = UnreportedChanges()
     var ownEffects = OwnEffects()
+  }
+
+  /// Whether the projection shows the directory as it was when it was last read, and as pending changes made it since.
+  enum Reading {
+    case never
+    /// It could not be read again when it had to be, for lack of a descriptor for instance.
+    case outdated
+    case current
   }
 
   /// The watches on other directories that decide how entries of this one are listed.

@@ -13,28 +13,28 @@ extension View {
       guard let directory = cached.directory(changed.directory.node),
         directory.changes === changed.directory
       else { continue }
-      expire(changed.stale, in: directory, kernel)
+      invalidate(changed.stale, in: directory, kernel)
     }
     for directory in cached.removeSurplus() {
-      expireEverything(in: [directory.node], negativeEntries: directory.takeNegativeEntries(), kernel)
+      invalidateEverything(in: [directory.node], negativeEntries: directory.takeNegativeEntries(), kernel)
     }
   }
 
-  private func expire(
+  private func invalidate(
     _ stale: PendingChanges.Stale, in directory: WatchedDirectory, _ kernel: any KernelCache
   ) {
     let id = directory.node
     if stale.isEverything {
       let isReachable = isReachable(id)
       if cached.remove(id, ifStill: directory) {
-        expireEverything(
+        invalidateEverything(
           in: [id], negativeEntries: directory.takeNegativeEntries(), kernel, areReachable: isReachable)
       }
       return
     }
     if stale.haveAttributesChanged { expireAttributes(of: id, kernel) }
     let handle = try? self.directory(id)
-    for name in stale.names { expire(name, in: directory, handle, kernel) }
+    for name in stale.names { invalidate(name, in: directory, handle, kernel) }
     for name in stale.contents.subtracting(stale.names) {
       expireAttributes(of: name, in: id, handle, kernel)
     }
@@ -47,7 +47,7 @@ extension View {
   }
 
   /// Called when the entry of that name appeared, disappeared or was replaced.
-  private func expire(
+  private func invalidate(
     _ name: Name, in directory: WatchedDirectory, _ handle: DirectoryHandle?, _ kernel: any KernelCache
   ) {
     let id = directory.node
@@ -101,7 +101,7 @@ extension View {
   /// Invalidates all that the kernel may cache of some directories.
   ///
   /// - Parameter areReachable: false for a removed directory, which was emptied name by name before.
-  private func expireEverything(
+  private func invalidateEverything(
     in directories: Set<NodeID>, negativeEntries: Set<Name>, _ kernel: any KernelCache,
     areReachable: Bool = true
   ) {
@@ -116,15 +116,15 @@ extension View {
   }
 
   /// Invalidates names that, after changes of the backing tree, stand for another entry or for none.
-  func expireNames(_ changes: [ViewChange]) {
+  func invalidateNames(_ changes: [ViewChange]) {
     guard let kernel = cached.kernel else { return }
-    func expire(_ item: ListingEntry) { kernel.invalidate([item.staleName]) }
+    func invalidate(_ item: ListingEntry) { kernel.invalidate([item.staleName]) }
     for change in changes {
       switch change {
-      case .appeared(let item), .vanished(let item): expire(item)
+      case .appeared(let item), .vanished(let item): invalidate(item)
       case .renamed(let old, let new):
-        expire(old)
-        expire(new)
+        invalidate(old)
+        invalidate(new)
       case .written, .attributes: break
       }
     }

@@ -79,7 +79,10 @@ final class CachedDirectories: Sendable {
     let (kept, replaced) = state.withLock { state -> (WatchedDirectory, WatchedDirectory?) in
       guard state.hasKernel else { return (new, nil) }
       if let other = state.directories[id], isSame(other) { return (other, nil) }
-      return (new, state.directories.insert(new, for: id))
+      let replaced = state.directories.insert(new, for: id)
+      replaced?.changes.setCached(false)
+      new.changes.setCached(true)
+      return (new, replaced)
     }
     // A watch ends with its directory, never under a lock.
     withExtendedLifetime(replaced) {}
@@ -111,8 +114,11 @@ final class CachedDirectories: Sendable {
   /// - Returns: whether a directory was removed.
   @discardableResult
   func remove(_ id: NodeID, ifStill directory: WatchedDirectory? = nil) -> Bool {
-    let removed = state.withLock { state in
-      directory == nil || state.directories[id] === directory ? state.directories.remove(id) : nil
+    let removed = state.withLock { state -> WatchedDirectory? in
+      guard directory == nil || state.directories[id] === directory else { return nil }
+      let removed = state.directories.remove(id)
+      removed?.changes.setCached(false)
+      return removed
     }
     return removed != nil
   }
@@ -124,7 +130,9 @@ final class CachedDirectories: Sendable {
     state.withLock { state in
       guard state.isFull || state.directories.count > limit else { return [] }
       state.isFull = false
-      return state.directories.removeOldest((state.directories.count + 3) / 4).map(\.value)
+      let surplus = state.directories.removeOldest((state.directories.count + 3) / 4).map(\.value)
+      for directory in surplus { directory.changes.setCached(false) }
+      return surplus
     }
   }
 

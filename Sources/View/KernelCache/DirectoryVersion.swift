@@ -18,7 +18,7 @@ package struct DirectoryVersion: Sendable {
   }
 
   /// Whether a reply about what a name stands for may be stale.
-  package var isStale: Bool { directory.changes.count != count }
+  package var isStale: Bool { directory.changes.count != count || !directory.changes.mayBeCached }
 
   /// Whether a reply with the attributes of the directory, or of a file in it, may be stale.
   func isStale(for node: NodeID) -> Bool {

@@ -27,7 +27,7 @@ struct Inodes {
     fileprivate(set) var nlookup: UInt64
     let generation: UInt64
     /// The number of links below this node: a directory's node stays while something below it is known.
-    fileprivate var children: UInt32 = 0
+    fileprivate var linksBelow: UInt32 = 0
     let type: FileType
     let nodeKind: NodeKind
     fileprivate(set) var standing: Standing
@@ -111,9 +111,9 @@ struct Inodes {
     slots[Int(slot)].nlookup -= min(count, slots[Int(slot)].nlookup)
   }
 
-  /// Counts a place in a directory.
-  mutating func addChild(of directory: UInt32) { slots[Int(directory)].children += 1 }
-  mutating func removeChild(of directory: UInt32) { slots[Int(directory)].children -= 1 }
+  /// Counts a link below a directory.
+  mutating func addLink(of directory: UInt32) { slots[Int(directory)].linksBelow += 1 }
+  mutating func removeLink(of directory: UInt32) { slots[Int(directory)].linksBelow -= 1 }
 
   /// Removes a node from the index by identity.
   ///
@@ -126,7 +126,7 @@ struct Inodes {
   /// Whether nothing needs the node any more: the kernel has forgotten it, and no node lies below it.
   func isUnused(_ slot: UInt32) -> Bool {
     let inode = slots[Int(slot)]
-    return slot > 1 && inode.nlookup == 0 && inode.children == 0 && inode.standing != .free
+    return slot > 1 && inode.nlookup == 0 && inode.linksBelow == 0 && inode.standing != .free
   }
 
   mutating func release(_ slot: UInt32) {

@@ -12,13 +12,13 @@ package struct AliasKinds: OptionSet, Sendable {
   var areSeveral: Bool { self == [.real, .display] }
 }
 
-/// The names under which the kernel knows a node at the place that is in use. 4 bytes for each node.
+/// The names under which the kernel knows a node by the link that is in use. 4 bytes for each node.
 struct KernelAliases {
   /// The kinds of names under which the kernel may know the node.
   private(set) var kinds: AliasKinds
   /// Whether the last lookup of the node used its real name.
   private(set) var wasFoundByRealName: Bool
-  /// Whether the kernel may cache the name of the place: it was the file's only name at the time of the reply.
+  /// Whether the kernel may cache the link's name: it was the file's only name at the time of the reply.
   var isEntryCacheable: Bool
   /// Whether the node has been seen under several links: the kernel's dentry for one of them says nothing about the others.
   var hadSeveralLinks = false

@@ -90,7 +90,7 @@ struct Links {
     let slot = inodes.add(key, type)
     let link = Link(name: strdup(linkKey.name), parent: linkKey.parent, aliases: aliases)
     if Int(slot) == links.count { links.append(link) } else { links[Int(slot)] = link }
-    inodes.addChild(of: linkKey.parent)
+    inodes.addLink(of: linkKey.parent)
     insert(slot)
     return slot
   }
@@ -125,7 +125,7 @@ struct Links {
       links[Int(slot)].name = nil
       inodes.release(slot)
       removeOthers(of: slot)
-      inodes.removeChild(of: link.parent)
+      inodes.removeLink(of: link.parent)
       slot = link.parent
     }
   }
@@ -138,7 +138,7 @@ struct Links {
     let link = links[Int(slot)]
     guard let current = link.name, !isLinked(slot, linkKey) else { return }
     if others[slot]?.count ?? 0 < Self.mostOthers {
-      inodes.addChild(of: link.parent)
+      inodes.addLink(of: link.parent)
       others[slot, default: []].append((link.parent, CName(copying: current), link.aliases.isEntryCacheable))
     }
     let isEntryCacheable = others[slot]?.first { Self.isAt($0, linkKey) }?.isEntryCacheable ?? false
@@ -151,7 +151,7 @@ struct Links {
   mutating func setLink(_ slot: UInt32, _ linkKey: LinkKey) {
     let old = links[Int(slot)]
     // First, so that a directory that loses a link and gets one is not released meanwhile.
-    inodes.addChild(of: linkKey.parent)
+    inodes.addLink(of: linkKey.parent)
     removeOther(of: slot, linkKey)
     let name = strdup(linkKey.name)
     index.remove(slot, hash: old.hash)
@@ -159,7 +159,7 @@ struct Links {
     links[Int(slot)].name = name
     links[Int(slot)].parent = linkKey.parent
     insert(slot)
-    removeChild(of: old.parent)
+    removeLink(of: old.parent)
   }
 
   /// Removes the link of a node that is in use, if the node was seen at another one.
@@ -175,16 +175,16 @@ struct Links {
     }
     others[slot]!.remove(at: index)
     if others[slot]!.isEmpty { others[slot] = nil }
-    removeChild(of: linkKey.parent)
+    removeLink(of: linkKey.parent)
   }
 
   private mutating func removeOthers(of slot: UInt32) {
     guard !others.isEmpty else { return }
-    for other in others.removeValue(forKey: slot) ?? [] { removeChild(of: other.parent) }
+    for other in others.removeValue(forKey: slot) ?? [] { removeLink(of: other.parent) }
   }
 
-  private mutating func removeChild(of directory: UInt32) {
-    inodes.removeChild(of: directory)
+  private mutating func removeLink(of directory: UInt32) {
+    inodes.removeLink(of: directory)
     releaseIfUnused(directory)
   }
 

@@ -94,10 +94,10 @@ extension NodeTable {
     _ identity: FileIdentity, nodeKind: NodeKind, at parent: NodeID, _ name: UnsafePointer<CChar>
   ) -> Bool {
     withState { links in
-      func isGiven(_ slot: UInt32) -> Bool { links[slot].aliases.kinds.contains(.display) }
+      func isKnownByDisplayName(_ slot: UInt32) -> Bool { links[slot].aliases.kinds.contains(.display) }
       let linkKey = Links.LinkKey(parent, name)
-      return links.find(linkKey) { links.inodes[$0].nodeKind == nodeKind && isGiven($0) } != nil
-        || links.inodes.find(Inodes.Key(identity, nodeKind)).map(isGiven) ?? false
+      return links.find(linkKey) { links.inodes[$0].nodeKind == nodeKind && isKnownByDisplayName($0) } != nil
+        || links.inodes.find(Inodes.Key(identity, nodeKind)).map(isKnownByDisplayName) ?? false
     }
   }
 }

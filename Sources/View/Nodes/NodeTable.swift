@@ -17,9 +17,9 @@ package enum NodeKind: UInt8, Sendable { case plain, packageFile }
 ///
 /// This is the lock; what it protects are two tables by slot, the number of a node:
 /// ```
-///   identity, kind of node ──> index ──> Inode     40 bytes   file, type, nlookup, generation         (Inodes)
-///   parent, name ─────> index ──> Link      16 bytes   place in use, KernelAliases             (Links)
-///                                   └─────> name       32 bytes of malloc(3) where it is of ordinary length
+///   identity, kind of node ──> index ──> Inode   40 bytes   file, type, nlookup, generation   (Inodes)
+///   parent, name ────────────> index ──> Link    16 bytes   link in use, KernelAliases        (Links)
+///                                          └───> name       32 bytes of malloc(3) where it is of ordinary length
 /// ```
 /// With 8 to 16 bytes in each index, a node takes about 110 bytes.
 package final class NodeTable: Sendable {

@@ -11,16 +11,16 @@ extension View {
     var pause = Self.pause
     while changes.isCollecting {
       watch.wait()
-      var pendingChanges = drainPendingChanges()
-      if ViewChange.hasHalfRename(pendingChanges) {
+      var viewChanges = drainViewChanges()
+      if ViewChange.hasHalfRename(viewChanges) {
         usleep(Self.pause)
-        pendingChanges += drainPendingChanges()
+        viewChanges += drainViewChanges()
       }
-      if !pendingChanges.isEmpty {
-        expireNames(pendingChanges)
-        report(ViewChange.joiningRenames(pendingChanges))
+      if !viewChanges.isEmpty {
+        invalidateNames(viewChanges)
+        report(ViewChange.joiningRenames(viewChanges))
       }
-      pause = pendingChanges.isEmpty ? min(2 * pause, 4 * Self.pause) : Self.pause
+      pause = viewChanges.isEmpty ? min(2 * pause, 4 * Self.pause) : Self.pause
       usleep(pause)
     }
   }
@@ -38,7 +38,7 @@ extension View {
   /// The shortest pause between two drains of the watch, in microseconds.
   private static let pause: UInt32 = 1000
 
-  private func drainPendingChanges() -> [ViewChange] {
+  private func drainViewChanges() -> [ViewChange] {
     watch?.drain()
     let dirtyDirectories = changes.takeDirtyDirectories()
     expireOutdated(dirtyDirectories)

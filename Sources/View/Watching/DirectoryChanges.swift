@@ -20,6 +20,8 @@ final class DirectoryChanges: Sendable {
   private let changes = Atomic<UInt64>(0)
   /// The number of changes of nothing but the content of files in it. They affect neither names nor the directory itself.
   private let contentChanges = Atomic<UInt64>(0)
+  /// Whether the directory is among those whose changes are invalidated in the kernel's caches.
+  private let isCached = Atomic<Bool>(false)
   private let pending = Guarded(PendingChanges())
   private let queue: ViewChanges
 
@@ -30,6 +32,12 @@ final class DirectoryChanges: Sendable {
 
   var count: UInt64 { changes.load(ordering: .acquiring) }
   var contentCount: UInt64 { contentChanges.load(ordering: .acquiring) }
+
+  /// Nothing may be cached of a directory that is not among the cached ones: every version of it is stale.
+  var mayBeCached: Bool { isCached.load(ordering: .acquiring) }
+
+  /// Called with the table of cached directories locked.
+  func setCached(_ value: Bool) { isCached.store(value, ordering: .releasing) }
 
   /// Records a change that was made through the mount.
   func noteOwnChange() { changes.add(1, ordering: .releasing) }

@@ -116,6 +116,8 @@ struct PendingChanges {
   mutating func begin(for view: DirectoryView) {
     self.view = view
     uninspected = Uninspected()
+    // The change loop was notified without the view, which must live until its changes are processed.
+    isAnnounced = false
   }
 
   /// Removes and returns what the view has to inspect; nil when that is nothing.

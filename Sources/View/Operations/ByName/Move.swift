@@ -27,7 +27,7 @@ extension View {
       invalidate(to.name, in: new.node)
     }
     keepLastState(left)
-    noteReplayedRename(moved, from, in: old, over: replaced, to, in: new, flags)
+    recordRename(moved, from, in: old, over: replaced, to, in: new, flags)
     guard let oldView = old.view, let newView = new.view else { return FileIdentity(moved) }
     // If both names are links of one file, rename(2) keeps both.
     if flags.contains(.exchange) || replaced.map(FileIdentity.init) == FileIdentity(moved) {
@@ -83,12 +83,12 @@ extension View {
   }
 
   /// Records in the node table where the entries are now, and invalidates the names by which the kernel still knows them.
-  private func noteReplayedRename(
+  private func recordRename(
     _ moved: stat, _ from: CName, in old: LockedDirectory, over replaced: stat?, _ to: CName,
     in new: LockedDirectory, _ flags: RenameFlags
   ) {
-    let (oldPlace, newPlace) = ((old.node, from), (new.node, to))
-    correctNames(of: moved, from: oldPlace, to: newPlace)
+    let (oldLink, newLink) = ((old.node, from), (new.node, to))
+    correctNames(of: moved, from: oldLink, to: newLink)
     var aliases: (moved: AliasKinds, replaced: AliasKinds) = ([], [])
     if let replaced {
       if !flags.contains(.exchange) {
@@ -99,7 +99,7 @@ extension View {
       for nodeKind in [NodeKind.plain, .packageFile] {
         aliases.replaced.formUnion(
           flags.contains(.exchange)
-            ? nodes.didMove(FileIdentity(replaced), nodeKind: nodeKind, from: newPlace, to: oldPlace)
+            ? nodes.didMove(FileIdentity(replaced), nodeKind: nodeKind, from: newLink, to: oldLink)
             : to.withPointer {
               nodes.didRemove(
                 FileIdentity(replaced), nodeKind: nodeKind, from: new.node, name: $0, isLast: isLast)
@@ -108,7 +108,7 @@ extension View {
     }
     for nodeKind in [NodeKind.plain, .packageFile] {
       aliases.moved.formUnion(
-        nodes.didMove(FileIdentity(moved), nodeKind: nodeKind, from: oldPlace, to: newPlace))
+        nodes.didMove(FileIdentity(moved), nodeKind: nodeKind, from: oldLink, to: newLink))
     }
     invalidateOtherAlias(
       aliases.moved, from.name, old.view?.listedDisplayName(from.name), in: old.node,
