@@ -52,7 +52,7 @@ public struct ViewOptions: Sendable, Equatable {
 
   public init() {}
 
-  /// All options that have a name, in the order of the manual page. `rules` and `places` are set by configuration files.
+  /// All options that have a name, in the order of the manual page. `rules` and `rolePatterns` are set by configuration files.
   public static let named: [TextOption<ViewOptions>] = [
     TextOption("language") { (options, value) throws(OptionError) in
       options.languages = try LanguageList.parse(option: value)

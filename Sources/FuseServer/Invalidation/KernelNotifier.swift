@@ -48,17 +48,17 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
 
   func invalidateBeforeNextWalk(_ names: [StaleName]) {
     add(names, isAwaited: true)
-    for directory in Set(names.map(\.directory)) { _ = expireNow(directory) }
+    for directory in Set(names.map(\.directory)) { _ = expireAttributesNow(directory) }
   }
 
   func expireAttributes(of node: NodeID, in directory: NodeID?) {
     pageCachePolicy.remove(node)
-    guard !expireNow(node), let directory else { return }
+    guard !expireAttributesNow(node), let directory else { return }
     change { $0.add(node: node, in: directory) }
   }
 
   /// - Returns: false when the kernel does not know the node.
-  private func expireNow(_ node: NodeID) -> Bool {
+  private func expireAttributesNow(_ node: NodeID) -> Bool {
     if hasEnded { return false }
     // A negative offset invalidates the attributes only, no content.
     return fuse_lowlevel_notify_inval_inode(session, node, -1, 0) != -ENOENT
@@ -190,7 +190,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
       // No file has the name `.`: the message only waits for the directory's lock, and thus for the LOOKUPs that make the nodes
       // known.
       expireOrInvalidate(".", in: directory, mayBeDirectory: false)
-      for node in batch.nodes { _ = expireNow(node) }
+      for node in batch.nodes { _ = expireAttributesNow(node) }
     }
     for (name, staleness) in batch.names { dropDentry(name, in: directory, staleness) }
     guard batch.hasOverflowed else { return }
@@ -198,7 +198,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
     for stale in view.staleNames(inDirectory: directory) {
       dropDentry(stale.name, in: directory, .init(mayBeDirectory: stale.mayBeDirectory))
     }
-    _ = expireNow(directory)
+    _ = expireAttributesNow(directory)
   }
 
   /// Invalidates a dentry, or expires it if it may be a directory's, so that the kernel looks it up again.
@@ -225,7 +225,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
   }
 
   /// Expires a name at once. Waits for the directory's lock.
-  func expireNow(_ name: Name, in directory: NodeID) {
+  func expireDentryNow(_ name: Name, in directory: NodeID) {
     expireOrInvalidate(name, in: directory, mayBeDirectory: true)
   }
 }

@@ -25,7 +25,7 @@ final class Replay: @unchecked Sendable {
     var hasEnded = false
   }
 
-  private enum Task {
+  private enum Job {
     case replay(ViewChange)
     case touch(NodeID)
 
@@ -96,7 +96,7 @@ final class Replay: @unchecked Sendable {
       queue.withLock { $0.idleThreads -= 1 }
       if hasEnded { return }
       guard let first = take() else { continue }
-      var next: Task? = first
+      var next: Job? = first
       // Open for a moment only: an open descriptor may keep the mount busy for unmounting.
       if let root = openMount() {
         let replaying = ReplayingThread(
@@ -106,14 +106,14 @@ final class Replay: @unchecked Sendable {
           view.logger.notice("programs that watch the mount are not notified of changes in the backing tree")
           return
         }
-        while let task = next {
+        while let job = next {
           if !hasEnded {
-            switch task {
+            switch job {
             case .replay(let change): replaying.perform(change)
             case .touch(let directory): replaying.touch(directory)
             }
           }
-          finish(task)
+          finish(job)
           next = take()
         }
       } else {
@@ -122,8 +122,8 @@ final class Replay: @unchecked Sendable {
     }
   }
 
-  /// Takes the oldest change whose directories have no older change pending or in progress, else a crowded directory.
-  private func take() -> Task? {
+  /// Takes the oldest change whose directories have no older change pending or in progress, else an overflowed directory.
+  private func take() -> Job? {
     queue.withLock { queue in
       var taken = queue.busy
       for (index, change) in queue.changes.enumerated() {
@@ -141,12 +141,12 @@ final class Replay: @unchecked Sendable {
     }
   }
 
-  private func finish(_ task: Task) {
-    let isMore = queue.withLock { queue in
-      queue.busy.subtract(task.directories)
+  private func finish(_ job: Job) {
+    let hasMore = queue.withLock { queue in
+      queue.busy.subtract(job.directories)
       return !queue.changes.isEmpty || !queue.overflowed.isEmpty
     }
-    if isMore { wake.post() }
+    if hasMore { wake.post() }
   }
 
   private var hasEnded: Bool { queue.withLock { $0.hasEnded } }

@@ -20,7 +20,7 @@ struct ReplayingThread {
     responder.step = .probe
     defer { responder.step = .idle }
     // A client may have looked this name up, and the kernel may hold a negative entry for it.
-    notifier.expireNow(Self.probe, in: NodeTable.root)
+    notifier.expireDentryNow(Self.probe, in: NodeTable.root)
     _ = Self.probe.bytes.withCName { root.has($0) }
     return responder.isRecognized
   }
@@ -47,7 +47,7 @@ struct ReplayingThread {
     defer { responder.step = .idle }
     // Expire the dentry, so that the kernel sends a LOOKUP. Otherwise it would operate on the cached dentry, whatever that stands
     // for. A touch operates on the entry that is there.
-    if case .touching = step {} else { notifier.expireNow(item.name, in: item.directory) }
+    if case .touching = step {} else { notifier.expireDentryNow(item.name, in: item.directory) }
     try item.name.bytes.withCName { (name) throws(Errno) in
       try body(Directory(descriptor: directory.rawValue), name)
     }
@@ -84,7 +84,7 @@ struct ReplayingThread {
     do throws(Errno) {
       let target = try open(new.directory)
       try runStep(old, .renaming(from: old, to: new)) { (directory, name) throws(Errno) in
-        notifier.expireNow(new.name, in: new.directory)
+        notifier.expireDentryNow(new.name, in: new.directory)
         try new.name.bytes.withCName { (newName) throws(Errno) in
           try directory.rename(name, to: Directory(descriptor: target.rawValue), newName)
         }
