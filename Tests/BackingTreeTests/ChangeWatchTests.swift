@@ -4,7 +4,7 @@ import Testing
 
 @testable import BackingTree
 
-/// The names that those are told of who hear no echoes, and those who hear all.
+/// Records the reported names for two handlers of one directory: one without self events and one with them.
 private struct RecordedChanges {
   let watch: ChangeWatch
   let registration: ChangeWatch.Registration
@@ -22,7 +22,7 @@ private struct RecordedChanges {
     heardByAll = try watch.watch(directory, note(in: all))
   }
 
-  /// What they have been told until now.
+  /// The names that were reported so far.
   func names() -> (others: [String], all: [String]) {
     watch.drain()
     return (others.withLock { $0 }, all.withLock { $0 })
@@ -30,7 +30,7 @@ private struct RecordedChanges {
 }
 
 @Suite struct ChangeWatchTests {
-  /// fanotify is for root.
+  /// The tests use fanotify only as root.
   static let reportsPID = geteuid() == 0
 
   private func run(_ program: String) { #expect(system(program) == 0) }
@@ -79,7 +79,7 @@ private struct RecordedChanges {
     try directory.makeDirectory("third", mode: 0o700)
     try directory.removeDirectory("own")
     let (others, all) = recorded.names()
-    // Of a name there may be one event for all that was done to it.
+    // The kernel may merge several events of one name.
     #expect(others.contains("other") && others.contains("third"))
     #expect(all.contains("own") && all.contains("other") && all.contains("third"))
   }
@@ -152,7 +152,7 @@ private struct RecordedChanges {
     #expect(recorded.names() == (["own"], ["own"]))
   }
 
-  /// What becomes of an entry, of the directory itself and of its attributes, by each interface of the kernel.
+  /// Changes of an entry, of the directory itself and of its attributes, through fanotify and through inotify.
   @Test(arguments: reportsPID ? [true, false] : [false]) func everyKindOfChange_isReported(reportsPID: Bool) throws
   {
     let temporary = try TemporaryDirectory()
@@ -190,7 +190,7 @@ private struct RecordedChanges {
     #expect(reportedChanges(of: "chmod 600 watched/g") == ["attributes g"])
     #expect(reportedChanges(of: "chmod 700 watched") == ["itself"])
     #expect(reportedChanges(of: "rm watched/g; rmdir watched/d") == ["entry g", "entry d"])
-    // Whoever looks has a view of its own of the directory; the watch alone does not keep it.
+    // Releasing the registration ends the watch, although `opened` still keeps the directory.
     _ = consume registration
     #expect(reportedChanges(of: ": >watched/unheard; rm watched/unheard") == [])
     let second = try watch.watch(directory) { change in

@@ -67,7 +67,7 @@ private func removeTree(_ path: String) -> CInt {
     let unreadable = try temporary.directory.subdirectory(".")
     let ahead = DirectoryReadAhead(of: unreadable)!
     #expect(throws: Errno.badFileDescriptor) { try ahead.forEach { _ in } }
-    // Nobody has to want what was read.
+    // A read-ahead may be dropped unused.
     _ = try DirectoryReadAhead(of: temporary.directory.openForReading())
   }
 

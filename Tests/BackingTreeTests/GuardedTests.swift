@@ -8,7 +8,7 @@ import Testing
     deinit { atEnd() }
   }
 
-  /// Values whose end takes long, as a file's is that is closed, keep nobody waiting for the lock.
+  /// A value that takes long to destroy, such as a file that has to be closed, is destroyed without the lock.
   @Test func discard_releasesValuesAfterUnlocking() {
     let values = Guarded<[Value]>([])
     let probe = Guarded(0)

@@ -158,7 +158,7 @@ private func shown(
     }
   }
 
-  /// Every name made of a few telling pieces, in every mode.
+  /// Every name composed of four of these pieces, in every mode.
   @Test func shownName_isAlwaysUsable() {
     let pieces = ["", ".", "..", "a", " ", "txt", "app", "jpg", "\u{202E}", "é"]
     for a in pieces {

@@ -84,7 +84,7 @@ import Testing
     #expect(projection.summary(at: slot)?.isHidden == true)
   }
 
-  /// The rule, told slowly: add claims until no child owes one.
+  /// A slow reference implementation of the rule: add claims until no child owes one.
   private func oracle(_ children: [Child]) -> [Name: Name] {
     let rungs = children.map { child -> [Name] in
       guard child.hidden == nil else { return [child.realName] }
@@ -165,7 +165,7 @@ import Testing
     }
   }
 
-  /// More names than parts of a table, and fewer; many that clash, and none until one comes alone.
+  /// More names than a table has parts, and fewer. Many names clash, or none does before single names are added.
   @Test(arguments: [(200, 40), (20_000, 3000), (20_000, 1_000_000_000)])
   func projectionFilling_equalsSingleUpserts(count: Int, stems: UInt64) {
     var random = SplitMix(state: 7)
@@ -177,7 +177,7 @@ import Testing
       let ext = ["", ".x", ".y"][Int(random.next() % 3)]
       let name = Name(stem + ext)
       let hidden: HiddenReason? = random.next() % 8 == 0 ? .configured : nil
-      // What is told twice stays as it was told first.
+      // A name that is added twice keeps its first entry.
       if alone.slot(realName: name.bytes.span) == nil {
         last = name
         alone.upsert(file(name, stem: ext.isEmpty || hidden != nil ? nil : stem.utf8.count, hidden: hidden))

@@ -81,7 +81,7 @@ import View
     #expect(other.count == 0)
     for reply in box.takeDue(1 + InvalidationQueues.limit).replies { reply() }
     #expect(other.count == 1)
-    // The queue has been waited for, and is not once more.
+    // Replies have waited for the queue once, and do not wait again.
     #expect(!box.defersReply(mayHoldLock: false, now: 200, other))
   }
 
@@ -103,7 +103,7 @@ import View
     #expect(second.count == 1)
   }
 
-  /// Each client that goes on while a name is stale may meet it, the first as well as the last.
+  /// Each client that continues while a name is stale may encounter it, the first as well as the last.
   @Test func staleNodes_areReportedForEveryClientThatContinues() {
     box.queues.add(
       [StaleName("a", in: 5, mayBeDirectory: false, node: 77)], in: 5, isAwaited: true, now: 0)
@@ -117,7 +117,7 @@ import View
     }
   }
 
-  /// On a busy machine no thread has taken the names yet: nobody holds a lock.
+  /// On a busy machine no notifier thread has taken the names yet, so none holds a lock.
   @Test func deferredReply_beforeAnyNotification_waitsLonger() {
     add("a", isAwaited: true)
     let given = SentReplies()

@@ -178,7 +178,7 @@ import ViewedTree
     let session = try Session()
     let threads = try #require(session.kernel.server.replay).responders
     _ = threads.add(Self.replayThread, session.tree.view)
-    // A client whose thread has the same bit in the filter.
+    // A client with a thread id that has the same bit in the filter as the replay thread's id.
     #expect(
       session.kernel.send(9, by: Self.replayThread + 64, bytes([UInt32(0o755), 0]) + names("new")).error == 0)
     rmdir(session.tree.path("new"))

@@ -8,7 +8,8 @@ import ViewedTree
 @testable import FuseServer
 @testable import View
 
-/// The kernel moves, or removes, what it keeps of a name when a change is replayed: that must be what it was told for it.
+/// The kernel moves or removes its dentry of a name when a change is replayed. That dentry must come from the reply to the
+/// preceding lookup.
 @Suite struct ReplayResponderTests {
   private let tree: ViewedTree
   private var view: View { tree.view }

@@ -21,7 +21,7 @@ func xml(_ body: String) -> [UInt8] {
     """)
 }
 
-/// A binary property list of these objects, whose references are two bytes wide; the first is the top.
+/// A binary property list of these objects with references of two bytes. The first object is the top object.
 func binaryList(_ objects: [[UInt8]]) -> [UInt8] {
   var bytes = utf8("bplist00")
   var table: [UInt8] = []

@@ -3,7 +3,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// What the backing file systems say is what programs are told.
+/// Clients get the errors that the backing file systems return.
 @Suite(.mounting) struct BackingErrorTests {
   private func mountTemporary(_ path: String, _ options: String) -> Bool {
     makeDirectory(path)
@@ -37,11 +37,11 @@ import Testing
     #expect(mkdir(view.at("more"), 0o755) == 0)
   }
 
-  /// Whoever writes through a daemon of root must not get at what the file system keeps for root.
+  /// A client that writes through root's daemon must not use the blocks that the file system reserves for root.
   @Test(.asRoot, .loopDevices, arguments: ["passthrough=on", "passthrough=off"])
   func userWrite_stopsBeforeBlocksReservedForRoot(options: String) throws {
     let view = try MountedView("allow_other,\(options)") { root in
-      // Half of it for root.
+      // Half of the blocks are reserved for root.
       let made = Shell.run(
         "truncate -s 16M '\(root).image' && mkfs.ext4 -q -m 50 -O ^has_journal '\(root).image' && mount -o loop '\(root).image' '\(root)'"
       )
@@ -109,7 +109,7 @@ import Testing
     #expect(failure { link(view.at("notes"), view.at("other/notes")) } == .improperLink)
     #expect(view.shell("mv notes other/letter").status == 0)
     #expect(view.realListing("other").contains("letter") || view.realListing("other").contains("letter.txt"))
-    // Free space is that of the place asked about.
+    // statvfs(3) reports the free space of the file system at the path.
     var (inside, outside) = (statvfs(), statvfs())
     #expect(statvfs(view.at("other"), &inside) == 0)
     #expect(statvfs(view.real("other"), &outside) == 0)

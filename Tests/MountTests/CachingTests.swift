@@ -9,7 +9,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
   return (value, setAttribute("security.selinux", to: value, of: directory.root) == nil)
 }()
 
-/// What the kernel answers by itself, and that it never goes on with what a call through the mount has changed.
+/// Requests that the kernel serves from its caches, and that no cached value survives a change through the mount.
 @Suite(.mounting) struct CachingTests {
   private static let count = 50
 
@@ -29,15 +29,15 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
   func knownNames_lookedUpAgain_needNoRequest(options: String, ending: String) throws {
     let view = try view(options)
     look(view, ending)
-    // The first look may have told of directories that were not watched yet.
+    // The first pass may look up entries of directories that are not watched yet, and such entries are not cacheable.
     look(view, ending)
     let before = try view.requestCount()
     look(view, ending)
-    // Asking for the status asks for the root.
+    // Reading the status sends requests for the root.
     #expect(try view.requestCount() - before < Self.count / 2)
   }
 
-  /// `ls -l` reads these two of each file; the second no more after it was not supported.
+  /// `ls -l` reads these two attributes of each file, the second one only until it is found to be unsupported.
   @Test func absentAccessListAndLabel_readAgain_needNoRequest() throws {
     let view = try view()
     func ask() {
@@ -49,7 +49,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
     ask()
     let before = try view.requestCount("getxattr")
     ask()
-    // The status is one, too.
+    // Reading the status is a getxattr too.
     #expect(try view.requestCount("getxattr") - before < Self.count / 2)
     #expect(getxattr(view.at("report"), "security.selinux", nil, 0) == -1 && errno == EOPNOTSUPP)
   }
@@ -156,12 +156,12 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
     #expect(outcome.text == "0", "\(outcome.complaint)")
   }
 
-  /// The kernel tries an operation again once. With two directories that may have been come to by another name it is refused
-  /// for both at once.
+  /// The kernel retries an operation only once. When both directories may have been reached by another name, one refusal covers
+  /// both.
   @Test(
     arguments: [
       "os.rename('a', 'b', src_dir_fd=one, dst_dir_fd=two)",
-      // The directory, and a file that is known by two names.
+      // The directory, and a file with two names.
       "os.stat('a.txt', dir_fd=one); os.stat('a', dir_fd=one); os.link('a', 'b', src_dir_fd=one, dst_dir_fd=two)",
     ])
   func operationOnTwoDirectories_afterBothMovedInBackingTree_succeeds(call: String) throws {
@@ -183,7 +183,7 @@ private let label: (value: [UInt8], canBeSet: Bool) = {
     #expect(outcome.text == "['b']", "\(outcome.complaint)")
   }
 
-  /// The kernel takes mounts away from names that it is told to forget.
+  /// The kernel detaches the mounts on a dentry that it is notified to invalidate.
   @Test(.asRoot) func mountInView_whenSiblingNameIsInvalidated_stays() throws {
     let view = try view()
     let below = view.at("Folder")

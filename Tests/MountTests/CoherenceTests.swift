@@ -43,13 +43,13 @@ import Testing
     #expect(eventually { failure { open(view.at("notes"), O_RDONLY) } == .noSuchFileOrDirectory })
   }
 
-  /// Makes a file by a name that others have taken from another one, of which the kernel hears a moment later.
+  /// Makes a file by a name that another process has taken from another file. The kernel is notified of that a moment later.
   ///
   /// `DISPLAYFS_TAKEN_NAME_ROUNDS` says how often.
   ///
   /// - Parameters:
-  ///   - kept: what is to be found in the file `second` afterwards.
-  ///   - take: takes the name `first` away, and sees to `second`.
+  ///     - kept: the expected content of the file `second` afterwards.
+  ///     - take: takes the name `first` away, and prepares `second`.
   private func makeByTakenName(_ options: String, kept: String, take: (MountedView) throws -> Void) throws {
     let rounds = getenv("DISPLAYFS_TAKEN_NAME_ROUNDS").flatMap { Int(String(cString: $0)) } ?? 300
     let view = try view(options)
@@ -135,7 +135,7 @@ import Testing
     func sameSize() -> Bool { status(name)?.st_size == status(real)?.st_size }
     let mine = open(name, O_WRONLY | O_APPEND)
     let theirs = open(real, O_WRONLY | O_APPEND)
-    // Until nobody hears of each of these any more.
+    // Until the watch no longer reports each write to the open file.
     for _ in 0..<50 {
       append(mine)
       #expect(sameSize())
@@ -148,7 +148,7 @@ import Testing
       #expect(sameSize())
     }
     #expect(close(mine) == 0)
-    // And from then on all is as before.
+    // After the last close the watch reports each write again.
     for _ in 0..<20 {
       #expect(sameSize())
       append(theirs)
@@ -267,7 +267,7 @@ import Testing
     #expect(eventually { view.listing("notes.txt") == ["inside"] })
   }
 
-  /// The kernel gives a file up that is told to be of another type: whoever holds it would get EIO.
+  /// When a reply gives an inode another type, the kernel marks that inode bad: its open descriptors would get EIO.
   @Test(.reusedInodeNumbers, arguments: ["", "profile=none"])
   func removedFile_whenInodeNumberIsReused_isNotMistakenForNewEntry(_ options: String) throws {
     let view = try MountedView(options)

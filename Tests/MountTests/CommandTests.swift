@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  /// Whoever unmounts a disk and then takes it out.
+  /// As when a user unmounts the view of a disk and then removes the disk.
   @Test(.asRoot) func backingFileSystem_whenUnmountReturns_isFree() throws {
     let place = try unmounted()
     let disk = place.real("disk")

@@ -4,7 +4,7 @@ import Testing
 
 /// Many programs change one tree at once, through the mount and beside it.
 @Suite(.mounting) struct ConcurrencyTests {
-  /// Whoever looks at a process that is executing a program waits for it, and it may be waiting for the daemon.
+  /// A process that inspects another process during its execve(2) waits for that call, which may be waiting for the daemon.
   @Test func execve_closingFilesOfMount_doesNotDeadlock() throws {
     let view = try MountedView()
     let outcome = view.shell(
@@ -23,11 +23,11 @@ import Testing
     #expect(outcome.status == 0 && outcome.text == "", "\(outcome.complaint)")
   }
 
-  /// The thread that answers makes room for whoever asks alone, by a policy under which a busy machine would leave it no time.
+  /// A worker that serves a lone client runs under an idle policy. On a busy machine that policy would leave it no CPU time.
   @Test(arguments: [0, 4]) func workers_afterServingLoneClient_leaveIdlePolicy(busy: Int) throws {
     let view = try MountedView("profile=none") { root in try put("", at: "\(root)/file") }
     let daemon = try #require(view.daemon)
-    // AT_STATX_FORCE_SYNC: what the kernel knows does not do.
+    // AT_STATX_FORCE_SYNC: the kernel's cached attributes do not suffice.
     let outcome = PythonProgram(
       """
       import ctypes, signal
@@ -55,7 +55,7 @@ import Testing
     #expect(eventually { !isAnyIdle() })
   }
 
-  /// A file system that takes its time, as a remote one, is asked by all at once.
+  /// A slow file system, such as a remote one, gets the requests of all clients at once.
   @Test(.asRoot) func lookups_inHungFileSystem_waitConcurrently() throws {
     let lower = try MountedView()
     let view = try MountedView { root in

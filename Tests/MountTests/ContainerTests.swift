@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// Trees that come from elsewhere than a Mac's volume.
+/// Trees that do not come from a Mac's volume.
 @Suite(.mounting) struct ContainerTests {
   @Test func iOSContainer_showsApplicationAndDocuments() throws {
     let view = try MountedView("language=de") { root in
@@ -124,7 +124,7 @@ import Testing
       for path in ["__MACOSX/._Trip", "__MACOSX/Trip/._photo.jpg", "Trip/._notes.txt"] {
         try put(TestTree.appleDouble(TestTree.finderInfo(0)), at: "\(root)/\(path)")
       }
-      // A file of that name is somebody's own.
+      // A file named `__MACOSX` is a user's file, not metadata.
       try put("x", at: "\(root)/Trip/__MACOSX")
     }
     #expect(view.listing() == ["Trip"])
@@ -163,7 +163,7 @@ import Testing
       #expect(view.listing("\(place)/Trip") == ["photo", "secret", "Letter", "Viewer"])
     }
     #expect(view.shell("cp mac/Trip/Letter l.tar && tar -tf mac/Trip/Letter").text.contains("./TXT.rtf"))
-    // Companions go along, and one whose file is not there stays.
+    // Sidecars move with their files. A sidecar without its file stays.
     #expect(view.shell("mv mac/Trip/photo other/ && rm mac/Trip/Viewer mac/Trip/Letter").status == 0)
     #expect(view.realListing("other").isSuperset(of: ["photo.jpg", "._photo.jpg"]))
     #expect(

@@ -151,7 +151,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     do {
       file = try OpenFile(view.mountPoint, dfs_O_TMPFILE | O_RDWR)
     } catch Errno.notSupportedOnSocket {
-      // libfuse passes the request on since 3.17. Before, programs are told so, and make a file with a name.
+      // libfuse forwards the request since 3.17. With earlier versions the call fails, and programs make a named file instead.
       return
     }
     #expect(file.write("made") == 4)
@@ -250,7 +250,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(text(view.real("notes.txt")) == "X123456789abc")
   }
 
-  /// `import=on` looks at the beginning of a file whose name has no known extension.
+  /// With `import=on` the daemon reads the beginning of a file without a known extension.
   @Test(.enabled(if: temporary.countsReading, "No reading changes a file's time here."))
   func accessTimeSetByCopyingProgram_survivesClose() throws {
     let view = try view()

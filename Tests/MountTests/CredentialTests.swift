@@ -11,7 +11,7 @@ import Testing
   /// root's groups on a usual machine, and one of the tests'.
   private static let daemonsGroups = "0,4,27,42,62000"
 
-  /// A view whose daemon was started from a login with many groups.
+  /// A view with a daemon that was started from a login with many groups.
   private func view(_ options: String = "allow_other", build: (String) throws -> Void) throws -> MountedView {
     let view = try MountedView(options) { root in
       chmod(root, 0o777)
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  /// Each by a fresh daemon, whose workers have not served a client with groups yet.
+  /// Each script gets a fresh daemon, with workers that have not served a client with groups yet.
   @Test(arguments: [
     "cat Letter", "head -c 4096 Letter", "cp Letter Copy", "tar -xOf Letter ./TXT.rtf",
     "cat Letter.rtfd/TXT.rtf",

@@ -28,7 +28,7 @@ import Testing
 
   private static let user: uid_t = geteuid() == 0 ? 65534 : geteuid()
 
-  /// A view of a directory that belongs to the user who then runs programs there.
+  /// A view of a directory that belongs to the user of the programs.
   private func view() throws -> MountedView {
     try MountedView(geteuid() == 0 ? "allow_other" : "") { root in
       try put("letter", at: "\(root)/report.txt")

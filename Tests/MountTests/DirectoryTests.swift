@@ -88,7 +88,7 @@ import Testing
       types[name] = entry.pointee.d_type
       #expect(entry.pointee.d_ino == status(view.at(name))?.st_ino, "\(name)")
     }
-    // DT_DIR, DT_REG and DT_LNK; what a special file is may be left to be asked (DT_UNKNOWN).
+    // DT_DIR, DT_REG and DT_LNK. A special file may be listed as DT_UNKNOWN, and programs then stat it.
     let special = types.removeValue(forKey: "pipe")
     #expect(special == 0 || special == 1)
     #expect(types == [".": 4, "notes": 8, "Letter": 8, "Folder": 4, "link": 10])

@@ -2,9 +2,9 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// Somebody who may change the backing tree tries to lead the daemon out of it.
+/// A user who may change the backing tree tries to lead the daemon out of it.
 @Suite(.mounting) struct EscapeTests {
-  /// What lies outside of SOURCE, of which nothing may be shown and nothing changed.
+  /// Files outside of SOURCE. The daemon must neither show nor change them.
   private struct Outside {
     let path: String
     private let before: [String]
@@ -20,21 +20,21 @@ import Testing
       #expect(Self.state(path) == before, sourceLocation: location)
     }
 
-    /// The time of the last change of anything, attributes too, cannot be set back by anybody.
+    /// Includes the ctime of each entry: it covers attributes too, and no process can set it back.
     private static func state(_ path: String) -> [String] {
       let listed = Shell.run("find '\(path)' -exec stat -c '%n %i %f %u %g %h %s %y %z' {} +")
       return listed.text.split(separator: "\n").map(String.init).sorted()
     }
   }
 
-  /// Has the daemon wait between looking at an entry and opening it, where it can be made to.
+  /// Delays the daemon between looking at an entry and opening it, where tracing is possible.
   private func slowed(_ view: MountedView) throws -> Tracer? {
     guard Tracer.isPossible else { return nil }
     return try Tracer(of: try #require(view.daemon), at: "openat", "delay_enter=1500")
   }
 
-  /// Exchanges entries and symlinks that lead outside, over and over. It goes by the directories as they were at first, or
-  /// it would be led astray itself.
+  /// Repeatedly exchanges entries with symlinks that lead outside. It works on descriptors opened at the start, because paths
+  /// would lead it astray itself.
   private func swapper(_ pairs: [[String]], in directory: String, seconds: Double) -> pid_t {
     PythonProgram(
       """

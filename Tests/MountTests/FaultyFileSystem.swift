@@ -3,14 +3,14 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// A file system that fails as it is told: with a file `notes.txt`, an empty directory `Folder` and a symlink `link`.
+/// A file system that fails on demand. It has a file `notes.txt`, an empty directory `Folder` and a symlink `link`.
 ///
-/// It speaks the protocol of FUSE by itself, in a process of its own, until it is unmounted. While `error` is nil it is well;
-/// else whatever is asked of it but names, attributes and listings fails with that.
+/// A process of its own serves the FUSE protocol until the file system is unmounted. While `error` is nil all requests succeed.
+/// Otherwise all fail with it, except those for names, attributes and listings.
 final class FaultyFileSystem {
   private let control: String
 
-  /// Mounts it at a directory that is made.
+  /// Mounts the file system at a new directory.
   init(at path: String) throws {
     control = "\(path)-error"
     makeDirectory(path)
@@ -85,7 +85,7 @@ final class FaultyFileSystem {
     """#
 }
 
-/// Whatever goes wrong beneath is told as it is.
+/// Clients get the errors of a failing backing file system unchanged.
 @Suite(.mounting, .asRoot) struct BackingFaultTests {
   private static let errors: [Errno] = [
     .ioError, .noSpace, Errno(rawValue: EDQUOT), .readOnlyFileSystem, .noMemory, .timedOut, .notPermitted,

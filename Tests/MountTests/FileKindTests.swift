@@ -137,7 +137,7 @@ import Testing
     #expect(attributeBytes("user.tag", of: path) == nil)
   }
 
-  /// libfuse does not ask file systems for it yet; what is not known must not be made up.
+  /// libfuse does not request the birth time from file systems yet. The view must not make up an unknown birth time.
   @Test func birthTime_isThatOfBackingFileOrAbsent() throws {
     let view = try view()
     let real = Shell.run("stat -c %w '\(view.real("notes.txt"))'").text

@@ -102,7 +102,7 @@ func namesAsListed(_ path: String) -> [FileName]? {
 
 func names(_ path: String) -> Set<FileName> { Set(namesAsListed(path) ?? []) }
 
-/// What lstat tells; nil when there is nothing.
+/// The result of lstat(2); nil when it fails.
 func status(_ path: String) -> stat? {
   var result = stat()
   return lstat(path, &result) == 0 ? result : nil

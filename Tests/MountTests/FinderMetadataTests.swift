@@ -1,9 +1,9 @@
 import Glibc
 import Testing
 
-/// Finder info and DOS attributes in every store, on volumes that nobody has said to have any.
+/// Finder info and DOS attributes in every store, on volumes for which no option announces any.
 @Suite(.mounting) struct FinderMetadataTests {
-  /// The stores that can be written by hand, each as what puts flags on an entry of a directory.
+  /// The stores that can be written by hand, each with a function that sets the flags of an entry of a directory.
   private static let stores:
     [(name: String, write: @Sendable (_ directory: String, _ name: String, _ flags: UInt16) throws -> Void)] =
       [

@@ -1,8 +1,8 @@
 import Testing
 
-/// git, in a repository whose working tree and whose own files are in the view.
+/// git in a repository that has its working tree and its own files in the view.
 @Suite(.mounting, .needing("git")) struct GitTests {
-  /// Every run makes the same commits: who, when and on which branch is fixed.
+  /// Every run makes the same commits: author, date and branch are fixed.
   private static let start = """
     export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=Anna GIT_AUTHOR_EMAIL=anna@example.org \
       GIT_COMMITTER_NAME=Anna GIT_COMMITTER_EMAIL=anna@example.org \

@@ -5,8 +5,8 @@ import Testing
 
 /// What a daemon that dies leaves behind.
 @Suite(.mounting) struct GuardianTests {
-  /// A daemon of which one thread waits for another one, which has its request and does not answer: that thread cannot end,
-  /// nor does the connection by itself.
+  /// A daemon with a thread that waits for another daemon, which has received a request and does not reply. That thread cannot
+  /// end, and so the connection does not end by itself either.
   private final class StuckView {
     let view: MountedView
     let daemon: pid_t
@@ -45,7 +45,7 @@ import Testing
     #expect(outcome != 0)
   }
 
-  /// As a service manager or a container does that kills all of a group.
+  /// As when a service manager or a container kills all processes of a group.
   @Test(.asRoot, .tracing) func mountOfKilledDaemonAndGuardian_isUnmountedByForce() throws {
     let stuck = try StuckView()
     try waitUntil { !children(of: stuck.daemon).isEmpty }

@@ -1,15 +1,15 @@
 import Glibc
 import Testing
 
-/// A file system below SOURCE whose server has stopped.
+/// A file system below SOURCE with a stopped server.
 @Suite(.mounting, .asRoot) struct HungMountTests {
-  /// What has the daemon look there.
+  /// The event that makes the daemon look into that file system.
   enum Cause: String, CaseIterable { case mountOnNewDirectory, changeInMountedFileSystem }
 
   @Test(arguments: Cause.allCases) func changesElsewhere_whileNestedFileSystemHangs_areReported(_ cause: Cause)
     throws
   {
-    // It keeps nothing: each look is a request.
+    // It caches nothing: each lookup is a request.
     let lower = try MountedView("coherence=timeout,timeout=0") { root in try put("x", at: "\(root)/old.txt") }
     let view = try MountedView { root in
       for name in ["Disk", "Folder"] { makeDirectory("\(root)/\(name)") }
@@ -17,17 +17,17 @@ import Testing
     }
     #expect(view.listing() == ["Disk", "Folder"] && view.listing("Disk") == ["old"])
     #expect(view.listing("Folder") == [])
-    // The first look may have reported what was not watched yet.
+    // The first pass may look up entries of directories that are not watched yet, and such entries are not cacheable.
     for _ in 0..<2 { #expect(!isThere(view.at("Disk/new")) && !isThere(view.at("Folder/new"))) }
     let (daemon, server) = (try #require(view.daemon), try #require(lower.daemon))
-    // Whatever waits for it: it goes on after a while.
+    // Resumes the server after 30 seconds, so that nothing waits for it for ever.
     let rescue = Shell.start("sleep 30; kill -CONT \(server)")
     defer {
       kill(server, SIGCONT)
       kill(rescue, SIGTERM)
       Shell.wait(for: rescue)
     }
-    // The daemon learns of it when the server has stopped.
+    // The daemon receives the event only after the server has stopped.
     kill(daemon, SIGSTOP)
     switch cause {
     case .mountOnNewDirectory:

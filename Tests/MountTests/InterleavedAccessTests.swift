@@ -3,7 +3,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// A program that works in the tree and through the mount by turns, and never waits until the one side is told of the other.
+/// A program that alternates between the tree and the mount, and never waits until one side is notified of the other's changes.
 ///
 /// `DISPLAYFS_INTERLEAVED_SEED` repeats a run, `DISPLAYFS_INTERLEAVED_OPERATIONS` says how long it is.
 @Suite(.mounting) struct InterleavedAccessTests {
@@ -13,7 +13,7 @@ import Testing
 
   @Test(arguments: ["", "profile=none", "passthrough=off", "profile=none,passthrough=off"])
   func operationByPath_afterChangeInBackingTree_reachesCurrentFile(options: String) throws {
-    // Each time another: what happens depends on how soon the kernel is told.
+    // A new seed in each run: the result depends on how soon the kernel is notified.
     let seed = Self.number("DISPLAYFS_INTERLEAVED_SEED", default: UInt64.random(in: 0...UInt64(UInt32.max)))
     let run = InterleavedRun(try MountedView(options), twin: try TemporaryDirectory(), seed: seed)
     do {
@@ -26,8 +26,8 @@ import Testing
 
 /// Random operations on files, each of them done through the mount or beside it, and once more in a directory of its own.
 ///
-/// Through the mount they may fail because the kernel believes in what was a moment ago. Those that succeed must have done to
-/// the tree what they did to its twin.
+/// An operation through the mount may fail because the kernel still caches the previous state. An operation that succeeds must
+/// change the tree as it changed its twin.
 private final class InterleavedRun {
   struct Deviation: Error { let text: String }
 
@@ -131,7 +131,7 @@ private final class InterleavedRun {
   ) throws {
     recent.append("\(what): \(expected.map(\.description) ?? "done")")
     let (tree, twinTree) = (files(view.source), files(twin.root))
-    // The kernel does nothing to two names that were links of one file a moment ago.
+    // The kernel ignores a rename between two names that it still caches as links of one file.
     let isLate =
       isMounted && (found != nil && found != expected || what.hasPrefix("rename") && tree == before)
     guard isLate ? tree == before : found == expected && tree == twinTree else {

@@ -52,7 +52,7 @@ import Testing
     defer { end() }
     let client = start(call)
     try waitUntil { isThere(view.real("signalled")) }
-    // Others are answered meanwhile.
+    // Other requests are served meanwhile.
     #expect(failure { open(view.at("leased"), O_RDONLY | O_NONBLOCK) } == .wouldBlock)
     try put("", at: view.real("go"))
     #expect(Shell.wait(for: client) == 0)

@@ -2,9 +2,9 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// What the system lets a daemon have comes to an end: it says so, and goes on with what it has.
+/// The daemon reaches a limit of the system: it reports that, and continues with what it has.
 @Suite(.mounting) struct LimitTests {
-  /// A view whose daemon was started by a shell with limits, by `ulimit` and the like.
+  /// A view with a daemon that was started by a shell with limits, for example of `ulimit`.
   private func view(
     _ limits: String, _ options: String = "language=en", build: (String) throws -> Void = { _ in }
   ) throws -> MountedView {
@@ -117,7 +117,7 @@ import Testing
     #expect(view.listing("folder0").count == 1000)
   }
 
-  /// In a user namespace, which has limits of its own, so that nobody else is bothered.
+  /// Runs in a user namespace, which has limits of its own, so that other processes are not affected.
   @Test(
     .asRoot, .enabled(if: Shell.run("unshare -Urm true").status == 0, "User namespaces cannot be made here."),
     arguments: ["max_inotify_instances", "max_inotify_watches"])

@@ -1,15 +1,15 @@
 import Glibc
 import Testing
 
-/// Whether a program that was started is in a system call whose line in `/proc/PID/syscall` begins so.
+/// Whether a child of `program` is in a system call: its line in `/proc/PID/syscall` begins with `call`.
 private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
   children(of: program).contains { (text("/proc/\($0)/syscall") ?? "").hasPrefix(call) }
 }
 
-/// Any user who can list a directory can hold its inode lock for as long as they like: getdents64(2) into a page of a FUSE
-/// mount of their own that does not answer.
+/// Any user who can list a directory can hold its inode lock for as long as they like, by a getdents64(2) into a page of their
+/// own FUSE mount when that mount's daemon does not reply.
 @Suite(.mounting, .asRoot) struct LockedDirectoryTests {
-  /// A program that holds the lock of a directory until it is let go.
+  /// A program that holds the lock of a directory until it is released.
   private final class DirectoryLockHolder {
     private let own: MountedView
     private let daemon: pid_t
@@ -131,7 +131,7 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
     holder.release()
   }
 
-  /// A request that the backing file system does not answer.
+  /// The backing file system does not reply to a request.
   @Test func daemon_terminatedWhileRequestHangs_unmountsWithinTimeout() throws {
     let view = try view()
     let lower = try MountedView("profile=none,passthrough=off") { root in try put("x", at: "\(root)/file") }

@@ -3,7 +3,7 @@ import Testing
 
 /// What the daemon logs, and that nothing waits for the log.
 @Suite(.mounting) struct LogTests {
-  /// The system log of a mount namespace of its own is a socket that is not read, whose queue is soon full.
+  /// In a mount namespace of its own, the system log is a socket that no process reads. Its queue is soon full.
   @Test(.asRoot) func fullSystemLog_delaysNeitherRequestsNorSignals() throws {
     let place = try TemporaryDirectory()
     for name in ["dev", "view", "source"] { makeDirectory(place.path(name)) }

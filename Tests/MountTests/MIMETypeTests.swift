@@ -41,7 +41,7 @@ import Testing
       #expect(info.text.contains("application-x-displayfs-\(icon)"), "\(name): \(info.text)")
       #expect(isThere("\(repository)/Mount/icons/application-x-displayfs-\(icon).svg"))
     }
-    // Whoever knows nothing of packages still knows archives.
+    // A program that does not know packages still knows archives.
     #expect(
       Shell.run("grep -qx 'application/x-displayfs-package application/x-tar' '\(data)/mime/subclasses'")
         .status == 0)

@@ -3,7 +3,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// The commands that tell of this machine and of its mounts, and `ls` for people.
+/// The commands that report this machine and its mounts, and the human-readable `ls`.
 @Suite(.mounting) struct MachineCommandTests {
   private func view() throws -> MountedView {
     try MountedView { root in try put("x", at: "\(root)/notes.txt") }
@@ -43,7 +43,7 @@ import Testing
     let daemon = try #require(view.daemon)
     #expect(kill(daemon, SIGSTOP) == 0)
     defer { kill(daemon, SIGCONT) }
-    // The view may have been asked before it stopped, and the kernel remembers for a while: then it answers without its daemon.
+    // Requests before the stop may have filled the kernel's caches. Until these expire the kernel replies without the daemon.
     try waitUntil {
       object(of: view, Displayfs.run(["list", "--json"]))?.contains("\"state\": \"silent\"") == true
     }
@@ -91,7 +91,7 @@ import Testing
     let json = Displayfs.run(["status", "--json", view.mountPoint]).text
     #expect(json.hasPrefix("{") && json.contains("\"known files\": \""), "\(json)")
     #expect(text.contains("listings read: 1"), "\(text)")
-    // Its second report has what was asked between the two.
+    // The second report counts the requests between the two reports.
     let watched = Shell.run(
       "'\(Displayfs.path)' status --watch '\(view.mountPoint)' | grep -m 1 'requests per second'")
     #expect(watched.text.contains("getxattr"), "\(watched.complaint)")
@@ -157,7 +157,7 @@ import Testing
     #expect(names.subtracting(words) == [])
   }
 
-  /// As bash asks for them: words, which one, and what of it is there.
+  /// Calls the completion as bash does: with the words, the index of the current word, and the line up to the cursor.
   @Test(.needing("bash")) func completions_offerValuesOfOptions() throws {
     let place = try view()
     let script = """

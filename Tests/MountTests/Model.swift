@@ -1,11 +1,12 @@
 import Glibc
 import SystemPackage
 
-/// A small tree and its view, told as slowly as possible: every question is answered by looking at all siblings, and
-/// nothing is remembered but what must be. All names are ASCII.
+/// A slow reference model of a small tree and its view: every query looks at all siblings, and only the necessary state is
+/// remembered. All names are ASCII.
 ///
-/// Tells what each operation through a mount must do. The rules are those of the view's contract on listing, resolving
-/// and changing; what rename(2), link(2) and the like refuse before a file system is asked comes from their man pages.
+/// Returns what each operation through a mount must do. The rules of listing, resolving and changing are those of the view's
+/// contract. The errors that the kernel returns before it sends a request come from the man pages of rename(2), link(2) and the
+/// like.
 final class Model {
   final class Node {
     enum Kind { case file, symlink, directory }
@@ -39,7 +40,7 @@ final class Model {
   /// One thing that an operation may do: fail, or change the tree.
   struct Outcome {
     var error: Errno? = nil
-    /// The real name that comes into being, by which two outcomes that succeed are told apart.
+    /// The real name that is created. It distinguishes two outcomes that succeed.
     var made: String? = nil
     var apply: () -> Void = {}
   }
@@ -200,8 +201,8 @@ final class Model {
     return [Outcome { directory.children[found.real] = nil }]
   }
 
-  /// A hard link. The kernel does not tell by which of its names the file was found: any of them may decide whether
-  /// an extension is kept.
+  /// A hard link. The request does not contain the name by which the file was found: any of its names may decide whether an
+  /// extension is kept.
   func link(_ name: String, in directory: Node, to typed: String, in target: Node) -> [Outcome] {
     guard let found = find(name, in: directory) else { return [Outcome(error: .noSuchFileOrDirectory)] }
     if find(typed, in: target) != nil { return [Outcome(error: .fileExists)] }
@@ -270,7 +271,7 @@ final class Model {
     in target: Node
   ) -> Outcome {
     let isInPlace = existing.map { Self.equalIgnoringCase($0.real, real) } ?? false
-    // Nothing is replaced that nobody typed.
+    // An entry is replaced only if its name was typed.
     if !isInPlace, real != typed || existing != nil, target.children[real] != nil {
       return Outcome(error: .fileExists)
     }
@@ -298,7 +299,7 @@ final class Model {
     _ source: Found, _ name: String, in directory: Node, _ existing: Found, in target: Node
   ) -> [Outcome] {
     if source.node === existing.node { return [Outcome()] }
-    // What a package is its name says: it changes places with another package only.
+    // A package is one by its name: it can be exchanged only with another package.
     if source.isPackageFile != existing.isPackageFile { return [Outcome(error: .invalidArgument)] }
     if source.node.isDirectory, isSame(source.node, orAbove: target) {
       return [Outcome(error: .invalidArgument)]
@@ -314,7 +315,7 @@ final class Model {
     ]
   }
 
-  /// The name typed for an entry whose extension was hidden.
+  /// The real name for a name typed for an entry with a hidden extension.
   private static func name(_ typed: String, keeping hidden: String) -> String {
     let doubles = typed.count > hidden.count && typed.lowercased().hasSuffix(hidden.lowercased())
     return typed.hasPrefix(".") || doubles || hasKnownExtension(typed) ? typed : typed + hidden

@@ -16,7 +16,7 @@ struct Mounting: SuiteTrait, TestTrait, TestScoping {
 
   func prepare(for test: Test) async throws { try await Self.condition.prepare(for: test) }
 
-  /// Who asks a view whose daemon does not answer waits for ever, and no signal ends that: a test that hangs is ended from
+  /// A client waits for ever when the daemon of a view does not reply, and no signal ends that: a hanging test is ended from
   /// outside.
   func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
@@ -27,7 +27,7 @@ struct Mounting: SuiteTrait, TestTrait, TestScoping {
     try await function()
   }
 
-  /// Tells what everybody waits for, and has whoever waits in a view of the tests get an error.
+  /// Prints where each thread of displayfs waits, and aborts the views of the tests so that their clients get an error.
   private static func abortAllViews(_ reason: String) {
     let report = Shell.run(
       """

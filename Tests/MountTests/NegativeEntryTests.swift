@@ -7,7 +7,7 @@ import Testing
     try MountedView(options) { root in try put("text", at: "\(root)/notes.txt") }
   }
 
-  /// Asked twice: the first look may have told of directories that were not watched yet.
+  /// Looks each name up twice: the first lookup may be in a directory that is not watched yet, and is not cacheable then.
   private func expectAbsent(_ view: MountedView, _ names: String...) {
     for name in names + names { #expect(!isThere(view.at(name)), "\(name)") }
   }

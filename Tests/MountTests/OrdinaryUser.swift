@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// Mounts as an ordinary user. Every Debian has these users; fusermount3 mounts for nobody without a name.
+/// Mounts as an ordinary user. Every Debian has these users; fusermount3 does not mount for a user without a name.
 enum OrdinaryUser {
   static let (owner, other) = ("games", "daemon")
 

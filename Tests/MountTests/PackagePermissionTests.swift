@@ -2,7 +2,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// Who may do what with a package is what they may do with the file that it is shown as.
+/// A client has the same permissions on a package as on the file that the package is shown as.
 @Suite(.mounting, .asRoot) struct PackagePermissionTests {
   private static let anna: uid_t = 61001
   private static let bert: uid_t = 61002

@@ -3,7 +3,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// What does not become a package stays the file it is, and nothing else is touched.
+/// A stream that does not become a package stays a file, and no other entry changes.
 @Suite(.mounting) struct PackageRefusalTests {
   /// Writes a stream that differs from what a package gives, with checksums as they should be.
   private static let forge = """
@@ -103,9 +103,9 @@ import Testing
     #expect(view.leftovers.isEmpty)
   }
 
-  // MARK: Whoever goes on writing
+  // MARK: Writes after the end of a stream
 
-  /// Writes a stream, closes a copy of the descriptor, and goes on as told.
+  /// Writes a stream, closes a copy of the descriptor, and then calls `then`.
   private func write(_ stream: [UInt8], to path: String, then: (OpenFile) throws -> Void) throws {
     let file = try OpenFile(path, O_RDWR | O_CREAT)
     let count = stream.withUnsafeBytes { Glibc.write(file.descriptor, $0.baseAddress, $0.count) }

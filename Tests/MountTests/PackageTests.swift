@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  /// A package that was looked at before answers for its beginning from memory.
+  /// The beginning of a package that was read before comes from memory.
   @Test func beginningOfPackage_readInPieces_isSame() throws {
     let view = try view()
     usleep(2_500_000)

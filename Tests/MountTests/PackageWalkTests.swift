@@ -200,7 +200,7 @@ import Testing
     }
   }
 
-  /// The list denies one user what the permission bits grant to everybody.
+  /// The list denies one user what the permission bits grant to all.
   @Test(.asRoot) func directoryWithDenyingAccessList_isRefusedToDeniedUser() throws {
     let none = [UInt8](repeating: 0xff, count: 4)
     let user = withUnsafeBytes(of: Self.bert.littleEndian) { Array($0) }

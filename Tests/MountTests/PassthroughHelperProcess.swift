@@ -2,14 +2,14 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// A connection of the kernel's FUSE without anything that serves it, beyond the greeting that allows passthrough.
+/// A FUSE connection without a server, except for the INIT reply that enables passthrough.
 final class BareConnection {
   let device: CInt
   private let directory: TemporaryDirectory
 
   struct Failure: Error { let step: String, number = errno }
 
-  /// - Parameter user: whose mount it is.
+  /// - Parameter user: the owner of the mount.
   init(of user: uid_t) throws {
     directory = try TemporaryDirectory()
     device = open("/dev/fuse", O_RDWR | O_CLOEXEC)
@@ -25,7 +25,7 @@ final class BareConnection {
     close(device)
   }
 
-  /// Answers INIT. (`struct fuse_init_out` of linux/fuse.h)
+  /// Replies to INIT. (`struct fuse_init_out` of linux/fuse.h)
   private func greet() throws {
     var request = [UInt8](repeating: 0, count: 1 << 20)
     guard read(device, &request, request.count) >= 104 else { throw Failure(step: "INIT") }
@@ -127,13 +127,13 @@ final class PassthroughHelperProcess {
     }
   }
 
-  /// The next answer; nil when the helper has ended.
+  /// The helper's next reply; nil when the helper has ended.
   func answer() -> Int32? {
     var answer: Int32 = 0
     return recv(socket, &answer, 4, 0) == 4 ? answer : nil
   }
 
-  /// Sends a descriptor, and waits for the answer: nil when the helper has ended.
+  /// Sends a descriptor and waits for the reply: nil when the helper has ended.
   func register(_ descriptor: CInt) -> Int32? {
     send([0, 0, 0, 0], [descriptor]) ? answer() : nil
   }

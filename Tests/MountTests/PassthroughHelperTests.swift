@@ -94,7 +94,7 @@ struct PassthroughHelperTests {
     }
   }
 
-  // MARK: For whom
+  // MARK: Users and mounts
 
   @Test func deviceOfAnotherUsersMount_isRefused() throws {
     let connection = try BareConnection(of: user + 1)
@@ -116,7 +116,7 @@ struct PassthroughHelperTests {
     #expect(helper.register(connection.device) == -EPERM)
   }
 
-  /// A helper that is killed cannot take back what it has registered: another one must not go on counting from nothing.
+  /// A killed helper cannot unregister its files: another helper must not start to count at zero.
   @Test func connectionServedByEarlierHelper_isRefused() throws {
     let connection = try BareConnection(of: user)
     let file = try OpenFile(file("own", owner: user, mode: 0o600))

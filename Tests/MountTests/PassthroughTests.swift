@@ -169,7 +169,7 @@ import Testing
     #expect(isSame)
   }
 
-  /// The kernel refuses to open a node in two ways at once, so whoever comes second must follow the first.
+  /// The kernel refuses to open an inode both with and without passthrough, so a second open must follow the first.
   @Test(arguments: modes) func concurrentOpensAndCloses_succeed(options: String) throws {
     let view = try view(options)
     let script = """
@@ -196,7 +196,7 @@ import Testing
       )
       #expect(outcome.text == "777\n777", "\(step): \(outcome.errorText)")
     }
-    // Set while it is open by both, the first of whom may keep it.
+    // The bit is set while two processes have the file open. The process that opened it first may keep the bit.
     let outcome = view.shell(
       """
       printf content >late; chmod 777 late; : >flag; chmod 666 flag; exec 3<>late
@@ -209,7 +209,7 @@ import Testing
     #expect(view.shell("printf content >own; chmod 4755 own; printf x >>own; stat -c %a own").text == "4755")
   }
 
-  /// A file is registered without the right to keep these bits, which root has again for whatever comes next.
+  /// A file is registered without the right to keep these bits. Root has that right again for the next operation.
   @Test(.asRoot) func setIDBits_setByRootAfterOpen_areKept() throws {
     let view = try view("profile=none")
     #expect(
@@ -225,7 +225,7 @@ import Testing
       ).text == Array(repeating: "2755\n4755\n4755", count: 4).joined(separator: "\n"))
   }
 
-  /// Files of the same name, and often of the same inode number, over and over, while somebody looks on.
+  /// Repeatedly makes files of the same name, and often of the same inode number, while another process stats them.
   @Test(.asRoot, arguments: modes)
   func setIDBits_whileAnotherUserChangesContent_areCleared(options: String) throws {
     let view = try view("allow_other," + options)
@@ -283,7 +283,7 @@ import Testing
     #expect(file.write("written") == 7)
     #expect(kill(try #require(view.daemon), SIGKILL) == 0)
     #expect(text(view.real("saved.bin")) == "written")
-    // Whoever has it open may go on, or is told that it is gone; nobody hangs.
+    // A program that has the file open may continue or get an error, but does not hang.
     _ = file.write("more", at: 7)
     _ = file.text()
   }

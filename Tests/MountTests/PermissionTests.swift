@@ -9,7 +9,7 @@ import Testing
   private static let bert: uid_t = 61002
   private static let staff: gid_t = 62000
 
-  /// A view with a directory `open` in which everybody may make files.
+  /// A view with a directory `open` in which all users may make files.
   private func view(_ options: String = "allow_other", build: (String) throws -> Void = { _ in }) throws
     -> MountedView
   {
@@ -203,8 +203,8 @@ import Testing
     #expect(isThere(view.real("open/Sticky.rtfd/x")))
   }
 
-  /// The kernel believes what it last heard of an open file; a set-user-ID bit on what is root's by now would give its
-  /// writer all that root may do.
+  /// The kernel uses its cached attributes of an open file. A set-user-ID bit that stays on a file that root owns by now would
+  /// give its writer all of root's rights.
   @Test(arguments: [
     "fchmod(file, 0o4777)", "fchown(file, -1, \(anna))", "utime(file, (1, 1))",
     "setxattr(file, 'system.posix_acl_access', acl)",
@@ -236,7 +236,7 @@ import Testing
     #expect(status(view.real("open/tool"))?.permissions == 0o755)
   }
 
-  /// What a member may do with the directory of a group, and nobody else.
+  /// Operations in a group's directory that only members may do.
   @Test func everyChangeOfNames_honorsSupplementaryGroups() throws {
     let view = try view { root in
       for name in ["team", "team/inner", "team/empty"] {
@@ -266,7 +266,7 @@ import Testing
     #expect(status(view.real("team/new"))?.st_uid == Self.bert)
   }
 
-  /// As on the backing file system, which does so itself when somebody without the group sets one.
+  /// As on the backing file system, which clears the bit itself when a user outside the group sets an access list.
   @Test(.accessControlLists) func setfacl_byOwnerOutsideGroup_clearsSetGroupIDBit() throws {
     let view = try view { root in
       for name in ["shown", "real"] {

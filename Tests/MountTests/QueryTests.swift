@@ -3,7 +3,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// Asking the view: the commands, and the extended attributes of a mount.
+/// Queries of the view: the commands, and the extended attributes of a mount.
 @Suite(.mounting) struct QueryTests {
   private func view() throws -> MountedView { try MountedView("language=de", build: TestTree.build) }
 
@@ -146,7 +146,7 @@ import Testing
     #expect(attribute("user.displayfs.realname", of: view.real("Users/anna/Documents/copy.txt")) == nil)
   }
 
-  /// The kernel keeps such attributes from symlinks and special files, and from whoever may not read a file.
+  /// The kernel refuses such attributes of symlinks and special files, and to clients that may not read the file.
   @Test(.asRoot) func query_ofSymlinkOrUnreadableFile_fails() throws {
     let view = try MountedView("allow_other") { root in
       try put("x", at: "\(root)/report.txt")

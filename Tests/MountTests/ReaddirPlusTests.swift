@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// Programs that look at what they list are told with the listing what its names stand for.
+/// Clients that stat what they list get the entries with the listing (READDIRPLUS).
 @Suite(.mounting) struct ReaddirPlusTests {
   private static let (directories, files) = (20, 20)
 
@@ -42,7 +42,7 @@ import Testing
     #expect(try view.requestCount() - before >= Self.directories * Self.files)
   }
 
-  /// What is told with a listing holds as long as what is told of a name.
+  /// An entry from a listing is cached for as long as an entry from a lookup.
   @Test(arguments: ["", "profile=none"]) func entriesFromListing_whenChanged_areInvalidated(options: String) throws {
     let view = try view(options)
     walk(view, "entry.stat()")

@@ -180,12 +180,12 @@ import Testing
     #expect(contents(view.real("._draft")) == sidecar(2) && !isThere(view.real("._photo.jpg")))
     #expect(exchange("photo", "draft") == nil)
     #expect(contents(view.real("._photo.jpg")) == sidecar(2) && !isThere(view.real("._draft")))
-    // A link has one too, and the name that is saved over keeps the one it has.
+    // A link gets a sidecar too, and a name that is saved over keeps its sidecar.
     #expect(failure { link(view.at("notes"), view.at("notes~")) } == nil)
     #expect(contents(view.real("._notes~.txt")) == sidecar(1))
     #expect(failure { rename(view.at("draft"), view.at("notes")) } == nil)
     #expect(text(view.real("notes.txt")) == "draft" && contents(view.real("._notes.txt")) == sidecar(1))
-    // One that comes along replaces it, and one whose file is replaced goes.
+    // A sidecar that moves with its file replaces the one at the target. The sidecar of a replaced file is removed.
     #expect(failure { rename(view.at("photo.jpg"), view.at("notes")) } == nil)
     #expect(contents(view.real("._notes.txt")) == sidecar(2) && !isThere(view.real("._photo.jpg")))
     #expect(failure { rename(view.at("A"), view.at("B")) } == nil)

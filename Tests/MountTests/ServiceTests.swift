@@ -3,7 +3,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// A mount as a service: what it tells its manager, what signals do, where messages go.
+/// A mount as a service: its reports to the service manager, the effect of signals, and the log.
 @Suite(.mounting) struct ServiceTests {
   private let place: MountedView
   private let scratch: TemporaryDirectory
@@ -14,8 +14,8 @@ import Testing
     scratch = try TemporaryDirectory()
   }
 
-  /// Starts a mount in the foreground, with its messages in `log`, and waits until it answers. `exec` keeps it the process
-  /// that is started; a shell has background jobs ignore INT, so that is set right.
+  /// Starts a mount in the foreground, with its messages in `log`, and waits until it serves requests. `exec` makes the daemon
+  /// the started process. A shell has background jobs ignore SIGINT, which `env` resets.
   private func start(_ environment: String = "") throws -> pid_t {
     let daemon = Shell.start(
       "exec env --default-signal=INT \(environment) '\(Displayfs.path)' mount -f -o language=en "
@@ -90,7 +90,7 @@ import Testing
     #expect(kill(stopped, SIGSTOP) == 0)
     defer { kill(stopped, SIGCONT) }
     let reader = Shell.start("exec ls '\(place.at("Sub/other"))'")
-    // The reader waits; the daemon, told to stop, waits for what the reader asked, unless that came too late.
+    // The reader waits. The terminating daemon waits for the reader's request, unless that arrived too late.
     usleep(300_000)
     try send(SIGTERM)
     try waitUntil {

@@ -64,7 +64,7 @@ enum Shell {
       posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0)
     }
     guard let child = spawn(["/bin/sh", "-c", script], with: [:], &actions) else {
-      // There is no number to give back: to signal -1 is to signal everybody.
+      // There is no process id to return: a signal to -1 would reach all processes.
       fatalError("no program can be started: \(String(cString: strerror(errno)))")
     }
     return child
@@ -92,7 +92,7 @@ enum Shell {
     posix_spawnattr_setsigmask(&attributes, &signals)
     posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
     var child: pid_t = 0
-    // So is the umask, which a view that some test uses in this process leaves on the thread as whoever asked last had it.
+    // The umask would be inherited too: a view that a test uses in this process leaves the last client's umask on the thread.
     let started = ["/bin/sh", "-c", "umask 022; exec timeout -k 5 60 \"$@\"", "sh"] + arguments
     let failed = withCStrings(started) { arguments in
       withCStrings(environment(with: variables)) { environment in

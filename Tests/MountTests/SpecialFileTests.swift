@@ -1,9 +1,9 @@
 import Glibc
 import Testing
 
-/// Pipes and devices under the names of what the daemon reads by itself: opening one would act on it.
+/// Pipes and devices with the names of files that the daemon reads by itself: opening one would act on it.
 @Suite(.mounting) struct SpecialFileTests {
-  /// Told of every opening of some files, O_PATH aside.
+  /// Records every open of some files, except with O_PATH.
   private final class OpeningWatch {
     private let descriptor = inotify_init1(CInt(IN_NONBLOCK) | O_CLOEXEC)
     private var paths: [CInt: String] = [:]
@@ -14,7 +14,7 @@ import Testing
       paths[watch] = path
     }
 
-    /// What was opened since this was asked last.
+    /// The files that were opened since the last call.
     func opened() -> Set<String> {
       var found: Set<String> = []
       var buffer = [UInt8](repeating: 0, count: 65536)
@@ -35,7 +35,7 @@ import Testing
     deinit { close(descriptor) }
   }
 
-  /// A device that does nothing, for who may make one, else a pipe.
+  /// Makes a null device if this user may, else a pipe.
   private static func makeSpecial(_ path: String) {
     makeDirectory(String(path[..<path.lastIndex(of: "/")!]))
     let null = dev_t(1 << 8 | 3)

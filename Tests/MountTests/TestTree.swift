@@ -41,7 +41,7 @@ enum TestTree {
       at: "\(root)/\(home)/Music/.directory")
   }
 
-  /// The volume's own names of folders. `Sites` has names that are in no other table, to tell where they come from.
+  /// The volume's own names of folders. No other table has these names of `Sites`, so they show which table was used.
   private static func tables(_ root: String) throws {
     let folder = "\(root)/System/Library/CoreServices/SystemFolderLocalizations"
     func table(_ language: String, _ content: [UInt8]) throws {

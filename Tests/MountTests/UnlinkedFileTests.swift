@@ -2,7 +2,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// Files whose name is gone while a program has them open without an OPEN request: the kernel serves special files and O_PATH
+/// Files that lose their name while a program has them open without an OPEN request: the kernel serves special files and O_PATH
 /// descriptors by itself.
 @Suite(.mounting) struct UnlinkedFileTests {
   /// How each is made and opened, and its type and size by fstat(2).

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// Changes of the backing tree of which the kernel tells the daemon late, in part or not at all.
+/// Changes of the backing tree that the kernel reports to the daemon late, in part or not at all.
 @Suite(.mounting) struct UnreportedChangeTests {
   /// How many events the kernel queues for one watcher, by either interface.
   private static let queueLength = ["inotify", "fanotify"].compactMap { interface in
@@ -15,7 +15,7 @@ import Testing
   private func stoppedWithFullQueue(_ view: MountedView) throws -> pid_t {
     let daemon = try #require(view.daemon)
     kill(daemon, SIGSTOP)
-    // Events that are alike may be counted as one.
+    // The kernel may merge equal events.
     for number in 0...Self.queueLength / 2 {
       let name = view.real("passing\(number)")
       close(open(name, O_WRONLY | O_CREAT, 0o644))
@@ -39,7 +39,7 @@ import Testing
     kill(daemon, SIGCONT)
     #expect(view.listing() == ["new", "Folder"] && view.listing("Folder") == ["new"])
     #expect(!isThere(view.at("gone")) && text(view.at("Folder/new")) == "y")
-    // And from then on all is as before.
+    // From here on changes are reported as before.
     try put("z", at: view.real("Folder/later.txt"))
     #expect(view.listing("Folder") == ["new", "later"])
   }
@@ -47,7 +47,7 @@ import Testing
   @Test(queueCanBeFilled, arguments: [("", ".later"), ("profile=none", "later")])
   func absentName_createdDuringFullEventQueue_isFound(options: String, name: String) throws {
     let view = try MountedView(options) { root in try put("x", at: "\(root)/notes.txt") }
-    // The first look may have told of directories that were not watched yet.
+    // The first pass may look up entries of directories that are not watched yet, and such entries are not cacheable.
     for _ in 0..<2 { #expect(!isThere(view.at(name))) }
     let daemon = try stoppedWithFullQueue(view)
     defer { kill(daemon, SIGCONT) }
@@ -56,7 +56,7 @@ import Testing
     #expect(eventually { text(view.at(name)) == "y" })
   }
 
-  /// A view of a tree that another FUSE file system shows, which tells nobody of what changes beneath it: a mirror.
+  /// A view of a tree on another FUSE file system, the mirror, which reports no changes made beneath it.
   private func overMirror(_ options: String) throws -> (mirror: MountedView, view: MountedView) {
     let mirror = try MountedView("profile=none") { root in
       try put("old", at: "\(root)/notes.txt")
@@ -90,7 +90,7 @@ import Testing
     #expect(eventually { status(view.at("notes"))?.permissions == 0o600 })
     unlink(mirror.real("notes.txt"))
     #expect(eventually { view.listing() == ["letter", "Musik"] && !isThere(view.at("notes")) })
-    // What is done through the view does not cover what is done beneath.
+    // Changes through the view do not hide changes made beneath it.
     for round in 0..<5 {
       try put("mine", at: view.at("mine\(round)"))
       try put("theirs", at: mirror.real("theirs\(round)"))
@@ -108,7 +108,7 @@ import Testing
     }
   }
 
-  /// In a user namespace of its own a daemon can have a limit that nobody else feels.
+  /// In a user namespace of its own a daemon can have a limit that affects no other process.
   @Test(.userNamespaces) func exhaustedWatches_keepViewCorrectAndCoverLatestDirectories() throws {
     let view = try MountedView { root in
       for number in 0..<40 { try put("x", at: "\(root)/d\(number)/old.txt") }
@@ -148,7 +148,7 @@ import Testing
     for round in 0..<10 {
       if round > 0 { try view.mount() }
       _ = view.listing()
-      // More than is told before the mount goes away.
+      // More changes than the kernel is notified of before the unmount.
       for number in 0..<200 { try put("", at: view.real("f\(number)")) }
       let outcome = Displayfs.run(["unmount", view.mountPoint])
       #expect(outcome.status == 0, "\(outcome.errorText)")

@@ -162,7 +162,7 @@ import Testing
     }
   }
 
-  /// The mount lists what is expected, each name once, and so does the command that asks without a mount.
+  /// Expects the mount to list `expected`, each name once, and the command that needs no mount to list the same.
   private func expectSame(
     _ view: MountedView, _ directory: String, _ expected: Set<FileName>, _ options: String,
     sourceLocation: SourceLocation = #_sourceLocation

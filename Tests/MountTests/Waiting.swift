@@ -2,17 +2,18 @@ import Glibc
 import Testing
 
 extension Duration {
-  /// For what displayfs promises at once: a change of the backing tree shows in the view a millisecond later on a quiet machine.
+  /// For what displayfs promises to do at once: a change of the backing tree shows in the view a millisecond later on a quiet
+  /// machine.
   ///
-  /// A busy machine may add seconds. The timeouts after which the kernel asks again by itself are a minute: a change that shows
-  /// only because of one is a failure.
+  /// A busy machine may add seconds. The kernel's timeouts are a minute: a change that shows only because of a timeout is a
+  /// failure.
   static let atOnce = Duration.seconds(5)
 
-  /// For work whose duration nothing promises: a process starts or ends, the daemon deletes a package, memory is returned.
+  /// For work without a promised duration: a process starts or ends, the daemon deletes a package, memory is returned.
   static let work = Duration.seconds(30)
 }
 
-/// Waits until a condition holds, however long one look takes. - Returns: false when it did not hold in time.
+/// Waits until a condition holds, however long one evaluation takes. - Returns: false when it did not hold in time.
 func eventually(within bound: Duration = .atOnce, _ condition: () throws -> Bool) rethrows -> Bool {
   let deadline = ContinuousClock.now + bound
   while try !condition() {

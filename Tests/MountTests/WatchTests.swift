@@ -3,9 +3,9 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// What programs that watch the mount with inotify are told.
+/// The inotify events that programs get when they watch the mount.
 @Suite(.mounting) struct WatchTests {
-  /// What `inotify` tells of some directories, as words: `create letter`, `from notes`, `to other`.
+  /// The events that `inotify` reports of some directories, as words: `create letter`, `from notes`, `to other`.
   private final class Watcher {
     private let descriptor = inotify_init1(CInt(0o4000 | 0o2000000))  // IN_NONBLOCK | IN_CLOEXEC
     private var cookies: [UInt32: [String]] = [:]
@@ -62,14 +62,14 @@ import Testing
     }
   }
 
-  /// A view whose directories have been listed, as by a file manager that watches them.
+  /// A view with all its directories listed, as by a file manager that watches them.
   private func view(_ options: String = "", _ build: (String) throws -> Void) throws -> MountedView {
     let view = try MountedView(options, build: build)
     for name in view.listing() { _ = view.listing("\(name)") }
     return view
   }
 
-  /// As root the daemon hears of changes by fanotify, of other file systems in the tree by inotify.
+  /// As root the daemon receives events from fanotify, and from inotify for other file systems in the tree.
   @Test(.asRoot) func changesOnNestedFileSystem_areReported() throws {
     let view = try MountedView { root in makeDirectory("\(root)/Disk") }
     #expect(Displayfs.run(["status", view.mountPoint]).text.contains("changes heard of: by fanotify\n"))
@@ -125,7 +125,7 @@ import Testing
     #expect(watcher.reportsChanges("delete Folder", "delete link", "delete pipe"))
   }
 
-  /// The kernel wants all opens of a file that it reads itself to be alike; the one that tells of a change is none of these.
+  /// The kernel requires all passthrough opens of a file to be alike. The open that reports a change is not one of them.
   @Test func openFile_writtenInBackingTree_isReportedAsWritten() throws {
     let view = try view { root in try put("0123456789", at: "\(root)/notes.txt") }
     let watcher = try Watcher(view.mountPoint)
@@ -133,13 +133,13 @@ import Testing
     #expect(reading.text() == "0123456789")
     for content in ["other", "longer than it was before", ""] {
       try put(content, at: view.real("notes.txt"))
-      // Programs that use glib go by the attributes.
+      // Programs that use GLib rely on the attribute event.
       #expect(watcher.reportsChanges("written notes", "attributes notes"))
       watcher.reset()
       #expect(reading.text() == content)
       #expect(text(view.at("notes")) == content)
     }
-    // Telling of it is no change that would have to be told.
+    // The report of a change must not be reported as a change itself.
     try put("end", at: view.real("end"))
     #expect(watcher.reportsChanges("written end"))
     #expect(watcher.reportedEvents.count { $0 == "written notes" } <= 2, "\(watcher.reportedEvents)")
@@ -162,7 +162,7 @@ import Testing
     #expect(watcher.isOneRename("notes", "notes"))
     #expect(rename(view.real("Folder"), view.real("Other")) == 0)
     #expect(watcher.reportsChanges("from Folder", "to Other"))
-    // Whoever watches the directory still does.
+    // An existing watch of the directory still reports events.
     try put("y", at: view.real("Other/letter.txt"))
     #expect(watcher.reportsChanges("create letter"))
   }
@@ -223,7 +223,7 @@ import Testing
     }
     let watcher = try Watcher(view.mountPoint)
     try put("notes.txt\nFolder\n", at: view.real(".hidden"))
-    // The directory stays for those who work in it.
+    // The directory stays for programs that work in it.
     #expect(watcher.reportsChanges("delete notes"))
     #expect(view.listing().isEmpty && isThere(view.at("Folder")))
     #expect(unlink(view.real(".hidden")) == 0)
@@ -250,7 +250,7 @@ import Testing
     #expect(rename(view.at("notes"), view.at("other")) == 0)
     #expect(unlink(view.at("other")) == 0)
     makeDirectory(view.at("Folder"))
-    // What was done before is told before this, were it told again.
+    // A repeated report of the changes above would arrive before this event.
     try put("end", at: view.real("end"))
     #expect(watcher.reportsChanges("written end"))
     for word in [
@@ -275,7 +275,7 @@ import Testing
     #expect(view.listing().count == 3000)
     for number in 0..<3000 { unlink(view.real("f\(number)")) }
     #expect(view.listing().isEmpty)
-    // What comes after it is told one by one again, as soon as the burst is worked off.
+    // Later changes are reported one by one again, as soon as the burst is processed.
     var calm: [String] = []
     for attempt in 0..<30 where !calm.contains(where: watcher.reportedEvents.contains) {
       try put("", at: view.real("calm\(attempt)"))

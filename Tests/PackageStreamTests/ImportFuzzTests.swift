@@ -34,7 +34,7 @@ import Testing
         if error.kind == .refused || error.kind == .notAPackage { throw error }
         return false
       }
-      // Whole, or not at all. Who is not root may have unpacked what he cannot read.
+      // A package is restored whole or not at all. Without root an import may have unpacked what the test cannot read.
       if geteuid() == 0 {
         let members = try reader(Directory(descriptor: restored.rawValue)).layout.memberCount
         try demand(members == found.memberCount, "\(members) of \(found.memberCount) members were restored")

@@ -15,8 +15,8 @@ extension RequestHandlingTests {
         let caller = try sleeper(on: processor)
         defer { end(caller) }
         #expect(reachesClientCPU(caller, on: processor), "processor \(processor)")
-        // One who takes their time has not gone; whoever always does has, most likely, and is looked for. Whoever runs this may
-        // be moved meanwhile.
+        // A single slow request does not mean that the client has left; three in a row do, most likely, and the worker looks for
+        // the client. The scheduler may move the test's thread meanwhile.
         let late: UInt64 = 1_000_000
         let isNoticed = (0..<100).contains { _ in
           reachesClientCPU(caller, on: processor)
@@ -28,7 +28,7 @@ extension RequestHandlingTests {
       #expect(processorsAllowed == allowed)
     }
 
-    /// Within some ten seconds: where the two are separated again and again, it is tried after some 30 000 questions at last.
+    /// Tries for some ten seconds: after repeated separations the worker follows again only after some 30 000 requests.
     private func reachesClientCPU(_ caller: pid_t, on processor: Int) -> Bool {
       (0..<100_000).contains { _ in
         if placement(of: caller, 0) != .remoteCPU, currentProcessor == processor { return true }
@@ -37,13 +37,13 @@ extension RequestHandlingTests {
       }
     }
 
-    /// Whoever asks alone and is moved away is followed as soon as that is seen, not after the usual number of questions.
+    /// The worker follows a lone client as soon as it sees that the client has moved, not after the usual number of requests.
     @Test func worker_whenLoneClientMoves_followsAtOnce() throws {
       let allowed = processorsAllowed
       guard allowed.count > 1 else { return }
       let caller = try sleeper(on: allowed[0])
       defer { end(caller) }
-      // Whoever runs this may be moved meanwhile.
+      // The scheduler may move the test's thread meanwhile.
       let isCollecting = try (0..<100).contains { round in
         let (from, to) = round % 2 == 0 ? (allowed[0], allowed[1]) : (allowed[1], allowed[0])
         try move(caller, to: from)
@@ -72,7 +72,7 @@ extension RequestHandlingTests {
       }
     }
 
-    /// Where the calling thread may run, from a list like `0-3,6`.
+    /// The CPUs on which the calling thread may run, from a list like `0-3,6`.
     private var processorsAllowed: [Int] {
       let status = text("/proc/thread-self/status").split(separator: "\n")
       let line = status.first { $0.hasPrefix("Cpus_allowed_list:") }

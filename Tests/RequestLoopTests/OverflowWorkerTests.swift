@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 extension RequestHandlingTests {
-  /// Requests that come by a socket, each of which takes some time to answer, but less than the watcher waits.
+  /// Requests that arrive through a socket. Each takes some time to serve, but less than the watchdog waits.
   @Suite struct OverflowWorkerTests {
     @Test func slowRequestsOfSeveralClients_areServedConcurrently() throws {
       #expect(try maximumConcurrency(callers: 4) == 4)
@@ -16,11 +16,11 @@ extension RequestHandlingTests {
       #expect(try maximumConcurrency(callers: 1) == 1)
     }
 
-    /// A request as the kernel makes it (`struct fuse_in_header`): the second word is what is asked for, the ninth who asks.
+    /// A request in the kernel's format (`struct fuse_in_header`): the second word is the opcode, the ninth the client's `pid`.
     private typealias Header = [UInt32]
 
-    /// - Parameter callers: each asks again when it is answered.
-    /// - Returns: how many requests were being answered at once, at most.
+    /// - Parameter callers: the number of clients. Each sends its next request when the last one is served.
+    /// - Returns: the largest number of requests that were served at once.
     private func maximumConcurrency(callers: Int) throws -> Int {
       var ends: [CInt] = [0, 0]
       try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)

@@ -1,4 +1,4 @@
 import Testing
 
-/// How requests are received and answered is decided for a whole process: tests of it follow one another.
+/// The state of receiving requests and replying belongs to the whole process: its tests run one after the other.
 @Suite(.serialized) struct RequestHandlingTests {}

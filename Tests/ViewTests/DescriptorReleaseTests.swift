@@ -8,7 +8,7 @@ import ViewedTree
 
 @testable import View
 
-/// What is kept of directories is let go when descriptors run out, for somebody who may be working with one of them.
+/// When descriptors run out the directory views are dropped, perhaps on a thread that works with one of the directories.
 @Suite struct DescriptorReleaseTests {
   /// Records the names that are invalidated.
   private final class RecordingCache: KernelCache {

@@ -7,7 +7,7 @@ import ViewedTree
 
 @testable import View
 
-/// A large directory is read while the watch on it begins. What changes meanwhile nobody tells.
+/// A large directory is read while the watch on it begins. No event reports a change made in that time.
 @Suite struct EntryReadAheadTests {
   private let tree: ViewedTree
   private let names: Set<String>

@@ -4,7 +4,7 @@ import Testing
 @testable import View
 
 @Suite struct NodeTableTests {
-  /// What else is kept of a node ends when the node is forgotten; that may take long, and keeps nobody from the table.
+  /// The state kept elsewhere for a forgotten node is released too. That may take long, and must not keep the table locked.
   @Test func forgottenNode_isReleasedWithTableUnlocked() throws {
     let released = Guarded<[NodeID]>([])
     let isReachable = Guarded(false)

@@ -15,7 +15,7 @@ private func stemLength(_ name: Name) -> Int? {
   return dot
 }
 
-/// A directory that holds the real names `names`, whose extensions are hidden where they may be.
+/// A directory that holds the real names `names`, with their extensions hidden where possible.
 private func directory(_ names: [Name] = []) -> DestinationFacts {
   DestinationFacts(
     hasKnownExtension: { stemLength($0) != nil }, hasEntry: names.contains,
@@ -150,7 +150,7 @@ private let hiddenExtensionToAbsent: [RenameRow] = [
     "a name that just fits with its extension", photo, absent(bytes(251)),
     moveUntyped("photo.jpg", Name(bytes(251).bytes + Array(".jpg".utf8)))),
   .init("a name that does not fit with its extension", photo, absent(bytes(252)), .refuse(.fileNameTooLong)),
-  // `trip.jpg` is listed in full because `trip.png` contests `trip`: nobody meant to replace it.
+  // `trip.jpg` is listed in full because `trip.png` contests `trip`: the typed name does not mean to replace it.
   .init(
     "a taken real name is not replaced", photo, absent("trip"), hasEntry: ["trip.jpg", "trip.png"],
     .refuse(.fileExists)),
@@ -367,7 +367,7 @@ private let oneEntry: [RenameRow] = [
     itself("Calc", "Calc.app", .package), .noChange),
   .init("two hard links", photo, itself("trip", "trip.png"), .noChange),
   .init("exchange with itself", photo, itself("photo.jpg", "photo.jpg"), flags: .exchange, .noChange),
-  // The kernel refuses this one before it asks: the name exists.
+  // The kernel refuses this one without sending a request: the name exists.
   .init(
     "NOREPLACE onto itself", photo, itself("photo.jpg", "photo.jpg"), flags: .noReplace, .refuse(.fileExists)),
 ]

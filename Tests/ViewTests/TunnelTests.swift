@@ -46,7 +46,7 @@ private let second: Int64 = 1_000_000_000
     #expect((found != nil) == comes)
   }
 
-  // Processes of a foreign pid namespace all have the id 0: only the time tells them apart.
+  // Requests from a foreign PID namespace all carry the process id 0: only the time distinguishes their processes.
   @Test func processesWithoutPID_shareName() {
     let tunnel = Tunnel()
     tunnel.record(directory: 1, display: "notes", real: "notes.txt", process: 0, now: 0)

@@ -7,7 +7,7 @@ import ViewedTree
 
 @testable import View
 
-/// Directories of which the kernel tells nothing: their times say whether they have changed.
+/// Directories of which the kernel reports no events: their times show whether they have changed.
 @Suite struct UnwatchedDirectoryTests {
   private let tree: ViewedTree
   private var view: View { tree.view }

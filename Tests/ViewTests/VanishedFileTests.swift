@@ -7,8 +7,8 @@ import ViewedTree
 
 @testable import View
 
-/// What vanished behind the mount is told a moment later, when the kernel may know the same file, or another one with its
-/// inode number, by another name.
+/// The kernel is notified a moment later of a file that vanished behind the mount. By then it may know the same file, or another
+/// file with that inode number, by another name.
 @Suite struct VanishedFileTests {
   private let tree: ViewedTree
   private var view: View { tree.view }
@@ -25,7 +25,7 @@ import ViewedTree
       nodeKind: .plain, type: .regular)
   }
 
-  /// The kernel's unlink of what it is told to be gone.
+  /// Does what the kernel's unlink of a vanished entry does.
   private func notifyVanished(_ item: ListingEntry) -> NodeID {
     let told = view.entryOfVanished(item)
     view.orphanVanished(item)
@@ -38,7 +38,7 @@ import ViewedTree
     defer { if let file { view.close(file) } }
     rename(tree.path("a"), tree.path("b"))
     let there = try lookup("b")
-    // The kernel may still believe in the old name: who makes a file by that one must not get this one.
+    // The kernel may still have a dentry of the old name: a client that creates a file by that name must not get this file.
     #expect((there.id == before.id) == isOpen)
     #expect(notifyVanished(item("a", before)) != there.id)
     #expect(view.nodes.link(of: there.id)?.name.name == "b")
@@ -56,7 +56,7 @@ import ViewedTree
     #expect(try lookup("b").id == before.id)
   }
 
-  /// The kernel would give the node up for good. (EIO)
+  /// The kernel would mark the inode bad. (EIO)
   @Test func removedDirectory_withInodeNumberOfFile_hasNotItsNode() throws {
     var status = try lookup("a").attributes
     #expect("a".withCString { view.lastState(of: $0, status, in: view.rootHandle) } != nil)
@@ -71,7 +71,7 @@ import ViewedTree
     #expect(try view.entryOfMoved(new).id == before.id)
     #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, client: .daemon) }
     view.noteReplayedRename(old, to: new)
-    // A client that has not looked it up since may have come by the old name.
+    // A client that has not looked the file up since may have reached it by the old name.
     #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, client: .daemon) }
     let found = try "b".withCString { (name) throws(Errno) in
       try view.lookupOrNegativeEntry(NodeTable.root, name, client: .daemon)
@@ -80,7 +80,7 @@ import ViewedTree
     view.close(try view.open(before.id, flags: O_RDONLY, client: .daemon))
   }
 
-  /// The kernel goes on believing in the first name of a file that it was told by a second one, too.
+  /// The kernel keeps the dentry of a file's first name when it learns of a second name.
   @Test func explain_byNameTakenByAnotherFile_isRefused() throws {
     tree.make("other")
     let file = try lookup("a")
@@ -118,26 +118,26 @@ import ViewedTree
     }
     #expect(opens(7))
     unlink(tree.path("a"))
-    // Who has come by the name has to look it up again, whether or not it is known already that the name is gone: the
-    // kernel may not have taken that in yet.
+    // A client that reached the file by its name has to look the name up again, whether or not the daemon knows already that the
+    // name is gone: the kernel may still have the dentry.
     if reportsChanges {
       #expect(notifyVanished(item("a", before)) == node)
       #expect(view.nodes.link(of: node) == nil)
     }
-    // By its name: the kernel looks that up when it is told that it is stale.
+    // By its name: ESTALE makes the kernel look the name up.
     for _ in 0..<2 {
       #expect(!opens(7))
       looksUp(7)
     }
-    // Through /proc/self/fd: it has nothing to look up.
+    // Through /proc/self/fd: there is no name to look up.
     #expect(!opens(7) && !opens(8))
     looksUp(8)
     #expect(opens(7) && !opens(8))
-    // Who cannot be told from others.
+    // A client without a process id cannot be distinguished from other clients.
     #expect(opens(0) == reportsChanges && opens(0) == reportsChanges)
   }
 
-  /// As truncate(2), which names a file, and ftruncate(2) of what is open.
+  /// As truncate(2), which takes a path, and ftruncate(2), which takes an open file.
   @Test(arguments: [false, true])
   func truncate_byVanishedName_isRefusedUnlessFileIsOpen(reportsChanges: Bool) throws {
     let before = try lookup("a")
@@ -153,13 +153,13 @@ import ViewedTree
     unlink(tree.path("a"))
     if reportsChanges { _ = notifyVanished(item("a", before)) }
     #expect(cuts(7, open: file))
-    // The kernel looks the name up, or comes again without having done so through /proc/self/fd.
+    // The kernel looks the name up, or, for /proc/self/fd, repeats the request without a lookup.
     for _ in 0..<2 {
       #expect(!cuts(7))
       view.staleRetries.clearRefusal(7)
     }
     #expect(!cuts(7) && cuts(7))
-    // A client in another process-id namespace cannot be told from others.
+    // A client in another PID namespace cannot be distinguished from other clients.
     #expect(cuts(0) == reportsChanges)
   }
 
