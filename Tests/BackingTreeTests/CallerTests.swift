@@ -6,7 +6,7 @@ import Testing
 @testable import BackingTree
 
 @Suite struct CallerTests {
-  /// A thread begins with the rights that the one that makes it has just then.
+  /// A new thread inherits the capabilities that its creator has at that moment.
   @Test(.enabled(if: geteuid() == 0)) func chmod_byThreadCreatedWithoutSetIDCapability_keepsSetGroupIDBit() throws {
     let temporary = try TemporaryDirectory()
     let path = temporary.path + "/tool"
@@ -14,7 +14,7 @@ import Testing
     #expect(chown(path, 65534, 65534) == 0)
     let done = Semaphore()
     let mode = Guarded<mode_t>(0)
-    // In a thread of its own, as it gives up a right.
+    // Runs in a thread of its own, because it drops a capability.
     let first = Thread {
       try? Client.daemon.impersonate(setID: DFS_SETID_DROPPED) { () throws(Errno) in }
       let second = Thread {

@@ -84,7 +84,7 @@ private struct RecordedChanges {
     #expect(all.contains("own") && all.contains("other") && all.contains("third"))
   }
 
-  /// Two nodes may stand for one directory, and only the owner of one of the watches knows of the change.
+  /// Two nodes may refer to one directory, and only the owner of one of the two watches knows of the change.
   @Test(.enabled(if: reportsPID)) func suppressedSelfChange_reachesOtherWatchesOfTheDirectory() throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
@@ -117,7 +117,7 @@ private struct RecordedChanges {
       run("mkdir '\(temporary.path)/name'")
     }
     #expect(recorded.names() == (["name"], ["name"]))
-    // Whatever became of the change.
+    // The result of the change does not matter.
     run("rmdir '\(temporary.path)/name'")
     _ = recorded.names()
     #expect(throws: Errno.fileExists) {
@@ -225,7 +225,7 @@ private struct RecordedChanges {
     #expect(try isReported(append) == (true, false))
     #expect(watch.suppressModifications(of: file) == watch.reportsPID)
     #expect(try isReported(append) == (!watch.reportsPID, false))
-    // The mark outlives what it is about.
+    // The kernel keeps the ignore mark after an event that it suppresses.
     #expect(try isReported(append) == (!watch.reportsPID, false))
     #expect(try isReported { run("echo x >>'\(temporary.path)/f'") }.closing)
     watch.restoreModifications(of: file)

@@ -11,7 +11,7 @@ import Testing
 
   @Test(.enabled(if: geteuid() == 0, "lowering a nice value takes a privilege"))
   func run_whileSameUserComputes_lowersPriorityAndRestoresIt() {
-    // Users that nothing else computes for.
+    // User ids for which no other thread computes.
     let (user, other) = (Int64(1) << 40, Int64(1) << 41)
     let before = Thread.nice
     ProcessorShare.run(of: user) {

@@ -16,7 +16,7 @@ import Testing
     let first = try #require(
       Thread {
         shared.run {
-          // Only the first pass waits: the second is run by the same thread, for all others.
+          // Only the first pass waits: the same thread runs the second pass, for all other threads.
           guard
             passes.withLock({
               $0 += 1

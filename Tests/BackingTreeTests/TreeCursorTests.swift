@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  /// The cursor has closed the directories far above it, and must not take others for them.
+  /// The cursor has closed the directories far above it, and must not mistake other directories for them.
   @Test func cursor_leaveAfterAncestorWasMoved_fails() throws {
     try withTree("mkdir -p a/b/c/d/e/f/g elsewhere/deep") { top, path in
       var cursor = try TreeCursor(top)

@@ -81,7 +81,7 @@ import View
     #expect(other.count == 0)
     for reply in box.takeDue(1 + InvalidationQueues.limit).replies { reply() }
     #expect(other.count == 1)
-    // Replies have waited for the queue once, and do not wait again.
+    // A reply has waited for this queue up to the limit, so later replies do not wait for it.
     #expect(!box.defersReply(mayHoldLock: false, now: 200, other))
   }
 

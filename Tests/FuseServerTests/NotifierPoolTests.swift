@@ -4,7 +4,7 @@ import Testing
 @testable import FuseServer
 
 @Suite struct NotifierPoolTests {
-  /// Jobs that wait for a lock keep no other from being done.
+  /// Jobs that wait for a lock do not delay other jobs.
   @Test func job_whileManyOthersBlock_isRun() {
     let pool = NotifierPool()
     pool.start { nil }
@@ -18,7 +18,7 @@ import Testing
     #expect(pool.waitUntilEnded(milliseconds: 0))
   }
 
-  /// The thread that is stopped meanwhile may add a last one.
+  /// A thread that is being stopped may still add a last job.
   @Test func job_addedAfterStop_isRunAtOnce() {
     let pool = NotifierPool()
     pool.start { nil }

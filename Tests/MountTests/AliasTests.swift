@@ -73,7 +73,7 @@ import Testing
     }
   }
 
-  /// By one of its names the kernel knows a file from before, by the other from one of its links.
+  /// The kernel has cached one name of the file earlier, and learns the other name through a link.
   @Test(arguments: [("", ".txt"), (".txt", "")], [false, true])
   func removedName_doesNotLeadToOtherLink(endings: (known: String, used: String), isLinkRenamed: Bool) throws {
     let (known, used) = endings
@@ -103,7 +103,7 @@ import Testing
     }
   }
 
-  /// Others look at both names all the while, or at what they list.
+  /// Other threads stat both names meanwhile, or the names that they list.
   @Test(arguments: [false, true]) func removedNames_duringConcurrentLookups_areGone(isListed: Bool) throws {
     let view = try view()
     let names = ["report", "report.txt", "letter", "letter.txt"].map { view.at($0) }
@@ -118,7 +118,7 @@ import Testing
       }
       defer { hasEnded.store(true, ordering: .relaxed) }
       for round in 0..<500 {
-        // Every second time by a name that the last call did not use.
+        // Every second round uses a name that the previous call did not use.
         let (from, to) = round % 4 < 2 ? (0, 2) : (1, 3)
         #expect(rename(names[from], names[to]) == 0)
         #expect(!isThere(names[0]) && !isThere(names[1]), "\(round)")

@@ -48,8 +48,8 @@ import Testing
   /// `DISPLAYFS_TAKEN_NAME_ROUNDS` says how often.
   ///
   /// - Parameters:
-  ///     - kept: the expected content of the file `second` afterwards.
-  ///     - take: takes the name `first` away, and prepares `second`.
+  ///   - kept: the expected content of the file `second` afterwards.
+  ///   - take: takes the name `first` away, and prepares `second`.
   private func makeByTakenName(_ options: String, kept: String, take: (MountedView) throws -> Void) throws {
     let rounds = getenv("DISPLAYFS_TAKEN_NAME_ROUNDS").flatMap { Int(String(cString: $0)) } ?? 300
     let view = try view(options)
@@ -71,7 +71,7 @@ import Testing
   func create_byNameJustRemovedInBackingTree_makesNewFile(options: String) throws {
     try makeByTakenName(options, kept: "2") { view in
       unlink(view.real("first"))
-      // It gets the inode number.
+      // The new file gets the inode number.
       try put("2", at: view.at("second"))
     }
   }

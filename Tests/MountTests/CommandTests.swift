@@ -246,7 +246,7 @@ import Testing
     let view = try view()
     let daemon = try #require(view.daemon)
     #expect(view.shell("mkdir many && (cd many && seq 5000 | xargs touch) && rm -r many").status == 0)
-    // In the last half second in which it waits for more, before it gives their memory back.
+    // The unmount comes in the last half second in which the daemon waits for more FORGETs, before it returns their memory.
     usleep(500_000)
     view.unmount()
     #expect(eventually(within: .work) { failure { kill(daemon, 0) } == .noSuchProcess })
@@ -260,7 +260,7 @@ import Testing
     let blocked = lines.first { $0.hasPrefix("SigBlk:") }.flatMap {
       UInt64($0.split(separator: "\t").last ?? "", radix: 16)
     }
-    // All but those that cannot be blocked and the two that the C library keeps for itself.
+    // All signals but those that cannot be blocked and the two that the C library reserves.
     #expect(blocked == ~(1 << 8 | 1 << 18 | 1 << 31 | 1 << 32))
   }
 
@@ -386,8 +386,8 @@ import Testing
 }
 
 extension MountedView {
-  /// The process that serves this mount: of those that were started for it the last, as the daemon of a mount that was
-  /// unmounted before may not have ended yet.
+  /// The daemon of this mount: the last process that was started for it, because the daemon of an earlier mount may not have
+  /// ended yet.
   var daemon: pid_t? {
     let processes = names("/proc").compactMap { name -> (process: pid_t, parent: pid_t, start: Int)? in
       guard let number = pid_t(name.description), let arguments = contents("/proc/\(name)/cmdline") else {
@@ -401,7 +401,7 @@ extension MountedView {
       else { return nil }
       return (number, parent, start)
     }
-    // What it has just forked is still called the same.
+    // A process that the daemon has just forked has the same command line.
     let daemons = processes.filter { one in !processes.contains { $0.process == one.parent } }
     return daemons.max { ($0.start, $0.process) < ($1.start, $1.process) }?.process
   }

@@ -68,7 +68,7 @@ import Testing
       Set(held) == [
         "./Cache/", "./Cache/c", "./Data/", "./Data/deep/", "./Data/deep/store.db", "./state.plist", "./",
       ])
-    // What it is made of is reached by its real names.
+    // The contents are still reachable by their real names.
     #expect(text(view.at("Data/deep/store.db")) == "secret")
     #expect(text(view.at("state.plist")) == "x")
     let explained = Displayfs.run(["explain", view.at("com~example~app")]).text
@@ -87,7 +87,7 @@ import Testing
     #expect(view.listing() == ["Documents"])
     try put("x", at: "\(container)/new")
     #expect(view.listing() == ["Documents", "com~example~app"])
-    // The name is that of something else from now on.
+    // From now on another entry has the name.
     try put("x", at: "\(container)/com~example~app")
     #expect(view.listing() == ["Documents"])
     #expect(eventually { text(view.at("com~example~app")) == "x" })
@@ -134,8 +134,8 @@ import Testing
     #expect(isThere(view.real("__MACOSX/._Trip")))
   }
 
-  /// As the Finder packs: data first, and all metadata in `__MACOSX`, which other programs unpack beside it; copied back
-  /// by a Mac, the same lies beside each file.
+  /// An archive of the Finder holds the data first, and all metadata in `__MACOSX`. Other programs unpack that directory beside
+  /// the data. A Mac that copies the tree back puts the same metadata beside each file.
   @Test(.needing("python3")) func macArchive_unpackedByAnyProgram_showsNoMetadata() throws {
     let view = try MountedView("language=en") { root in
       func double(_ flags: UInt16) -> [UInt8] { TestTree.appleDouble(TestTree.finderInfo(flags)) }
@@ -159,7 +159,7 @@ import Testing
     #expect(view.listing("mac/Trip") == ["photo", "Letter", "Viewer"])
     for place in ["other", "unpacked"] {
       #expect(view.listing(place) == ["Trip"])
-      // What belongs to a file elsewhere says nothing of it here.
+      // Metadata in `__MACOSX` has no effect on a file outside of it.
       #expect(view.listing("\(place)/Trip") == ["photo", "secret", "Letter", "Viewer"])
     }
     #expect(view.shell("cp mac/Trip/Letter l.tar && tar -tf mac/Trip/Letter").text.contains("./TXT.rtf"))

@@ -9,7 +9,7 @@ import Testing
     let daemon = try #require(view.daemon)
     #expect(kill(daemon, SIGKILL) == 0)
     try waitUntil { !isThere(view.mountPoint) }
-    // What is open there keeps a dead mount busy, too.
+    // Open files keep a dead mount busy, too.
     #expect(Displayfs.run(["unmount", "-z", view.mountPoint]).status == 0)
   }
 
@@ -23,7 +23,7 @@ import Testing
     #expect(view.realListing() == ["notes.txt"])
   }
 
-  /// Which may last: its threads have to end before it lets go of what it was removing.
+  /// The end may take a while: the daemon's threads have to end before it releases the package that it was removing.
   @Test func stagingHeldByDyingDaemon_isCleanedUpAfterItsEnd() throws {
     var dying: OpenFile?
     let view = try MountedView { root in

@@ -40,8 +40,8 @@ import Testing
         ),
       ]
 
-  /// Where Samba keeps the Finder info of a file in the depot of its share, by itself: Samba's test of that is
-  /// `Mount/mac-stores`.
+  /// The path at which Samba keeps the Finder info of a file in the depot of its share, computed independently.
+  /// `Mount/mac-stores` tests it with Samba itself.
   private static func depotPath(_ file: String) -> String {
     let status = status(file)!
     func hexadecimal(_ byte: some FixedWidthInteger) -> String {

@@ -120,7 +120,7 @@ private final class InterleavedRun {
     }
   }
 
-  /// With what an operation failed.
+  /// The error with which an operation failed; nil when it succeeded.
   private func refusal(_ body: () throws -> Void) -> Errno? {
     do { try body() } catch { return error as? Errno ?? .ioError }
     return nil

@@ -31,7 +31,7 @@ import Testing
     }
     #expect(refusal == .tooManyOpenFilesInSystem)
     #expect(files.count > 100, "\(files.count)")
-    // What could not be opened was not made either.
+    // A file that could not be opened was not created either.
     #expect(!isThere(view.real("file\(files.count)")))
     for number in 0..<40 { #expect(view.listing("many\(number)/deep") == ["file"]) }
     #expect(mkdir(view.at("New"), 0o755) == 0)

@@ -43,7 +43,7 @@ import Testing
     #expect(failure { dfs_flock(file.descriptor, LOCK_EX | LOCK_NB) } == nil)
     #expect(unlink(view.real("other.txt")) == 0)
     #expect(eventually { !isThere(view.at("other")) })
-    // Neither before nor after the kernel has been notified of all that was done to the name.
+    // The lock is held both before and after the kernel has been notified of all changes of the name.
     for marker in ["first", "second"] {
       #expect(others(view, "flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)").prefix(2) == [false, false])
       try put("", at: view.real(marker))

@@ -299,7 +299,7 @@ final class Model {
     _ source: Found, _ name: String, in directory: Node, _ existing: Found, in target: Node
   ) -> [Outcome] {
     if source.node === existing.node { return [Outcome()] }
-    // A package is one by its name: it can be exchanged only with another package.
+    // A package is recognized by its name: it can be exchanged only with another package.
     if source.isPackageFile != existing.isPackageFile { return [Outcome(error: .invalidArgument)] }
     if source.node.isDirectory, isSame(source.node, orAbove: target) {
       return [Outcome(error: .invalidArgument)]

@@ -14,7 +14,7 @@ final class MountedView {
 
   /// - Parameters:
   ///   - options: as after `-o`. English, unless they name a language.
-  ///     - build: fills the backing tree at the given path before the mount.
+  ///   - build: fills the backing tree at the given path before the mount.
   init(_ options: String = "", build: (String) throws -> Void = { _ in }) throws {
     var template = Array("\(Shell.temporaryDirectory)/displayfs-test-XXXXXX".utf8CString)
     guard let made = mkdtemp(&template), let resolved = realpath(made, nil) else {

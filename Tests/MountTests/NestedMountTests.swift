@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  /// What the notifier threads send after a change has been sent when a later change is seen.
+  /// Once a later change is visible, the notifier threads have sent the notifications of all earlier changes.
   private func waitUntilSettled(_ view: MountedView) throws {
     try put("x", at: view.at("marker.txt"))
     #expect(isThere(view.at("marker")) && isThere(view.at("marker.txt")))

@@ -177,7 +177,7 @@ import Testing
   @Test func streamWrittenToPackageName_becomesPackage() throws {
     let view = try view()
     try put("mine", at: view.real("Copy.photoslibrary"))
-    // One that shows another name is in the way, and stays.
+    // An existing entry of that real name is in the way, and stays.
     #expect(view.shell("cat Album >Copy").status == 0)
     #expect(view.listing() == ["Album", "Copy", "Copy.photoslibrary"])
     #expect(text(view.real("Copy.photoslibrary")) == "mine")
@@ -215,7 +215,7 @@ import Testing
     }
     chmod(view.real("Album.photoslibrary"), 0o755)
     func run(_ script: String) -> Outcome { view.run(as: 61001, script) }
-    // Root has read all of them, and what root read is remembered.
+    // Root has read all packages, and the daemon has cached what root read.
     usleep(2_500_000)
     for name in ["Album", "Open", "Begin", "Closed"] {
       for _ in 0..<2 { #expect(view.shell("cat \(name) >/dev/null").status == 0) }

@@ -161,7 +161,7 @@ import Testing
     #expect(text(view.real("Drop.rtfd/disk/b")) == "kept\n" && text(view.real("Drop.rtfd/a")) == "x")
   }
 
-  /// Another user makes files in it from when it has left its place: after the check, which found none of them.
+  /// Another user makes files in the package once it has left its place: the check came earlier and found none of them.
   @Test func removal_keepsFilesCreatedMeanwhileByAnotherUser() throws {
     let view = try view { root in
       makeDirectory("\(root)/Drop.rtfd/box/many")
@@ -291,7 +291,7 @@ import Testing
     #expect(names(view.real("disk")) == ["Copy.rtfd"])
   }
 
-  /// Which has no room for a staging directory.
+  /// The full file system has no room for a staging directory.
   @Test func package_onFullFileSystem_isRemoved() throws {
     let view = try view { root in
       try #require(Shell.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=20", "none", root]).status == 0)

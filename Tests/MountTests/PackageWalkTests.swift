@@ -76,8 +76,8 @@ import Testing
     #expect(try walks(view) > before)
   }
 
-  /// The beginning holds the content of this file, which another program writes to in place: its directory stays as it was. A
-  /// measure that took long is believed meanwhile.
+  /// The beginning holds the content of this file. Another program writes to the file in place, so the directory's times do not
+  /// change. A measurement that took long stays valid meanwhile.
   @Test(.tracing) func fileChangedSincePackageWasMeasured_isReadAsItIs() throws {
     let view = try settledView()
     let tracer = try slowed(view)
@@ -87,7 +87,7 @@ import Testing
     let written = try OpenFile(file, O_WRONLY)
     #expect(written.write("TEXT", at: 0) == 4)
     #expect(beginning(of: "Letter", in: view).contains("secret"))
-    // The time of now needs an extended header, which moves the content.
+    // The current time needs an extended header, which moves the content.
     #expect(beginning(of: "Letter", 8192, in: view).contains("TEXT"))
   }
 

@@ -9,7 +9,7 @@ extension PassthroughHelperTests {
   @Suite struct PassthroughHelperFuzzTests {
     private struct Offer {
       let descriptor: CInt
-      /// Whether the user may read and write what it is of, and that keeps data.
+      /// Whether it is a data file that the user may read and write.
       let isAllowed: Bool
     }
 

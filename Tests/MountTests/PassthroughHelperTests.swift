@@ -145,7 +145,7 @@ struct PassthroughHelperTests {
     }
     #expect(ids.count > 900 && ids.count <= 1024)
     helpers[0].unregister(ids[0])
-    // Another process does that.
+    // The other helper's process releases the registration.
     #expect(eventually { (helpers[1].register(file.descriptor) ?? 0) > 0 })
   }
 
@@ -156,7 +156,7 @@ struct PassthroughHelperTests {
     for line in [
       "CapPrm:\t0000000000200000", "CapEff:\t0000000000200000", "CapInh:\t0000000000000000", "NoNewPrivs:\t1",
       "Uid:\t\(user)\t\(user)\t\(user)\t\(user)",
-      // What the filter allows is not enough for a sanitizer, so with one there is none.
+      // A sanitizer needs more calls than the filter allows, so with a sanitizer there is no filter.
       "Seccomp:\t\(Sanitizer.isAnyUsed ? 0 : 2)",
     ] { #expect(status.contains(line), "\(status)") }
     #expect(names("/proc/\(helper.process)/fd") == ["0", "1"])

@@ -5,8 +5,8 @@ struct PythonProgram {
   private let text: String
 
   /// - Parameters:
-  ///     - user: the user that runs it, without supplementary groups except `groups`; the user of the tests when nil.
-  ///     - directory: its working directory.
+  ///   - user: the user that runs it, without supplementary groups except `groups`; the user of the tests when nil.
+  ///   - directory: its working directory.
   init(_ text: String, as user: uid_t? = nil, groups: [gid_t] = [], in directory: String = "/") {
     // Ordinary users need not be able to start the interpreter, which may be in root's home.
     let identity = user.map { "os.setgroups(\(groups)); os.setgid(\($0)); os.setuid(\($0))" } ?? ""

@@ -20,7 +20,7 @@ private enum Image {
   }()
 }
 
-/// Blocks that ext4 reserves for root: data is written with no more rights than those of the client that writes it.
+/// Blocks that ext4 reserves for root: the daemon writes data with the rights of the client only.
 @Suite(
   .mounting, .asRoot,
   .enabled(if: Image.canBeMounted, "No file system image can be mounted here."))

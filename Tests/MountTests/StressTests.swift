@@ -1,10 +1,10 @@
 import Glibc
 import Testing
 
-/// Several programs at once, and a daemon that is killed among them.
+/// Several programs at once, and a daemon that is killed meanwhile.
 ///
-/// Every content is a tag that occurs once. The workers log which tags they made and which they let go, and what is
-/// there at the end is compared with the logs. `DISPLAYFS_STRESS_SECONDS` and `DISPLAYFS_CRASH_ROUNDS` make it longer.
+/// Every content is a tag that occurs once. The workers log the tags that they make and those that they remove, and the tags at
+/// the end are compared with the logs. `DISPLAYFS_STRESS_SECONDS` and `DISPLAYFS_CRASH_ROUNDS` make it longer.
 @Suite(.mounting, .serialized) struct StressTests {
   private static func number(_ variable: String, default standard: Int) -> Int {
     getenv(variable).flatMap { Int(String(cString: $0)) } ?? standard

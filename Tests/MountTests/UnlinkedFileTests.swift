@@ -87,7 +87,7 @@ import Testing
     #expect(result.st_mode & S_IFMT == S_IFIFO && result.st_nlink == 0)
   }
 
-  /// As many as the daemon could hold at most, and more.
+  /// More pipes than the daemon could hold at most.
   @Test func manyUnlinkedOpenPipes_leaveMountWorking() throws {
     let view = try MountedView()
     let outcome = run(

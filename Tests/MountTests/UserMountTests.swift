@@ -61,7 +61,7 @@ struct UserMountTests {
   @Test func userMount_isClosedToOtherUsers() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     #expect(shell(OrdinaryUser.owner, view, "cat notes").text == "x")
-    // Not for root either.
+    // The mount is closed to root, too.
     #expect(failure { open(view.at("notes"), O_RDONLY) } == .permissionDenied)
     #expect(shell(OrdinaryUser.other, view, "ls").status != 0)
     #expect(OrdinaryUser.run(OrdinaryUser.other, [Displayfs.path, "unmount", view.mountPoint]).status != 0)

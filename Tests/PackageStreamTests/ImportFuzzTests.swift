@@ -7,7 +7,7 @@ import Testing
 
 /// Streams with some of their bytes changed neither bring the importer down nor leave the package.
 @Suite struct ImportFuzzTests {
-  /// What is taken is restored whole. `TMPDIR` must keep extended attributes.
+  /// A stream that is accepted is restored whole. `TMPDIR` must keep extended attributes.
   @Test func streams_damaged_areRefusedOrRestoredWhole() throws {
     let temporary = try TemporaryTree(in: getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp")
     let around = try states(below: temporary.directory).keys.count
@@ -29,8 +29,7 @@ import Testing
       do throws(PackageImportError) {
         try found.unpack(into: Directory(descriptor: restored.rawValue))
       } catch {
-        // Names and attributes that this file system does not take, and what data should be, are not the checker's to
-        // know.
+        // The check cannot know which names and attributes this file system refuses, nor what the data should be.
         if error.kind == .refused || error.kind == .notAPackage { throw error }
         return false
       }
@@ -78,7 +77,7 @@ import Testing
       0, 0x0a, 0x20, 0x2d, 0x2e, 0x2f, 0x30, 0x31, 0x32, 0x35, 0x37, 0x39, 0x3d, 0x78, 0xff,
     ]
     for _ in 0..<Int.random(in: 1...3, using: &generator) {
-      // Headers' first bytes are where most of the sense is.
+      // Most of the meaning of a header is in its first bytes.
       let block = Int.random(in: 0..<max(1, bytes.count / 512), using: &generator) * 512
       let place = min(
         bytes.count - 1,
@@ -96,11 +95,11 @@ import Testing
       }
       if bytes.isEmpty { bytes = [0] }
     }
-    // Checksums that fit again let the change get further.
+    // With correct checksums the importer reads further before it refuses the change.
     if Int.random(in: 0..<8, using: &generator) != 0 { repairSums(&bytes) }
   }
 
-  /// Makes every checksum fit again: those of headers, of extended headers, and of the data before them.
+  /// Corrects every checksum: those of headers, of extended headers, and of the data before them.
   static func repairSums(_ bytes: inout [UInt8]) {
     var start = 0
     var data = 0..<0

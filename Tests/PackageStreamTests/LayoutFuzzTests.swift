@@ -21,7 +21,7 @@ import Testing
       try demand(
         all.count % 512 == 0 && Int64(all.count) == reader.layout.size, "its size is not its layout's")
       try demand(reader.layout.memberCount == parts.count + 1, "a part is missing")
-      // What the importer makes of it: hostile to it can be the targets of symlinks alone.
+      // The importer reads the stream. It may refuse only the targets of symlinks.
       try setSize(stream.rawValue, Int64(all.count))
       try all.withUnsafeBytes { try writeFully(stream.rawValue, $0, at: 0) }
       do {

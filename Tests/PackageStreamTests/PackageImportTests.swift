@@ -20,7 +20,7 @@ import Testing
     let reader = try reader(Directory(descriptor: original.rawValue))
     let stream = try Self.file(try reader.allBytes(), in: temporary.directory)
     let restored = try temporary.subdirectory("restored")
-    // What would be inherited from a directory around it is no part of the package.
+    // Access lists inherited from a directory around it are no part of the package.
     try #require(shell("setfacl -d -m u:99:rwx '\(temporary.path)/restored'") == 0)
     #expect(PackageImport.type(of: stream.rawValue) == bundleType)
     let found = try PackageImport(checking: stream.rawValue)

@@ -39,12 +39,12 @@ extension RequestHandlingTests {
       #expect(nice == 3)
     }
 
-    /// As the watcher does for a thread that gets no time.
+    /// The watchdog does this for a thread that gets no CPU time.
     @Test func yieldEnd_byAnotherThread_restoresAndForbidsYield() {
       let yields = Atomic(false)
       let ender = Thread {
         while !yields.load(ordering: .acquiring) { usleep(100) }
-        // It has made no progress since the tick before.
+        // The thread has made no progress since the previous tick.
         for _ in 0..<2 { dfs_idle_priority_tick() }
       }
       let seen = inThread { () -> [Policy] in
@@ -57,7 +57,7 @@ extension RequestHandlingTests {
       #expect(seen == [.idle, .usual, .usual], "and it is allowed no more")
     }
 
-    /// The loop may have been taken from a thread that is about to get the policy: it must not keep it.
+    /// The loop may have been stolen from a thread that is about to get the policy. The thread must not keep it.
     @Test func watchdogTick_untilThreadReturns_restoresPolicy() {
       let seen = inThread { () -> [Policy] in
         dfs_idle_priority_allow(true)
@@ -67,7 +67,7 @@ extension RequestHandlingTests {
         _ = yielding(true)
         tick()
         seen.append(policy)
-        // Another thread does not go on with it for this one.
+        // A call by another thread does not change this thread.
         Thread { dfs_idle_priority(true) }?.join()
         tick()
         seen.append(policy)
@@ -150,7 +150,7 @@ extension RequestHandlingTests {
       return policy
     }
 
-    /// What a thread of its own finds, for a policy is a thread's.
+    /// The result of `body` on a new thread: a scheduling policy belongs to a thread.
     private func inThread<Found: Sendable>(_ body: @escaping @Sendable () -> Found) -> Found? {
       let found = Guarded<Found?>(nil)
       Thread {

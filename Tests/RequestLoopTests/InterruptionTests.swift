@@ -7,8 +7,8 @@ import SystemPackage
 import Testing
 
 extension RequestHandlingTests {
-  /// The kernel interrupts a request when its client gets any signal; only a client that is being killed gives it up. The end of
-  /// the session gives up what is for the reply alone.
+  /// The kernel interrupts a request when its client gets any signal. Only a client that is being killed abandons the request.
+  /// The end of the session abandons work that is for the reply alone.
   @Suite struct InterruptionTests {
     @Test func requestOfDeadClient_whenInterrupted_ends() throws {
       var child: pid_t = 0

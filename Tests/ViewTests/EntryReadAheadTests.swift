@@ -52,7 +52,7 @@ import ViewedTree
   }
 
   @Test func readAhead_ofRecentlyChangedDirectory_isSkipped() throws {
-    // However old its content claims to be.
+    // The modification time may be set far back, so it does not count.
     let longAgo = [timespec(tv_sec: 946_684_800, tv_nsec: 0), timespec(tv_sec: 946_684_800, tv_nsec: 0)]
     #expect(utimensat(AT_FDCWD, tree.root, longAgo, 0) == 0)
     #expect(EntriesAhead(of: directory) == nil)

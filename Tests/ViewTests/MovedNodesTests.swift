@@ -17,7 +17,8 @@ import Testing
     #expect(moved.mayHaveWalkedByOldName(7, 2))
   }
 
-  /// It has looked up another name of the node, and then walked by the old one, which the kernel had not dropped in time.
+  /// The thread has looked up another name of the node, and then walked by the old name, which the kernel had not dropped in
+  /// time.
   @Test func threadThatWalkedByOldName_mustLookUpAgain() {
     moved.noteMove(of: 7)
     moved.noteLookup(of: 7, by: 1)
@@ -30,7 +31,8 @@ import Testing
     #expect(!moved.mayHaveWalkedByOldName(7, 1))
   }
 
-  /// Before Linux 6.14 a client that came by the old name may look up the new one, without having given it.
+  /// Before Linux 6.14, for a client that came by the old name, the kernel may send a LOOKUP of the new name, which the client
+  /// never used.
   @Test func lookupDuringReplayedRename_ifNamesAreUnstable_countsAfterRefusal() {
     for areStable in [true, false] {
       moved.areLookupNamesStable.store(areStable, ordering: .relaxed)

@@ -14,7 +14,7 @@ import Testing
       // Would not return while the table is locked.
       let isGone = nodes?.identity(of: id) == nil && nodes?.count == 1
       isReachable.withLock { $0 = isGone }
-      // Its number is not another file's yet.
+      // The node's number is not yet given to another file.
       nodes?.shrink()
       let other = "other".withCString {
         nodes?.lookupOrInsert(
@@ -33,7 +33,7 @@ import Testing
     made.forget(node.id, count: 1)
     #expect(released.withLock { $0 } == [node.id])
     #expect(isReachable.withLock { $0 })
-    // From now on it may be.
+    // From now on the number may be reused.
     let next = "next".withCString {
       made.lookupOrInsert(
         FileIdentity(device: 1, inode: 4), .regular, nodeKind: .plain, parent: 1, name: $0,
@@ -43,7 +43,7 @@ import Testing
     nodes = nil
   }
 
-  /// A directory that is seen under another link was moved there; one that was just made has a removed directory's inode number.
+  /// A known directory under another link was moved there. A directory that was just made has the inode number of a removed one.
   @Test func createdDirectory_withReusedInodeNumber_isAnotherNode() throws {
     let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
     func lookupOrInsert(_ name: String, _ identityMatch: NodeTable.IdentityMatch) -> NodeTable.LookupResult? {
@@ -60,7 +60,7 @@ import Testing
     #expect(made.replaced == old.id)
     #expect(nodes.link(of: old.id) == nil)
     #expect(nodes.node(of: FileIdentity(device: 1, inode: 2)) == made.id)
-    // Where the old one was, too.
+    // Also when it has the link of the old one.
     #expect(lookupOrInsert("made", .another)?.id != made.id)
   }
 
@@ -70,7 +70,8 @@ import Testing
     #expect(MemoryLayout<Links.Link>.stride == 16)
   }
 
-  /// A file with two links is reached by the other one once the latest is removed, and its directories stay as long as it does.
+  /// A file with two links is reached by the other link once the latest is removed, and the directories of that link stay as long
+  /// as it does.
   @Test func fileWithTwoLinks_afterTheLatestIsRemoved_isAtTheOther() throws {
     let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
     func lookupOrInsert(_ inode: UInt64, _ type: FileType, in parent: NodeID, _ name: String) throws -> NodeID

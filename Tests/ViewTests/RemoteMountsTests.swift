@@ -3,7 +3,8 @@ import Testing
 @testable import View
 
 @Suite struct RemoteMountsTests {
-  /// Two threads read the clock, and the one that read it first comes last: the difference of unsigned times ended the daemon.
+  /// Two threads read the clock, and the earlier reading arrives last: the difference of unsigned times trapped and ended the
+  /// daemon.
   @Test func contain_atEarlierTimeThanLastCall_returnsCachedResult() {
     let mounts = RemoteMounts(home: 1)
     let device: UInt64 = 1 << 40

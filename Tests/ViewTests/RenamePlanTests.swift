@@ -424,7 +424,7 @@ private let exchanges: [RenameRow] = [
   @Test(arguments: oneEntry) func plan_toSameEntry_movesNothing(row: RenameRow) { check(row) }
   @Test(arguments: exchanges) func plan_forExchange_swapsContents(row: RenameRow) { check(row) }
 
-  /// Over every combination of how both ends are named and what they are: only the entry that was named goes away.
+  /// Tries every combination of names and kinds of both ends: only the named entry goes away.
   @Test func plan_touchesNamedEntriesOnly() {
     let facets: [ApparentType] = [.file, .special, .directory, .package]
     let bystanders: [Name] = ["trip.jpg", "notes.txt", "Documents", "photo.jpg"]
@@ -445,7 +445,7 @@ private let exchanges: [RenameRow] = [
                     }
                     let target = RenameTarget(
                       typed: typed, existing: there, sameDirectory: !elsewhere, tunnelled: tunnelled)
-                    // A typed name that is a bystander's would resolve to it.
+                    // A bystander with the typed name would be its target.
                     let others = bystanders.filter { $0 != existing && $0 != typed }
                     let plan = RenamePlan.plan(source, to: target, flags: flags, in: directory(others))
                     switch plan {
@@ -480,7 +480,7 @@ private let exchanges: [RenameRow] = [
     #expect(CreatePlan.file(typed: bytes(256), tunnelled: nil, in: directory()) == .refuse(.fileNameTooLong))
   }
 
-  // After a save by moving away and writing anew the real name is what it was.
+  // A save that moves the file away and writes a new one restores the real name.
   @Test func createPlan_forSavedFile_restoresRealName() {
     #expect(
       CreatePlan.file(typed: "notes", tunnelled: "notes.txt", in: directory())
@@ -488,7 +488,7 @@ private let exchanges: [RenameRow] = [
     #expect(
       CreatePlan.file(typed: "notes", tunnelled: "notes.txt", in: directory(["notes.txt"]))
         == .create("notes", exclusive: false))
-    // It would be shown in full, and not be found under the name that was typed.
+    // The restored name would be shown in full, and not be found under the typed name.
     #expect(
       CreatePlan.file(typed: "notes", tunnelled: "notes.txt", in: directory(["notes.jpg", "notes.png"]))
         == .create("notes", exclusive: false))

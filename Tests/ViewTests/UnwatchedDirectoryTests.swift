@@ -37,7 +37,7 @@ import ViewedTree
   }
 
   @Test func changeInBackingTree_duringChangeThroughMount_isFound() throws {
-    // Nothing else gives a reason to look again.
+    // Old times: nothing else makes the view read the directory again.
     let longAgo = [timespec(tv_sec: 946_684_800, tv_nsec: 0), timespec(tv_sec: 946_684_800, tv_nsec: 0)]
     #expect(utimensat(AT_FDCWD, tree.root, longAgo, 0) == 0)
     let directory = unwatched()
@@ -51,7 +51,7 @@ import ViewedTree
     #expect(try eventuallyHolds("theirs.txt", directory))
   }
 
-  /// The clock of a file system may go on only every few milliseconds.
+  /// The clock of a file system may advance only every few milliseconds.
   @Test func change_rightAfterRead_isFound() throws {
     let directory = unwatched()
     #expect(try !holds("a.txt", directory))

@@ -82,7 +82,7 @@ import ViewedTree
     let directory = try view.directoryView(root)
     #expect(try holds("notes.txt", directory))
     tree.make("new.txt")
-    // The view's turn first: the kernel's caches still hear of the change.
+    // The view takes the change first. It stays pending for the kernel's caches.
     #expect(try holds("new.txt", directory))
     let taken = view.changes.takeDirtyDirectories()
     #expect(taken.count == 1)
@@ -99,7 +99,7 @@ import ViewedTree
     #expect(try !version().isStale)
   }
 
-  /// Changes that were taken for a reading that fails are not pending any more.
+  /// The changes that a failed reading has taken are not pending any more.
   @Test(.enabled(if: geteuid() == 0)) func reading_afterOneThatFailed_isRepeated() throws {
     let directory = try view.directoryView(root)
     #expect(try holds("notes.txt", directory))
