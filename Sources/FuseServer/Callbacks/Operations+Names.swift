@@ -21,7 +21,7 @@ extension Operations {
           parent, name!, mode: mode, device: device, client: request.client)
         request.reply(entry, parent, name!)
       } replay: { (replayed) throws(Errno) in
-        replayed.reply(try replayed.responder.make(parent, name!), parent, name!)
+        try replayed.make(parent, name!)
       }
     }
     table.mkdir = { raw, parent, name, mode in
@@ -29,7 +29,7 @@ extension Operations {
         let entry = try request.view.makeDirectory(parent, name!, mode: mode, client: request.client)
         request.reply(entry, parent, name!)
       } replay: { (replayed) throws(Errno) in
-        replayed.reply(try replayed.responder.make(parent, name!), parent, name!)
+        try replayed.make(parent, name!)
       }
     }
     table.symlink = { raw, target, parent, name in
@@ -37,7 +37,7 @@ extension Operations {
         let entry = try request.view.makeSymlink(parent, name!, to: target!, client: request.client)
         request.reply(entry, parent, name!)
       } replay: { (replayed) throws(Errno) in
-        replayed.reply(try replayed.responder.make(parent, name!), parent, name!)
+        try replayed.make(parent, name!)
       }
     }
     table.link = { raw, id, parent, name in
@@ -51,8 +51,7 @@ extension Operations {
         try request.view.unlink(parent, name!, client: request.client)
         request.succeed()
       } replay: { (replayed) throws(Errno) in
-        try replayed.responder.remove(parent, name!)
-        replayed.succeed()
+        try replayed.remove(parent, name!)
       }
     }
     table.rmdir = { raw, parent, name in
@@ -60,8 +59,7 @@ extension Operations {
         try request.view.removeDirectory(parent, name!, client: request.client)
         request.succeed()
       } replay: { (replayed) throws(Errno) in
-        try replayed.responder.remove(parent, name!)
-        replayed.succeed()
+        try replayed.remove(parent, name!)
       }
     }
     table.rename = { raw, parent, name, newParent, newName, flags in

@@ -23,6 +23,17 @@ struct ReplayedRequest {
     request.reply(entry.uncached, parent, name)
   }
 
+  /// Replies to MKNOD, MKDIR and SYMLINK with the entry that is there already.
+  func make(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
+    reply(try responder.make(parent, name), parent, name)
+  }
+
+  /// Replies to UNLINK and RMDIR of a name that is gone already.
+  func remove(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
+    try responder.remove(parent, name)
+    succeed()
+  }
+
   /// Replies with attributes that the kernel must not cache.
   func reply(_ attributes: stat) {
     var attributes = attributes
