@@ -8,7 +8,7 @@ import Testing
 private struct RecordedChanges {
   let watch: ChangeWatch
   let registration: ChangeWatch.Registration
-  private let heardByAll: ChangeWatch.Registration
+  private let registrationOfAll: ChangeWatch.Registration
   private let others = Guarded<[String]>([])
   private let all = Guarded<[String]>([])
 
@@ -19,7 +19,7 @@ private struct RecordedChanges {
       }
     }
     registration = try watch.watch(directory, receivesSelfEvents: false, note(in: others))
-    heardByAll = try watch.watch(directory, note(in: all))
+    registrationOfAll = try watch.watch(directory, note(in: all))
   }
 
   /// The names that were reported so far.

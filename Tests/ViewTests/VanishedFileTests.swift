@@ -27,9 +27,9 @@ import ViewedTree
 
   /// Does what the kernel's unlink of a vanished entry does.
   private func notifyVanished(_ item: ListingEntry) -> NodeID {
-    let told = view.entryOfVanished(item)
+    let entry = view.entryOfVanished(item)
     view.orphanVanished(item)
-    return told.id
+    return entry.id
   }
 
   @Test(arguments: [false, true]) func vanishedName_whenFileWasLookedUpByAnother_keepsThatNode(isOpen: Bool) throws {

@@ -37,17 +37,6 @@ public struct MountTable {
     return mounts.last { $0.mountPoint == resolved }
   }
 
-  /// Whether something is mounted below a directory; true also when the mount table cannot be read. Parses only the mount points,
-  /// as it runs between requests.
-  public static func hasMounts(below directory: FilePath) -> Bool {
-    guard let bytes = text else { return true }
-    let path = directory.bytes + [UInt8(ascii: "/")]
-    return bytes.split(separator: UInt8(ascii: "\n")).contains { line in
-      let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 5)
-      return fields.count > 4 && fields[4].count >= path.count && unescape(fields[4]).starts(with: path)
-    }
-  }
-
   /// Whether the file system with this device number (`st_dev`) is served by a user-space process or another machine. If that
   /// server hangs, calls into the file system do not return.
   public static func isRemote(_ device: UInt64) -> Bool {
