@@ -63,7 +63,7 @@ struct service {
   // NULL while the worker serves none.
   struct account *account;
   uint64_t unique, owner, last_check;
-  pid_t client;
+  pid_t client_tid;
   bool is_slow;
   atomic_bool is_signalled;
   LIST_ENTRY(service) link;
@@ -108,7 +108,7 @@ static uid_t user_of(const struct fuse_in_header *header, size_t size) {
   }
   default: break;
   }
-  return handle ? ((const struct dfs_open *)(uintptr_t)handle)->client : header->uid;
+  return handle ? ((const struct dfs_open *)(uintptr_t)handle)->client_uid : header->uid;
 }
 
 // MARK: Accounts, with the pool locked
@@ -139,7 +139,7 @@ static void begin(struct dfs_pool *pool, struct account *account, const struct f
   account->served++;
   pool->served++;
   own = (struct service){
-      .pool = pool, .account = account, .unique = header->unique, .owner = owner, .client = (pid_t)header->pid};
+      .pool = pool, .account = account, .unique = header->unique, .owner = owner, .client_tid = (pid_t)header->pid};
   LIST_INSERT_HEAD(&pool->services, &own, link);
   dfs_request_begin(account->user, is_interrupted);
 }
@@ -294,5 +294,5 @@ static bool is_interrupted(bool is_discardable) {
   uint64_t time = dfs_nanoseconds();
   if (time - own.last_check < NANOSECONDS_BETWEEN_CHECKS) return false;
   own.last_check = time;
-  return is_being_killed(own.client);
+  return is_being_killed(own.client_tid);
 }

@@ -90,7 +90,7 @@ static void move_to(int cpu) {
 
 // Accessed by the loop owner only: the client of the last request, its CPU as last looked up, and the number of requests until
 // the next lookup.
-static pid_t last_client;
+static pid_t last_client_tid;
 static int client_cpu = UNKNOWN, until_lookup = 1, doublings;
 // How many requests one client has sent in a row; and of the requests received on its CPU, how many in a row came in time and how
 // many late.
@@ -116,17 +116,17 @@ static void note_time(uint64_t slept, bool wakeup_is_expensive) {
   }
 }
 
-static void note_client(pid_t client) {
+static void note_client(pid_t client_tid) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, begin);
   int interval = REMOTE_INTERVAL << doublings;
-  if ((client != last_client || !is_same_cpu()) && until_lookup > interval) until_lookup = interval;
-  if (client != last_client) alone = 0;
+  if ((client_tid != last_client_tid || !is_same_cpu()) && until_lookup > interval) until_lookup = interval;
+  if (client_tid != last_client_tid) alone = 0;
   else if (alone < ALONE) alone++;
-  last_client = client;
+  last_client_tid = client_tid;
   if (--until_lookup > 0 || atomic_load(&wanted)) return;
   until_lookup = interval;
-  atomic_store(&wanted, client);
+  atomic_store(&wanted, client_tid);
   sem_post(&lookup);
 }
 
@@ -145,10 +145,10 @@ static void note_found(int cpu) {
   if (has_moved) move_to(cpu);
 }
 
-enum dfs_place dfs_follow_client_cpu(pid_t client, uint64_t slept, bool wakeup_is_expensive) {
+enum dfs_place dfs_follow_client_cpu(pid_t client_tid, uint64_t slept, bool wakeup_is_expensive) {
   note_time(slept, wakeup_is_expensive);
   // The kernel sends a request that no client waits for, as when a file is closed, without a thread id.
-  if (client > 0) note_client(client);
+  if (client_tid > 0) note_client(client_tid);
   int cpu = atomic_exchange(&found, NOTHING_NEW);
   if (cpu != NOTHING_NEW) note_found(cpu);
   was_same_cpu = is_same_cpu();

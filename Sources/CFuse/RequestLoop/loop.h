@@ -28,7 +28,7 @@ static inline bool dfs_start_thread(pthread_t *thread, void *(*body)(void *)) {
 void dfs_overflow_begin(void);
 // The calling thread has received a request, which it serves as the loop owner or as an overflow worker. Returns whether an
 // overflow worker is to be called; until dfs_overflow_starts, no other is.
-bool dfs_overflow_is_needed(int fd, pid_t client);
+bool dfs_overflow_is_needed(int fd, pid_t client_tid);
 // The calling thread starts as an overflow worker if one was called. Returns whether it does.
 bool dfs_overflow_starts(void);
 // The calling thread is an overflow worker no longer.

@@ -27,7 +27,7 @@ enum {
 static atomic_int score;
 static atomic_int workers;
 static atomic_bool is_called;
-static _Atomic pid_t last_client;
+static _Atomic pid_t last_client_tid;
 // When the calling thread received the request that it serves; 0 where that is not measured.
 static __thread uint64_t received;
 
@@ -57,9 +57,9 @@ void dfs_overflow_note_served(void) {
   received = 0;
 }
 
-bool dfs_overflow_is_needed(int fd, pid_t client) {
+bool dfs_overflow_is_needed(int fd, pid_t client_tid) {
   // No client waits for a request without a thread id, and a single client has no other request queued.
-  if (!client || atomic_exchange_explicit(&last_client, client, memory_order_relaxed) == client) return false;
+  if (!client_tid || atomic_exchange_explicit(&last_client_tid, client_tid, memory_order_relaxed) == client_tid) return false;
   received = dfs_nanoseconds();
   if (atomic_load_explicit(&score, memory_order_relaxed) < MANY_SCORE) return false;
   return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0 && !atomic_exchange(&is_called, true);

@@ -21,7 +21,7 @@ void dfs_receive_stop(void);
 struct dfs_open {
   void *object;
   // The user that opened it.
-  uint32_t client;
+  uint32_t client_uid;
   // How many descriptors count for that user, and whether they are among those reserved for listing.
   uint16_t descriptors;
   bool is_for_listing;
@@ -39,10 +39,10 @@ enum dfs_place {
 };
 
 // Whether the client thread of the request just received runs on the calling thread's CPU, as last looked up. Now and then this
-// starts such a lookup, or moves the calling thread to the CPU found. With `client` 0, for a request without a client, the last
-// lookup counts. `slept` is the time in nanoseconds that the calling thread was blocked until the request arrived, 0 where that
-// is not known. Not thread-safe: only the loop owner calls this.
-enum dfs_place dfs_follow_client_cpu(pid_t client, uint64_t slept, bool wakeup_is_expensive);
+// starts such a lookup, or moves the calling thread to the CPU found. With `client_tid` 0, for a request without a client, the
+// last lookup counts. `slept` is the time in nanoseconds that the calling thread was blocked until the request arrived, 0 where
+// that is not known. Not thread-safe: only the loop owner calls this.
+enum dfs_place dfs_follow_client_cpu(pid_t client_tid, uint64_t slept, bool wakeup_is_expensive);
 
 // MARK: Idle-priority wakeup (idle_priority.c)
 

@@ -20,7 +20,7 @@ enum Handle {
     let open = Pointer.allocate(capacity: 1)
     open.initialize(
       to: dfs_open(
-        object: Unmanaged.passRetained(object).toOpaque(), client: client.user,
+        object: Unmanaged.passRetained(object).toOpaque(), client_uid: client.user,
         descriptors: UInt16(descriptors), is_for_listing: isForListing))
     return UInt64(UInt(bitPattern: open))
   }
@@ -47,7 +47,7 @@ enum Handle {
     guard let open = open(info) else { return }
     Unmanaged<AnyObject>.fromOpaque(open.pointee.object).release()
     (open.pointee.is_for_listing ? ClientDescriptors.forListing : .opened)
-      .release(Int(open.pointee.descriptors), of: open.pointee.client)
+      .release(Int(open.pointee.descriptors), of: open.pointee.client_uid)
     open.deallocate()
   }
 
