@@ -67,12 +67,12 @@ final class Passthrough: Sendable {
     }
   }
 
-  /// The identity with which a backing file is registered; nil where the daemon has to read and write the file.
+  /// The credentials with which a backing file is registered; nil where the daemon has to read and write the file.
   ///
   /// - Parameters:
   ///   - isOnServer: whether the file system of the backing file has a server, which checks the identity of each client.
   ///   - isForRootAlone: whether all clients are root.
-  static func identity(isOnServer: Bool, isForRootAlone: Bool) -> DataIdentity? {
+  static func credentials(isOnServer: Bool, isForRootAlone: Bool) -> DataCredentials? {
     isForRootAlone ? .root : isOnServer ? nil : .nobody
   }
 
@@ -223,11 +223,12 @@ final class Passthrough: Sendable {
   private func registerAsRoot(
     _ file: OpenFile, for request: Request, isForRootAlone: Bool
   ) throws(Errno) -> CInt {
-    guard let identity = Self.identity(isOnServer: file.isOnServer, isForRootAlone: isForRootAlone) else {
+    guard let credentials = Self.credentials(isOnServer: file.isOnServer, isForRootAlone: isForRootAlone)
+    else {
       throw .hasServer
     }
     // Without CAP_FSETID: a set-user-ID bit must not survive a write by a user without the right to keep it.
-    return try identity.client(umask: request.client.umask).impersonate(setID: DFS_SETID_DROPPED) {
+    return try credentials.client(umask: request.client.umask).impersonate(setID: DFS_SETID_DROPPED) {
       () throws(Errno) in
       try systemCall { dfs_backing_open(request.raw, file.descriptor.rawValue) }
     }

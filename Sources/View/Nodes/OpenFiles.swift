@@ -4,7 +4,7 @@ import Glibc
 
 /// The user and group with the rights that count when a file's data is written: to blocks that are reserved for root, and with
 /// the server of a network file system.
-package struct DataIdentity: Equatable, Sendable {
+package struct DataCredentials: Equatable, Sendable {
   package let user: uid_t
   package let group: gid_t
 
@@ -13,15 +13,15 @@ package struct DataIdentity: Equatable, Sendable {
     self.group = group
   }
 
-  package static let root = DataIdentity(user: 0, group: 0)
+  package static let root = DataCredentials(user: 0, group: 0)
 
   /// The kernel's overflow ids: no blocks are reserved for this user, and no server knows it.
-  package static let nobody = DataIdentity(user: 65534, group: 65534)
+  package static let nobody = DataCredentials(user: 65534, group: 65534)
 
   /// A client with these rights. It has no thread, so it has no supplementary groups.
   package func client(umask: mode_t) -> Client { Client(user: user, group: group, thread: 0, umask: umask) }
 
-  /// The identity with which pages of a shared mapping are written back. The kernel names any file of the node that is open for
+  /// The credentials with which pages of a shared mapping are written back. The kernel names any file of the node that is open for
   /// writing (`fuse_write_file_get`), and no client. So the rights are those that all openers have.
   ///
   /// - Parameters:
@@ -45,7 +45,7 @@ package final class OpenFile: Sendable {
   package let isSetID: Bool
   /// Whether something has to be done before a close of the file returns, so that the kernel must send FLUSH.
   package let needsFlush: Bool
-  package let opener: DataIdentity
+  package let opener: DataCredentials
   /// Whether the file system has a server, which checks the identity of each client.
   package let isOnServer: Bool
   /// The size in bytes at the time of the open.
@@ -63,7 +63,7 @@ package final class OpenFile: Sendable {
   ///   - needsFlush: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
   init(
     descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, hasReliableVersion: Bool,
-    needsFlush: Bool, isOnServer: Bool, opener: DataIdentity, thread: pid_t
+    needsFlush: Bool, isOnServer: Bool, opener: DataCredentials, thread: pid_t
   ) {
     self.thread = thread
     self.descriptor = descriptor
@@ -128,8 +128,8 @@ final class OpenNodes: Sendable {
     state.withLock { $0.files[id]?.contains(where: \.mayWrite) ?? false }
   }
 
-  /// The identity with which pages are written back, for a request that names an open file.
-  func pageWriter(of file: OpenFile) -> DataIdentity {
+  /// The credentials with which pages are written back, for a request that names an open file.
+  func pageWriter(of file: OpenFile) -> DataCredentials {
     let writers = state.withLock { ($0.files[file.node] ?? []).filter(\.mayWrite).map(\.opener) }
     return .ofPages(named: file.opener, writers: writers, isOnServer: file.isOnServer)
   }

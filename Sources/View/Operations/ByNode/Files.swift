@@ -147,7 +147,7 @@ extension View {
     return OpenFile(
       descriptor: file, node: node, flags: flags, status: status, hasReliableVersion: hasReliableVersion,
       needsFlush: needsFlush, isOnServer: kind.mayChangeUnseen,
-      opener: DataIdentity(user: client.user, group: client.group), thread: client.thread)
+      opener: DataCredentials(user: client.user, group: client.group), thread: client.thread)
   }
 
   /// The client in the name of which the data of a WRITE request is written.
