@@ -79,7 +79,7 @@ extension DirectoryView {
     gone.remove(ContainerData.realName)
     // Entries that were known before have to be compared with the new ones.
     let isFirst = !state.isRead && state.projection.slotLimit == 0 && !handle.holdsMountPoint
-    let plain = isFirst ? inspector.plainEntries(at: site, facts: state.facts) : nil
+    let plain = isFirst ? inspector.nameOnlyRules(at: site, facts: state.facts) : nil
     // A directory entry on disk takes some 32 bytes. The reserve is limited, whatever size the file system reports: more entries
     // are added as they come.
     var filling = ProjectionFilling(count: plain == nil ? 0 : max(0, min(Int(status.st_size) / 32, 1 << 16)))

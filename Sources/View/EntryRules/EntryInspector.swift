@@ -160,7 +160,7 @@ package final class EntryInspector: Sendable {
   /// The rules for a directory in which most entries are decided by their name alone, as in most directories.
   ///
   /// They work on the bytes of the name in place, because a directory may have a million entries.
-  struct PlainEntries {
+  struct NameOnlyRules {
     fileprivate let extensionRule: ExtensionRule
     fileprivate let hiddenRules: HiddenRules
     fileprivate let role: DirectoryRole
@@ -182,11 +182,11 @@ package final class EntryInspector: Sendable {
   }
 
   /// The rules by name alone; nil where every entry has to be inspected.
-  func plainEntries(at site: Site, facts: DirectoryFacts) -> PlainEntries? {
+  func nameOnlyRules(at site: Site, facts: DirectoryFacts) -> NameOnlyRules? {
     guard !metadata.isPresent, !facts.hasNetatalkDirectory, facts.hiddenList.isEmpty, site.rules.isEmpty,
       site.role.isDisjoint(with: [.insidePackage, .trashFiles])
     else { return nil }
-    return PlainEntries(
+    return NameOnlyRules(
       extensionRule: extensionRule, hiddenRules: hiddenRules, role: site.role,
       hides: options.hidden != .show,
       readsDesktopNames: options.readsDesktopNames)
