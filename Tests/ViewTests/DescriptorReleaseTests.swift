@@ -11,7 +11,7 @@ import ViewedTree
 /// When descriptors run out the directory views are dropped, perhaps on a thread that works with one of the directories.
 @Suite struct DescriptorReleaseTests {
   /// Records the names that are invalidated.
-  private final class RecordingCache: KernelCache {
+  private final class RecordingCache: KernelCacheInvalidator {
     let names = Guarded<[Name]>([])
     let hasInvalidated = DispatchSemaphore(value: 0)
     func invalidate(_ names: [StaleName]) {

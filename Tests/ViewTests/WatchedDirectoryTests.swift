@@ -9,7 +9,7 @@ import ViewedTree
 
 /// The kernel's caches and the directory view share one watch and one record of pending changes.
 @Suite struct WatchedDirectoryTests {
-  private struct EmptyCache: KernelCache {
+  private struct EmptyCache: KernelCacheInvalidator {
     func invalidate(_ names: [StaleName]) {}
     func invalidateBeforeNextWalk(_ names: [StaleName]) {}
     func expireAttributes(of node: NodeID, in directory: NodeID?) {}

@@ -20,7 +20,7 @@ import View
 /// the client's system call may be one of these, the reply is deferred for milliseconds only.
 ///
 /// Lock order: `queues` is innermost. While it is held, no other lock is taken, no message is sent and no reply is sent.
-final class KernelNotifier: KernelCache, @unchecked Sendable {
+final class KernelNotifier: KernelCacheInvalidator, @unchecked Sendable {
   private let session: OpaquePointer
   private let view: View
   private let pageCachePolicy: PageCachePolicy
@@ -42,7 +42,7 @@ final class KernelNotifier: KernelCache, @unchecked Sendable {
 
   private var hasEnded: Bool { ended.load(ordering: .acquiring) }
 
-  // MARK: KernelCache
+  // MARK: KernelCacheInvalidator
 
   func invalidate(_ names: [StaleName]) { add(names, isAwaited: false) }
 

@@ -21,7 +21,7 @@ extension View {
   }
 
   private func invalidate(
-    _ stale: PendingChanges.Stale, in directory: WatchedDirectory, _ kernel: any KernelCache
+    _ stale: PendingChanges.Stale, in directory: WatchedDirectory, _ kernel: any KernelCacheInvalidator
   ) {
     let id = directory.node
     if stale.isEverything {
@@ -48,7 +48,8 @@ extension View {
 
   /// Called when the entry of that name appeared, disappeared or was replaced.
   private func invalidate(
-    _ name: Name, in directory: WatchedDirectory, _ handle: DirectoryHandle?, _ kernel: any KernelCache
+    _ name: Name, in directory: WatchedDirectory, _ handle: DirectoryHandle?,
+    _ kernel: any KernelCacheInvalidator
   ) {
     let id = directory.node
     let known = [NodeKind.plain, .packageFile].compactMap { nodeKind in
@@ -72,7 +73,7 @@ extension View {
   }
 
   private func expireAttributes(
-    of name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ kernel: any KernelCache
+    of name: Name, in id: NodeID, _ handle: DirectoryHandle?, _ kernel: any KernelCacheInvalidator
   ) {
     let stale = StaleName(name, in: id, mayBeDirectory: true)
     guard let handle else { return kernel.invalidate([stale]) }
@@ -94,7 +95,7 @@ extension View {
     if FileType(mode: status.st_mode) == .directory { kernel.invalidate([stale]) }
   }
 
-  private func expireAttributes(of directory: NodeID, _ kernel: any KernelCache) {
+  private func expireAttributes(of directory: NodeID, _ kernel: any KernelCacheInvalidator) {
     kernel.expireAttributes(of: directory, in: nodes.link(of: directory)?.parent)
   }
 
@@ -102,7 +103,7 @@ extension View {
   ///
   /// - Parameter areReachable: false for a removed directory, which was emptied name by name before.
   private func invalidateEverything(
-    in directories: Set<NodeID>, negativeEntries: Set<Name>, _ kernel: any KernelCache,
+    in directories: Set<NodeID>, negativeEntries: Set<Name>, _ kernel: any KernelCacheInvalidator,
     areReachable: Bool = true
   ) {
     for id in directories {

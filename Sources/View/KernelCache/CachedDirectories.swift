@@ -7,7 +7,7 @@ import SystemPackage
 final class CachedDirectories: Sendable {
   private struct State {
     var directories = RecentlyUsed<WatchedDirectory>()
-    var kernel: (any KernelCache)? { didSet { hasKernel = kernel != nil } }
+    var kernel: (any KernelCacheInvalidator)? { didSet { hasKernel = kernel != nil } }
     private(set) var hasKernel = false
     /// No watch could be added because the user has none left.
     var isFull = false
@@ -35,7 +35,7 @@ final class CachedDirectories: Sendable {
   }
 
   /// The kernel's caches. Nothing may be cached before they can be invalidated.
-  var kernel: (any KernelCache)? {
+  var kernel: (any KernelCacheInvalidator)? {
     get { state.withLock { $0.kernel } }
     set { state.withLock { $0.kernel = newValue } }
   }

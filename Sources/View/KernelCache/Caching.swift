@@ -12,7 +12,7 @@ extension View {
   package var cacheTimeout: Double { coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
 
   /// Lets the kernel cache names and attributes from now on, which `kernel` invalidates.
-  package func startCaching(_ kernel: some KernelCache) { cached.kernel = kernel }
+  package func startCaching(_ kernel: some KernelCacheInvalidator) { cached.kernel = kernel }
 
   /// Whether the watch on a file's directory reports every change of the file's attributes.
   func canCacheAttributes(

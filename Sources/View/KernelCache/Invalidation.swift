@@ -7,8 +7,8 @@ import SystemPackage
 ///
 /// A change through the mount leaves the kernel with stale dentries of the names that the change did not use: the other name of
 /// the same entry, and names that entries beside it gained or lost. They are invalidated before the next path walk through
-/// their directory (``KernelCache/invalidateBeforeNextWalk(_:)``). The daemon learns of a change of the backing tree later than
-/// it happens, so those names are invalidated as soon as possible.
+/// their directory (``KernelCacheInvalidator/invalidateBeforeNextWalk(_:)``). The daemon learns of a change of the backing tree
+/// later than it happens, so those names are invalidated as soon as possible.
 extension View {
   // MARK: After changes through the mount
 

@@ -23,7 +23,7 @@ package struct StaleName: Sendable {
 ///
 /// The kernel invalidates a name under the inode lock of its directory, which the request that is being served may hold. So
 /// names are invalidated after the reply, by other threads. Expiring attributes takes no lock.
-package protocol KernelCache: Sendable {
+package protocol KernelCacheInvalidator: Sendable {
   /// Has the kernel look the names up again, soon.
   func invalidate(_ names: [StaleName])
 
