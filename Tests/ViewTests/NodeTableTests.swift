@@ -67,7 +67,7 @@ import Testing
   /// A client that walks a tree makes the daemon keep a node for each file.
   @Test func node_takesThe56BytesThatItsRecordsAreDrawnWith() {
     #expect(MemoryLayout<Inodes.Inode>.stride == 40)
-    #expect(MemoryLayout<Links.Link>.stride == 16)
+    #expect(MemoryLayout<Links.Record>.stride == 16)
   }
 
   /// A file with two links is reached by the other link once the latest is removed, and the directories of that link stay as long

@@ -23,7 +23,7 @@ struct Links {
   }
 
   /// The link of a node that is in use, 16 bytes, in the slot of the node's number.
-  struct Link {
+  struct Record {
     /// nil for the root, "" for a file made without a name. (O_TMPFILE)
     fileprivate(set) var name: UnsafeMutablePointer<CChar>?
     fileprivate(set) var parent: UInt32
@@ -39,13 +39,13 @@ struct Links {
   private static let mostOthers = 8
 
   private(set) var inodes: Inodes
-  private var links: ContiguousArray<Link>
+  private var links: ContiguousArray<Record>
   private var index = NodeIndex()
   private var others: [UInt32: [Other]] = [:]
 
   init(root: FileIdentity) {
     inodes = Inodes(root: root)
-    links = ContiguousArray(repeating: Link(name: nil, parent: 0, aliases: .none), count: 2)
+    links = ContiguousArray(repeating: Record(name: nil, parent: 0, aliases: .none), count: 2)
   }
 
   /// To be called once, at the end: the links own their names.
@@ -53,7 +53,7 @@ struct Links {
 
   // MARK: Finding
 
-  subscript(slot: UInt32) -> Link { links[Int(slot)] }
+  subscript(slot: UInt32) -> Record { links[Int(slot)] }
 
   func isLinked(_ slot: UInt32, _ linkKey: LinkKey) -> Bool {
     let link = links[Int(slot)]
@@ -88,7 +88,7 @@ struct Links {
     -> UInt32
   {
     let slot = inodes.add(key, type)
-    let link = Link(name: strdup(linkKey.name), parent: linkKey.parent, aliases: aliases)
+    let link = Record(name: strdup(linkKey.name), parent: linkKey.parent, aliases: aliases)
     if Int(slot) == links.count { links.append(link) } else { links[Int(slot)] = link }
     inodes.addLink(of: linkKey.parent)
     insert(slot)
