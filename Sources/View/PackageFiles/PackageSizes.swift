@@ -38,7 +38,7 @@ final class PackageSizes: Sendable {
 
   private struct State {
     var cachedSizes: [FileIdentity: CachedSize] = [:]
-    var checks = OngoingChecks()
+    var walks = SharedWalks()
   }
 
   /// In packages. A layout that covers 4 KiB of the stream takes about 4 KiB of memory, and at most 12 KiB if it has as many
@@ -125,14 +125,14 @@ final class PackageSizes: Sendable {
       return known
     }
     // No request of one user waits for a request of another user, so a check for another user is not waited for.
-    let key = OngoingChecks.Key(package: identity, user: dfs_request_user())
+    let key = SharedWalks.Key(package: identity, user: dfs_request_user())
     let (found, end) = state.withLock { state in
       let found = known(state)
-      return (found, found == nil ? state.checks.join(key) : nil)
+      return (found, found == nil ? state.walks.join(key) : nil)
     }
     if let found { return fromCache(found) }
     guard let end else {
-      defer { state.withLock { $0.checks.finish(key) } }
+      defer { state.withLock { $0.walks.finish(key) } }
       return try body()
     }
     while !end.wait(milliseconds: 20) {
