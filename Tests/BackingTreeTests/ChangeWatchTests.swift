@@ -7,8 +7,8 @@ import Testing
 /// Records the reported names for two handlers of one directory: one without self events and one with them.
 private struct RecordedChanges {
   let watch: ChangeWatch
-  let registration: ChangeWatch.Registration
-  private let registrationOfAll: ChangeWatch.Registration
+  let subscription: ChangeWatch.Subscription
+  private let subscriptionOfAll: ChangeWatch.Subscription
   private let others = Guarded<[String]>([])
   private let all = Guarded<[String]>([])
 
@@ -18,8 +18,8 @@ private struct RecordedChanges {
       { change in if case .entry(let name, _) = change { names.withLock { $0.append(String(cString: name)) } }
       }
     }
-    registration = try watch.watch(directory, receivesSelfEvents: false, note(in: others))
-    registrationOfAll = try watch.watch(directory, note(in: all))
+    subscription = try watch.watch(directory, receivesSelfEvents: false, note(in: others))
+    subscriptionOfAll = try watch.watch(directory, note(in: all))
   }
 
   /// The names that were reported so far.
@@ -46,7 +46,7 @@ private struct RecordedChanges {
     let watch = try ChangeWatch(root: directory, allowsFanotify: reportsPID)
     let delivered = Guarded(0)
     let most = 20_000
-    let registration = try watch.watch(directory) { _ in
+    let subscription = try watch.watch(directory) { _ in
       guard
         delivered.withLock({
           $0 += 1
@@ -64,7 +64,7 @@ private struct RecordedChanges {
       try directory.makeDirectory("\(number)" + String(repeating: "x", count: 150), mode: 0o700)
     }
     watch.drain()
-    _ = consume registration
+    _ = consume subscription
     #expect((200..<most).contains(delivered.withLock { $0 }))
   }
 
@@ -72,7 +72,8 @@ private struct RecordedChanges {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
     let recorded = try RecordedChanges(directory)
-    try recorded.watch.suppressingSelfEvents([.init(.made, "own", in: recorded.registration)]) { () throws(Errno) in
+    try recorded.watch.suppressingSelfEvents([.init(.made, "own", in: recorded.subscription)]) {
+      () throws(Errno) in
       try directory.makeDirectory("own", mode: 0o700)
     }
     try directory.makeDirectory("other", mode: 0o700)
@@ -112,7 +113,7 @@ private struct RecordedChanges {
   @Test(.enabled(if: reportsPID)) func changeByAnotherProcess_ofSuppressedName_isReported() throws {
     let temporary = try TemporaryDirectory()
     let recorded = try RecordedChanges(temporary.directory)
-    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.registration)
+    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.subscription)
     try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
       run("mkdir '\(temporary.path)/name'")
     }
@@ -133,7 +134,7 @@ private struct RecordedChanges {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
     let recorded = try RecordedChanges(directory)
-    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.registration)
+    let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.subscription)
     #expect(throws: Errno.ioError) {
       try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in throw .ioError }
     }
@@ -146,14 +147,16 @@ private struct RecordedChanges {
   @Test func selfChange_whenEventsCarryNoPID_isReportedToAll() throws {
     let temporary = try TemporaryDirectory()
     let recorded = try RecordedChanges(temporary.directory, reportsPID: false)
-    try recorded.watch.suppressingSelfEvents([.init(.made, "own", in: recorded.registration)]) { () throws(Errno) in
+    try recorded.watch.suppressingSelfEvents([.init(.made, "own", in: recorded.subscription)]) {
+      () throws(Errno) in
       try temporary.directory.makeDirectory("own", mode: 0o700)
     }
     #expect(recorded.names() == (["own"], ["own"]))
   }
 
   /// Changes of an entry, of the directory itself and of its attributes, through fanotify and through inotify.
-  @Test(arguments: reportsPID ? [true, false] : [false]) func everyKindOfChange_isReported(reportsPID: Bool) throws
+  @Test(arguments: reportsPID ? [true, false] : [false]) func everyKindOfChange_isReported(reportsPID: Bool)
+    throws
   {
     let temporary = try TemporaryDirectory()
     let root = temporary.directory
@@ -163,7 +166,7 @@ private struct RecordedChanges {
     let watch = try ChangeWatch(root: root, allowsFanotify: reportsPID)
     #expect(watch.reportsPID == reportsPID)
     let reported = Guarded<[String]>([])
-    let registration = try watch.watch(directory) { change in
+    let subscription = try watch.watch(directory) { change in
       let word =
         switch change {
         case .entry(let name, let wasMoved): "\(wasMoved ? "moved" : "entry") \(String(cString: name))"
@@ -190,8 +193,8 @@ private struct RecordedChanges {
     #expect(reportedChanges(of: "chmod 600 watched/g") == ["attributes g"])
     #expect(reportedChanges(of: "chmod 700 watched") == ["itself"])
     #expect(reportedChanges(of: "rm watched/g; rmdir watched/d") == ["entry g", "entry d"])
-    // Releasing the registration ends the watch, although `opened` still keeps the directory.
-    _ = consume registration
+    // Releasing the subscription ends the watch, although `opened` still keeps the directory.
+    _ = consume subscription
     #expect(reportedChanges(of: ": >watched/unheard; rm watched/unheard") == [])
     let second = try watch.watch(directory) { change in
       if case .everything = change { reported.withLock { $0.append("gone") } }
@@ -205,7 +208,7 @@ private struct RecordedChanges {
     let temporary = try TemporaryDirectory()
     let watch = try ChangeWatch(root: temporary.directory)
     let reported = Guarded((writing: 0, closing: 0))
-    let registration = try watch.watch(temporary.directory) { change in
+    let subscription = try watch.watch(temporary.directory) { change in
       switch change {
       case .modification: reported.withLock { $0.writing += 1 }
       case .content: reported.withLock { $0.closing += 1 }
@@ -230,6 +233,6 @@ private struct RecordedChanges {
     #expect(try isReported { run("echo x >>'\(temporary.path)/f'") }.closing)
     watch.restoreModifications(of: file)
     #expect(try isReported(append) == (true, false))
-    withExtendedLifetime(registration) {}
+    withExtendedLifetime(subscription) {}
   }
 }

@@ -8,7 +8,7 @@ import SystemPackage
 /// state of a directory therefore never sees a state from before that call.
 public final class ChangeWatch: Sendable {
   /// One watch of a directory. It ends with the last reference to this object.
-  public final class Registration: Sendable {
+  public final class Subscription: Sendable {
     fileprivate let watch: ChangeWatch
     let watched: Watched
     /// The kernel reuses the number of a directory that is watched again; the serial distinguishes the watches.
@@ -120,14 +120,14 @@ public final class ChangeWatch: Sendable {
     _ = write(waker.rawValue, &one, 8)
   }
 
-  /// Watches a directory until the registration is released. The handler receives all changes from the return of this function
-  /// on, and must not keep the registration.
+  /// Watches a directory until the subscription is released. The handler receives all changes from the return of this function
+  /// on, and must not keep the subscription.
   ///
   /// - Parameter receivesSelfEvents: whether the handler also receives the changes made in `suppressingSelfEvents`.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
     _ directory: Directory, receivesSelfEvents: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
-  ) throws(Errno) -> Registration {
+  ) throws(Errno) -> Subscription {
     marking.lock()
     defer { marking.unlock() }
     let watched = try add(directory)
@@ -135,7 +135,7 @@ public final class ChangeWatch: Sendable {
       watches.serial += 1
       let listener = Listener(serial: watches.serial, call: handler, receivesSelfEvents: receivesSelfEvents)
       watches.listeners[watched, default: []].append(listener)
-      return Registration(self, watched, serial: watches.serial)
+      return Subscription(self, watched, serial: watches.serial)
     }
   }
 

@@ -11,7 +11,7 @@ extension ChangeWatch {
     fileprivate let kind: ChangeEvent.Mask
     fileprivate let name: ContiguousArray<CChar>
 
-    public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Registration) {
+    public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Subscription) {
       watched = directory.watched
       serial = directory.serial
       self.kind =

@@ -112,18 +112,18 @@ extension DirectoryView {
       !sources.isEmpty || !state.sideWatches.entries.isEmpty && state.sideWatches.entries[slot] != nil
     else { return }
     let old = state.sideWatches.entries.removeValue(forKey: slot) ?? []
-    var new: [(path: [UInt8], registration: ChangeWatch.Registration)] = []
+    var new: [(path: [UInt8], subscription: ChangeWatch.Subscription)] = []
     for path in sources {
       let source =
         path.first == 0x2f
         ? inspector.metadata.open(beneathSource: path.dropFirst())
         : path.withCName { try? handle.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
       guard let source,
-        let registration = try? watch.watch(
+        let subscription = try? watch.watch(
           Directory(descriptor: source.rawValue),
           { [weak self] change in if change.isComplete { self?.noteChangeInside(name) } })
       else { continue }
-      new.append((path, registration))
+      new.append((path, subscription))
     }
     if !new.isEmpty { state.sideWatches.entries[slot] = new }
     // The watch does not report changes that were made before it began.

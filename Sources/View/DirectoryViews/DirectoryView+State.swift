@@ -31,11 +31,11 @@ extension DirectoryView {
   /// The watches on other directories that decide how entries of this one are listed.
   struct SideWatches {
     /// The directories of the tables that localized names come from, by entry.
-    var entries: [Projection.Slot: [(path: [UInt8], registration: ChangeWatch.Registration)]] = [:]
+    var entries: [Projection.Slot: [(path: [UInt8], subscription: ChangeWatch.Subscription)]] = [:]
     /// The configuration that names the user directories of a home.
-    var userDirectories: ChangeWatch.Registration?
+    var userDirectories: ChangeWatch.Subscription?
     /// The metadata that netatalk 2 keeps here.
-    var netatalk: ChangeWatch.Registration?
+    var netatalk: ChangeWatch.Subscription?
   }
 
   /// What shows whether something changed, where the watch does not report every change.

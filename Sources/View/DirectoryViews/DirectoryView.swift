@@ -66,7 +66,7 @@ package final class DirectoryView: Sendable {
   ) {
     self.watched = watched
     node = watched.node
-    isWatched = watched.registration != nil
+    isWatched = watched.subscription != nil
     self.handle = handle
     protectedRules = Rules(inspector: inspector, site: site)
     self.watch = watch

@@ -63,7 +63,7 @@ final class CachedDirectories: Sendable {
     guard let watch, !remoteMounts.contains(handle.identity.device) else { return nil }
     // The node's number may have been that of another directory.
     func isSame(_ directory: WatchedDirectory) -> Bool {
-      directory.registration != nil && directory.identity == handle.identity
+      directory.subscription != nil && directory.identity == handle.identity
     }
     if let known = directory(id), isSame(known) { return known }
     let new: WatchedDirectory
@@ -147,10 +147,10 @@ final class CachedDirectories: Sendable {
     guard let watch else { return try body() }
     let expected = selfEvents.compactMap { selfEvent -> ChangeWatch.SelfEvent? in
       // A file whose name begins with a period may decide how other entries are shown: its event is needed.
-      guard selfEvent.name[0] != 0x2e, let registration = directory(selfEvent.directory)?.registration else {
+      guard selfEvent.name[0] != 0x2e, let subscription = directory(selfEvent.directory)?.subscription else {
         return nil
       }
-      return ChangeWatch.SelfEvent(selfEvent.kind, selfEvent.name, in: registration)
+      return ChangeWatch.SelfEvent(selfEvent.kind, selfEvent.name, in: subscription)
     }
     return expected.isEmpty ? try body() : try watch.suppressingSelfEvents(expected, body)
   }

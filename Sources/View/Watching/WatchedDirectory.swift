@@ -8,7 +8,7 @@ package final class WatchedDirectory: Sendable {
   let identity: FileIdentity
   let changes: DirectoryChanges
   /// Nil where the directory cannot be watched: then it has a view only, which compares times.
-  let registration: ChangeWatch.Registration?
+  let subscription: ChangeWatch.Subscription?
 
   /// The names of which the kernel may hold negative entries.
   private let negativeEntries = Guarded<Set<Name>>([])
@@ -23,14 +23,14 @@ package final class WatchedDirectory: Sendable {
     let changes = DirectoryChanges(node: node, queue: queue)
     self.changes = changes
     identity = handle.identity
-    registration = try watch.watch(handle.directory, receivesSelfEvents: false) { changes.note($0) }
+    subscription = try watch.watch(handle.directory, receivesSelfEvents: false) { changes.note($0) }
   }
 
   /// A directory that is not watched.
   init(unwatched handle: DirectoryHandle, _ node: NodeID, queue: ViewChanges) {
     changes = DirectoryChanges(node: node, queue: queue)
     identity = handle.identity
-    registration = nil
+    subscription = nil
   }
 
   // MARK: Negative entries
