@@ -18,7 +18,7 @@ protocol ChangeSource: Sendable {
   /// Suppresses the reports of writes to an open file, or restores them. Closing the file is reported in both cases.
   ///
   /// - Throws: EOPNOTSUPP where the interface cannot do that.
-  func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno)
+  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno)
 
   /// Reads all events that are queued at the time of the call.
   func read(_ body: (ChangeEvent) -> Void)

@@ -196,12 +196,12 @@ public final class ChangeWatch: Sendable {
   ///
   /// - Returns: false where the source cannot do that.
   public func suppressModifications(of file: borrowing Descriptor) -> Bool {
-    (try? source.ignoreWriting(to: file.rawValue, true)) != nil
+    (try? source.suppressModifications(of: file.rawValue, true)) != nil
   }
 
   /// Reports each `modification` of an open file again.
   public func restoreModifications(of file: borrowing Descriptor) {
-    try? source.ignoreWriting(to: file.rawValue, false)
+    try? source.suppressModifications(of: file.rawValue, false)
   }
 
   /// Delivers all events that are queued at the time of the call. One system call when there are none.

@@ -81,8 +81,8 @@ final class FanotifySource: ChangeSource {
     }
   }
 
-  func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno) {
-    _ = try systemCall { dfs_fanotify_ignore_writing(group.rawValue, file, isIgnored ? 1 : 0) }
+  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) {
+    _ = try systemCall { dfs_fanotify_ignore_writing(group.rawValue, file, isSuppressed ? 1 : 0) }
   }
 
   func read(_ body: (ChangeEvent) -> Void) {

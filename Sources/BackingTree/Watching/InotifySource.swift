@@ -24,7 +24,7 @@ final class InotifySource: ChangeSource {
 
   func remove(_ number: ChangeEvent.Number) { inotify_rm_watch(descriptor.rawValue, number) }
 
-  func ignoreWriting(to file: CInt, _ isIgnored: Bool) throws(Errno) { throw .notSupported }
+  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) { throw .notSupported }
 
   func read(_ body: (ChangeEvent) -> Void) {
     readAll(descriptor.rawValue, headerLength: MemoryLayout<inotify_event>.size) { events in
