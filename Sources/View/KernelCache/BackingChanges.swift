@@ -6,7 +6,7 @@ import SystemPackage
 /// Invalidation of what a change of the backing tree made stale in the kernel's caches. The change loop does that.
 extension View {
   /// Invalidates what the watch reported as changed. Called by the change loop alone.
-  func expireOutdated(_ changed: [DirectoryChanges.Taken]) {
+  func expireOutdated(_ changed: [DirectoryChanges.LoopWork]) {
     guard let kernel = cached.kernel else { return }
     for changed in changed {
       // After a FORGET the kernel caches nothing of the directory, and the node's number may belong to another node by now.

@@ -7,7 +7,7 @@ import Synchronization
 /// The handler of the directory's watch keeps this object alive. So it refers neither to the watch nor strongly to the view.
 final class DirectoryChanges: Sendable {
   /// What the change loop has to process of one directory.
-  struct Taken {
+  struct LoopWork {
     let directory: DirectoryChanges
     let stale: PendingChanges.Stale
     let unreported: PendingChanges.Unreported
@@ -91,8 +91,8 @@ final class DirectoryChanges: Sendable {
   func takeUninspected() -> PendingChanges.Uninspected? { pending.withLock { $0.takeUninspected() } }
 
   /// Removes and returns what the change loop has to process.
-  func takeForLoop() -> Taken {
+  func takeForLoop() -> LoopWork {
     let (stale, unreported, view) = pending.withLock { $0.takeForLoop() }
-    return Taken(directory: self, stale: stale, unreported: unreported, view: view)
+    return LoopWork(directory: self, stale: stale, unreported: unreported, view: view)
   }
 }

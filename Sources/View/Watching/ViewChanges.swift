@@ -62,7 +62,7 @@ final class ViewChanges: Sendable {
   }
 
   /// Removes and returns the pending changes of all directories.
-  func takeDirtyDirectories() -> [DirectoryChanges.Taken] {
+  func takeDirtyDirectories() -> [DirectoryChanges.LoopWork] {
     let dirtyDirectories = state.withLock { state in
       defer { state.dirtyDirectories = [] }
       return state.dirtyDirectories
