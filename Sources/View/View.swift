@@ -35,7 +35,7 @@ package final class View: Sendable {
   let imported = ImportedStreams()
   let ownApplications = OwnApplications()
   let watch: ChangeWatch?
-  let changes: ViewChanges
+  let changeQueue: ChangeQueue
   let ownChanges: OwnChanges
   let cached: CachedDirectories
   private let covered: DirectoryHandle.Covered?
@@ -86,9 +86,9 @@ package final class View: Sendable {
     let watch = try? ChangeWatch(root: handle.directory)
     let remoteMounts = RemoteMounts(home: identity.device)
     self.remoteMounts = remoteMounts
-    changes = ViewChanges(watch: watch)
+    changeQueue = ChangeQueue(watch: watch)
     let cached = CachedDirectories(
-      watch: watch, remoteMounts: remoteMounts, views: directoryViews, queue: changes)
+      watch: watch, remoteMounts: remoteMounts, views: directoryViews, queue: changeQueue)
     self.watch = watch
     openNodes = OpenNodes(watch: watch)
     self.cached = cached
@@ -245,7 +245,7 @@ package final class View: Sendable {
     let site = try site(of: id)
     let watch = remoteMounts.contains(handle.identity.device) ? nil : watch
     let ahead = watch == nil || coherence.recheck != nil ? nil : EntriesAhead(of: handle.directory)
-    let watched = watchedDirectory(id, handle) ?? WatchedDirectory(unwatched: handle, id, queue: changes)
+    let watched = watchedDirectory(id, handle) ?? WatchedDirectory(unwatched: handle, id, queue: changeQueue)
     if let view = watched.changes.view {
       // It was dropped from the cache while in use, and was not notified of other rules since.
       view.adopt(inspector, site)
@@ -254,7 +254,7 @@ package final class View: Sendable {
     return watched.changes.attach(
       DirectoryView(
         of: watched, handle, inspector: inspector, site: site, watch: watch, recheck: coherence.recheck,
-        ahead: ahead, changes: changes, ownChanges: ownChanges, listings: listings, cached: cached,
+        ahead: ahead, changeQueue: changeQueue, ownChanges: ownChanges, listings: listings, cached: cached,
         nodes: nodes))
   }
 

@@ -16,9 +16,10 @@ import ViewedTree
 
   private func unwatched() -> DirectoryView {
     DirectoryView(
-      of: WatchedDirectory(unwatched: view.rootHandle, NodeTable.root, queue: view.changes), view.rootHandle,
+      of: WatchedDirectory(unwatched: view.rootHandle, NodeTable.root, queue: view.changeQueue),
+      view.rootHandle,
       inspector: view.inspector, site: Site(role: [], rules: DirectoryRules()), watch: nil, recheck: nil,
-      changes: view.changes,
+      changeQueue: view.changeQueue,
       ownChanges: view.ownChanges, listings: Tally(), cached: view.cached, nodes: view.nodes)
   }
 

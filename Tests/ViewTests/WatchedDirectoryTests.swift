@@ -84,11 +84,11 @@ import ViewedTree
     tree.make("new.txt")
     // The view takes the change first. It stays pending for the kernel's caches.
     #expect(try holds("new.txt", directory))
-    let taken = view.changes.takeDirtyDirectories()
+    let taken = view.changeQueue.takeDirtyDirectories()
     #expect(taken.count == 1)
     #expect(taken.first?.stale.names == ["new.txt"])
     #expect(taken.first?.view === directory)
-    #expect(view.changes.takeDirtyDirectories().isEmpty)
+    #expect(view.changeQueue.takeDirtyDirectories().isEmpty)
   }
 
   @Test func version_ofDirectoryThatLeavesTheTable_isStale() throws {

@@ -21,7 +21,7 @@ extension DirectoryView {
 
   /// Records how an entry, and all entries whose names depend on it, are listed before a change of the entry.
   func recordListing(of name: Name, becoming child: Projection.Child?, _ isOwn: Bool) {
-    guard state.isRead, changes.isCollecting else { return }
+    guard state.isRead, changeQueue.isCollecting else { return }
     for rival in state.projection.rivals(of: name, becoming: child) {
       recordListing(rival)
       guard isOwn else { continue }
@@ -82,7 +82,7 @@ extension DirectoryView {
       }
       state.unreported.before = [:]
       // A name has to be free before another entry gets it.
-      changes.report(vanished + others)
+      changeQueue.report(vanished + others)
     }
     state.unreported.moved = []
   }

@@ -66,7 +66,7 @@ extension DirectoryView {
     guard let slot = state.projection.slot(realName: name.bytes.span), let item = listingEntry(slot) else {
       return
     }
-    changes.report([change(item)])
+    changeQueue.report([change(item)])
   }
 
   /// Inspects what the pending changes affect, or reads the directory if it is not known what changed.
@@ -86,7 +86,7 @@ extension DirectoryView {
   private func inspect(_ changed: PendingChanges.Uninspected) throws(Errno) {
     state.unreported.moved.formUnion(changed.moved)
     if let rules = changed.rules {
-      if state.isRead, changes.isCollecting {
+      if state.isRead, changeQueue.isCollecting {
         for slot in 0..<state.projection.slotLimit { recordListing(slot) }
       }
       self.rules = rules

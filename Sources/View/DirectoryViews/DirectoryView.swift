@@ -52,7 +52,7 @@ package final class DirectoryView: Sendable {
   }
   /// Reports changes of other directories that decide how entries are shown.
   let watch: ChangeWatch?
-  let changes: ViewChanges
+  let changeQueue: ChangeQueue
   let ownChanges: OwnChanges
   let listings: Tally
   let cached: CachedDirectories
@@ -61,7 +61,7 @@ package final class DirectoryView: Sendable {
   /// - Parameter ahead: the entries of the directory, if another thread is reading them.
   init(
     of watched: WatchedDirectory, _ handle: DirectoryHandle, inspector: EntryInspector, site: Site,
-    watch: ChangeWatch?, recheck: Int64?, ahead: EntriesAhead? = nil, changes: ViewChanges,
+    watch: ChangeWatch?, recheck: Int64?, ahead: EntriesAhead? = nil, changeQueue: ChangeQueue,
     ownChanges: OwnChanges, listings: Tally, cached: CachedDirectories, nodes: NodeTable
   ) {
     self.watched = watched
@@ -71,7 +71,7 @@ package final class DirectoryView: Sendable {
     protectedRules = Rules(inspector: inspector, site: site)
     self.watch = watch
     self.recheck = recheck
-    self.changes = changes
+    self.changeQueue = changeQueue
     self.ownChanges = ownChanges
     self.listings = listings
     self.cached = cached

@@ -17,14 +17,14 @@ final class CachedDirectories: Sendable {
   private let remoteMounts: RemoteMounts
   /// Its views refer to this object, so this reference must not keep them. The `View` has both.
   private unowned let views: DirectoryViewCache
-  private let queue: ViewChanges
+  private let queue: ChangeQueue
   private let limit: Int
   private let state = Guarded(State())
 
   /// - Parameters:
   ///   - watch: reports changes in the backing tree; without it the kernel may cache nothing.
   ///   - queue: receives the directories that have pending changes.
-  init(watch: ChangeWatch?, remoteMounts: RemoteMounts, views: DirectoryViewCache, queue: ViewChanges) {
+  init(watch: ChangeWatch?, remoteMounts: RemoteMounts, views: DirectoryViewCache, queue: ChangeQueue) {
     self.watch = watch
     self.remoteMounts = remoteMounts
     self.views = views

@@ -127,7 +127,7 @@ extension View {
       if let names = view.displayNames(waits: isChangeLoop) {
         kernel.invalidate(names)
       } else {
-        changes.noteDropped(view)
+        changeQueue.noteDropped(view)
       }
     }
   }

@@ -9,7 +9,7 @@ extension View {
   package func runChangeLoop(_ report: ([ViewChange]) -> Void) {
     guard let watch else { return }
     var pause = Self.pause
-    while changes.isCollecting {
+    while changeQueue.isCollecting {
       watch.wait()
       var viewChanges = drainViewChanges()
       if ViewChange.hasHalfRename(viewChanges) {
@@ -30,20 +30,20 @@ extension View {
   package var watchReportsPID: Bool? { watch?.reportsPID }
 
   /// Called before `runChangeLoop`, which then reports every change from this call on.
-  package func startCollectingChanges() { changes.startCollectingChanges() }
+  package func startCollectingChanges() { changeQueue.startCollectingChanges() }
 
   /// Ends `runChangeLoop`.
-  package func stopChangeLoop() { changes.stopChangeLoop() }
+  package func stopChangeLoop() { changeQueue.stopChangeLoop() }
 
   /// The shortest pause between two drains of the watch, in microseconds.
   private static let pause: UInt32 = 1000
 
   private func drainViewChanges() -> [ViewChange] {
     watch?.drain()
-    let dirtyDirectories = changes.takeDirtyDirectories()
+    let dirtyDirectories = changeQueue.takeDirtyDirectories()
     expireOutdated(dirtyDirectories)
-    invalidateDisplayNames(of: changes.takeDroppedViews(), isChangeLoop: true)
+    invalidateDisplayNames(of: changeQueue.takeDroppedViews(), isChangeLoop: true)
     for directory in dirtyDirectories { directory.view?.processPendingChanges(directory.unreported) }
-    return changes.takeChanges()
+    return changeQueue.takeChanges()
   }
 }

@@ -23,9 +23,9 @@ final class DirectoryChanges: Sendable {
   /// Whether the directory is among those whose changes are invalidated in the kernel's caches.
   private let isCached = Atomic<Bool>(false)
   private let pending = Guarded(PendingChanges())
-  private let queue: ViewChanges
+  private let queue: ChangeQueue
 
-  init(node: NodeID, queue: ViewChanges) {
+  init(node: NodeID, queue: ChangeQueue) {
     self.node = node
     self.queue = queue
   }

@@ -19,7 +19,7 @@ package final class WatchedDirectory: Sendable {
   var node: NodeID { changes.node }
 
   /// - Throws: ENOSPC when the user has no watch left.
-  init(_ node: NodeID, _ handle: DirectoryHandle, by watch: ChangeWatch, queue: ViewChanges) throws(Errno) {
+  init(_ node: NodeID, _ handle: DirectoryHandle, by watch: ChangeWatch, queue: ChangeQueue) throws(Errno) {
     let changes = DirectoryChanges(node: node, queue: queue)
     self.changes = changes
     identity = handle.identity
@@ -27,7 +27,7 @@ package final class WatchedDirectory: Sendable {
   }
 
   /// A directory that is not watched.
-  init(unwatched handle: DirectoryHandle, _ node: NodeID, queue: ViewChanges) {
+  init(unwatched handle: DirectoryHandle, _ node: NodeID, queue: ChangeQueue) {
     changes = DirectoryChanges(node: node, queue: queue)
     identity = handle.identity
     subscription = nil

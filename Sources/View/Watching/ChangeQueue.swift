@@ -5,7 +5,7 @@ import BackingTree
 ///
 /// The thread that refreshes a directory view adds the differences. The change loop, one thread, refreshes the remaining views
 /// and reports all changes. No thread waits for the change loop.
-final class ViewChanges: Sendable {
+final class ChangeQueue: Sendable {
   private struct State {
     /// The view is kept so that it is refreshed even if its cache drops it meanwhile.
     var dirtyDirectories: [(directory: DirectoryChanges, view: DirectoryView?)] = []
