@@ -32,7 +32,7 @@ extension DirectoryView {
       }
     }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
-    if isOwn { state.unreported.before[slot] = nil } else { recordListing(slot) }
+    if isOwn { state.baseline.before[slot] = nil } else { recordListing(slot) }
   }
 
   /// Whether the kernel may know an entry by a display name that, once it is gone, leads nowhere or to another entry.
@@ -52,8 +52,8 @@ extension DirectoryView {
 
   /// Records how an entry is listed, unless it was recorded since changes were reported last.
   func recordListing(_ slot: Projection.Slot) {
-    if state.unreported.before.index(forKey: slot) == nil {
-      state.unreported.before.updateValue(listingEntry(slot), forKey: slot)
+    if state.baseline.before.index(forKey: slot) == nil {
+      state.baseline.before.updateValue(listingEntry(slot), forKey: slot)
     }
   }
 
@@ -67,24 +67,24 @@ extension DirectoryView {
       identity: FileIdentity(device: handle.identity.device, inode: summary.inode),
       nodeKind: isFile ? .packageFile : .plain,
       type: isFile ? .regular : FileType(direntType: summary.entryType),
-      wasMoved: state.unreported.moved.contains(real))
+      wasMoved: state.baseline.moved.contains(real))
   }
 
   /// Reports the differences from the recorded listing.
   func reportChanges() {
-    if !state.unreported.before.isEmpty {
+    if !state.baseline.before.isEmpty {
       var vanished: [ViewChange] = []
       var others: [ViewChange] = []
-      for (slot, before) in state.unreported.before {
+      for (slot, before) in state.baseline.before {
         for change in ViewChange.between(before, listingEntry(slot)) {
           if case .vanished = change { vanished.append(change) } else { others.append(change) }
         }
       }
-      state.unreported.before = [:]
+      state.baseline.before = [:]
       // A name has to be free before another entry gets it.
       changeQueue.report(vanished + others)
     }
-    state.unreported.moved = []
+    state.baseline.moved = []
   }
 
   /// Invalidates the names that stand for something else after a change through the mount, before the reply to that change.

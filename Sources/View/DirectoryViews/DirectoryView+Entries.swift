@@ -79,9 +79,9 @@ extension DirectoryView {
     recordListing(of: name, becoming: child, isOwn)
     let slot = state.projection.upsert(child)
     if isOwn { state.ownEffects.altered.append(slot) }
-    if !isOwn, state.isRead, changeQueue.isCollecting, state.unreported.before.index(forKey: slot) == nil {
+    if !isOwn, state.isRead, changeQueue.isCollecting, state.baseline.before.index(forKey: slot) == nil {
       // The entry is new, so it was not listed before.
-      state.unreported.before.updateValue(nil, forKey: slot)
+      state.baseline.before.updateValue(nil, forKey: slot)
     }
     if comparesTimes { state.times.inside[slot] = times }
     watchInside(name, slot, sources)

@@ -84,7 +84,7 @@ extension DirectoryView {
   }
 
   private func inspect(_ changed: PendingChanges.Uninspected) throws(Errno) {
-    state.unreported.moved.formUnion(changed.moved)
+    state.baseline.moved.formUnion(changed.moved)
     if let rules = changed.rules {
       if state.isRead, changeQueue.isCollecting {
         for slot in 0..<state.projection.slotLimit { recordListing(slot) }

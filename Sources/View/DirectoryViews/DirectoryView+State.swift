@@ -16,7 +16,7 @@ extension DirectoryView {
     var namesWithSidecar: Set<Name> = []
     var sideWatches = SideWatches()
     var times = ComparedTimes()
-    var unreported = UnreportedChanges()
+    var baseline = ReportBaseline()
     var ownEffects = OwnEffects()
   }
 
@@ -53,7 +53,7 @@ extension DirectoryView {
   }
 
   /// What the differences that will be reported are computed from.
-  struct UnreportedChanges {
+  struct ReportBaseline {
     /// How the entries that were inspected since the last report were listed before; nil for an entry that was not listed.
     var before: [Projection.Slot: ListingEntry?] = [:]
     /// The real names that were renamed according to the pending changes, while those are processed.
