@@ -9,7 +9,7 @@ import BackingTree
 /// The kernel distinguishes files that had the same number by their generation.
 struct Inodes {
   /// What a lookup by identity finds of a node.
-  enum Standing: UInt8 {
+  enum IndexState: UInt8 {
     /// A lookup by identity finds the node.
     case current
     /// It finds another node or none, though the file is the same. The processes that use the node keep it.
@@ -30,7 +30,7 @@ struct Inodes {
     fileprivate var linksBelow: UInt32 = 0
     let type: FileType
     let nodeKind: NodeKind
-    fileprivate(set) var standing: Standing
+    fileprivate(set) var indexState: IndexState
   }
 
   /// What a node is found by, with its hash.
@@ -60,9 +60,9 @@ struct Inodes {
   init(root: FileIdentity) {
     slots = [
       Inode(
-        identity: Self.none, nlookup: 0, generation: 0, type: .directory, nodeKind: .plain, standing: .free),
+        identity: Self.none, nlookup: 0, generation: 0, type: .directory, nodeKind: .plain, indexState: .free),
       Inode(
-        identity: root, nlookup: 1, generation: 0, type: .directory, nodeKind: .plain, standing: .current),
+        identity: root, nlookup: 1, generation: 0, type: .directory, nodeKind: .plain, indexState: .current),
     ]
     index.insert(1, hash: NodeIndex.hash(root, .plain))
   }
@@ -76,7 +76,7 @@ struct Inodes {
 
   /// The slot of a number; nil when there is no such node.
   func slot(of id: NodeID) -> UInt32? {
-    id < NodeID(slots.count) && slots[Int(id)].standing != .free ? UInt32(id) : nil
+    id < NodeID(slots.count) && slots[Int(id)].indexState != .free ? UInt32(id) : nil
   }
 
   func find(_ key: Key) -> UInt32? {
@@ -92,7 +92,7 @@ struct Inodes {
     generation += 1
     let new = Inode(
       identity: key.identity, nlookup: 1, generation: generation, type: type, nodeKind: key.nodeKind,
-      standing: .current)
+      indexState: .current)
     let slot: UInt32
     if let reused = free.popLast() {
       slot = reused
@@ -117,21 +117,21 @@ struct Inodes {
 
   /// Removes a node from the index by identity.
   ///
-  /// - Parameter standing: why.
-  mutating func unindex(_ slot: UInt32, _ standing: Standing) {
+  /// - Parameter indexState: why.
+  mutating func unindex(_ slot: UInt32, _ indexState: IndexState) {
     index.remove(slot, hash: Self.hash(slots[Int(slot)]))
-    slots[Int(slot)].standing = standing
+    slots[Int(slot)].indexState = indexState
   }
 
   /// Whether nothing needs the node any more: the kernel has forgotten it, and no node lies below it.
   func isUnused(_ slot: UInt32) -> Bool {
     let inode = slots[Int(slot)]
-    return slot > 1 && inode.nlookup == 0 && inode.linksBelow == 0 && inode.standing != .free
+    return slot > 1 && inode.nlookup == 0 && inode.linksBelow == 0 && inode.indexState != .free
   }
 
   mutating func release(_ slot: UInt32) {
-    if slots[Int(slot)].standing == .current { index.remove(slot, hash: Self.hash(slots[Int(slot)])) }
-    slots[Int(slot)].standing = .free
+    if slots[Int(slot)].indexState == .current { index.remove(slot, hash: Self.hash(slots[Int(slot)])) }
+    slots[Int(slot)].indexState = .free
     slots[Int(slot)].identity = Self.none
     released.append(slot)
   }
@@ -156,7 +156,7 @@ struct Inodes {
   /// Drops the free slots at the end. - Returns: the number of slots; nil while slots are being released.
   mutating func shrink() -> Int? {
     guard released.isEmpty, releasing == 0 else { return nil }
-    while slots.count > 2, slots.last!.standing == .free { slots.removeLast() }
+    while slots.count > 2, slots.last!.indexState == .free { slots.removeLast() }
     slots = slots.withUnsafeBufferPointer { ContiguousArray($0) }
     let end = slots.count
     free = free.filter { $0 < end }

@@ -79,7 +79,7 @@ struct Links {
   /// index.
   func hasMovedBehindKernel(_ slot: UInt32, to parent: UInt32) -> Bool {
     let old = links[Int(slot)].parent
-    return slot != 1 && old != parent && inodes[old].standing != .current
+    return slot != 1 && old != parent && inodes[old].indexState != .current
   }
 
   // MARK: Nodes

@@ -181,7 +181,7 @@ package final class NodeTable: Sendable {
       guard let slot = links.inodes.slot(of: id) else { return nil }
       let inode = links.inodes[slot]
       let link = links[slot]
-      guard id == Self.root || link.isNamed && inode.standing != .orphaned else { return nil }
+      guard id == Self.root || link.isNamed && inode.indexState != .orphaned else { return nil }
       return Link(
         parent: NodeID(link.parent), name: link.name.map { CName(copying: $0) } ?? CName(copying: ""),
         identity: inode.identity, type: inode.type, nodeKind: inode.nodeKind,
