@@ -22,30 +22,30 @@ final class UnlinkedNodes: Sendable {
 
   /// Above this limit the oldest entries are dropped, and their clients get ESTALE. FORGET arrives at once unless a file is open.
   private static let limit = 512
-  private let lastState = Guarded(RecentlyUsed<LastState>())
+  private let states = Guarded(RecentlyUsed<LastState>())
 
   func insert(_ new: LastState, for id: NodeID) {
-    lastState.discard { lastState -> (LastState?, [LastState]) in
-      let replaced = lastState.insert(new, for: id)
+    states.discard { states -> (LastState?, [LastState]) in
+      let replaced = states.insert(new, for: id)
       return (
-        replaced, lastState.count > Self.limit ? lastState.removeOldest(Self.limit / 4).map(\.value) : []
+        replaced, states.count > Self.limit ? states.removeOldest(Self.limit / 4).map(\.value) : []
       )
     }
   }
 
   /// The same, but drops no other entry for it.
   func insertIfRoom(_ new: LastState, for id: NodeID) {
-    lastState.discard { $0.count < Self.limit ? $0.insert(new, for: id) : nil }
+    states.discard { $0.count < Self.limit ? $0.insert(new, for: id) : nil }
   }
 
-  func remove(_ id: NodeID) { lastState.discard { $0.remove(id) } }
+  func remove(_ id: NodeID) { states.discard { $0.remove(id) } }
 
   /// Closes all held files, because descriptors have run out or the disk is full. The recorded status has to do from then on.
   /// - Returns: whether any file was closed.
   func closeAll() -> Bool {
-    let held = lastState.withLock { lastState in
-      let held = lastState.all.filter { $0.value.file != nil }
-      for (id, left) in held { _ = lastState.insert(LastState(before: left.before, file: nil), for: id) }
+    let held = states.withLock { states in
+      let held = states.all.filter { $0.value.file != nil }
+      for (id, left) in held { _ = states.insert(LastState(before: left.before, file: nil), for: id) }
       return held
     }
     return !held.isEmpty
@@ -53,7 +53,7 @@ final class UnlinkedNodes: Sendable {
 
   /// The current status of a node.
   func status(of id: NodeID) throws(Errno) -> stat {
-    guard let left = lastState.withLock({ $0[id] }) else { throw .staleNFSFileHandle }
+    guard let left = states.withLock({ $0[id] }) else { throw .staleNFSFileHandle }
     if let file = left.file { return try fileStatus(file.descriptor.rawValue) }
     var status = left.before
     status.st_nlink = status.st_nlink > 0 ? status.st_nlink - 1 : 0
@@ -62,7 +62,7 @@ final class UnlinkedNodes: Sendable {
 
   /// A descriptor that refers to the node.
   func locate(_ id: NodeID) throws(Errno) -> Descriptor {
-    guard let file = lastState.withLock({ $0[id]?.file }) else { throw .staleNFSFileHandle }
+    guard let file = states.withLock({ $0[id]?.file }) else { throw .staleNFSFileHandle }
     return Descriptor(adopting: try systemCall { dup(file.descriptor.rawValue) })
   }
 }
@@ -72,7 +72,7 @@ extension View {
   /// the entry. A node of another type belongs to a file that is gone and had the same inode number.
   func lastState(
     of name: UnsafePointer<CChar>, _ status: stat, in directory: DirectoryHandle
-  ) -> (node: NodeID, lastState: UnlinkedNodes.LastState)? {
+  ) -> (node: NodeID, state: UnlinkedNodes.LastState)? {
     guard let node = nodes.node(of: FileIdentity(status)),
       nodes.type(of: node) == FileType(mode: status.st_mode)
     else { return nil }
@@ -84,11 +84,11 @@ extension View {
   }
 
   /// Called after the entry has lost its name.
-  func keepLastState(_ left: (node: NodeID, lastState: UnlinkedNodes.LastState)?) {
-    guard let (node, lastState) = left else { return }
-    unlinkedNodes.insert(lastState, for: node)
+  func keepLastState(_ left: (node: NodeID, state: UnlinkedNodes.LastState)?) {
+    guard let (node, state) = left else { return }
+    unlinkedNodes.insert(state, for: node)
     // The kernel may have sent FORGET meanwhile.
-    if !nodes.hasIdentity(node, FileIdentity(lastState.before)) { unlinkedNodes.remove(node) }
+    if !nodes.hasIdentity(node, FileIdentity(state.before)) { unlinkedNodes.remove(node) }
   }
 
   /// Called when the kernel gets to know a special file, which may vanish in the backing tree while a client has it open.
