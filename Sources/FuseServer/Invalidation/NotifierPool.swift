@@ -21,7 +21,7 @@ final class NotifierPool: Sendable {
   private let state = Guarded(State())
   private let threads = ThreadGroup()
   private let work = Semaphore()
-  private let clock = Semaphore()
+  private let timerWakeup = Semaphore()
 
   /// - Parameter tick: called by the timer thread at the start, on `wakeTimer`, and after the milliseconds that it returned. It
   ///   must not block.
@@ -32,12 +32,12 @@ final class NotifierPool: Sendable {
         var wait = tick()
         // The system may have been out of threads for a moment.
         if !startNeededThreads() { wait = min(wait ?? Self.pause, Self.pause) }
-        if let wait { clock.wait(milliseconds: wait) } else { clock.wait() }
+        if let wait { timerWakeup.wait(milliseconds: wait) } else { timerWakeup.wait() }
       }
     }
   }
 
-  func wakeTimer() { clock.post() }
+  func wakeTimer() { timerWakeup.post() }
 
   /// Runs a job on a thread of the pool; on the calling thread once the pool is stopped.
   func add(_ job: @escaping @Sendable () -> Void) {
@@ -49,7 +49,7 @@ final class NotifierPool: Sendable {
     if hasEnded { return job() }
     // The timer thread starts it, not the calling thread: that may be a worker with the policy SCHED_IDLE, which a new thread
     // would inherit until it first runs.
-    if needsThread { clock.post() }
+    if needsThread { timerWakeup.post() }
     work.post()
   }
 
@@ -58,7 +58,7 @@ final class NotifierPool: Sendable {
   /// - Returns: the jobs that were not started.
   func stop(milliseconds: Int) -> [@Sendable () -> Void] {
     state.withLock { $0.hasEnded = true }
-    clock.post()
+    timerWakeup.post()
     for _ in 0..<threads.count { work.post() }
     threads.waitUntilEnded(milliseconds: milliseconds)
     return state.withLock { $0.jobs.removeAll() }
