@@ -76,10 +76,10 @@ import View
     let other = SentReplies()
     _ = box.queues.deferReply(untilNamesDropped: 5, for: 1, mayHoldLock: true, now: 1, holder.reply)
     _ = box.queues.deferReply(untilNamesDropped: 5, for: 1, mayHoldLock: false, now: 1, other.reply)
-    for reply in box.takeDue(1 + InvalidationQueues.lockHolderLimit).replies { reply() }
+    for reply in box.takeDue(1 + InvalidationQueues.lockHolderWaitLimit).replies { reply() }
     #expect(holder.count == 1)
     #expect(other.count == 0)
-    for reply in box.takeDue(1 + InvalidationQueues.limit).replies { reply() }
+    for reply in box.takeDue(1 + InvalidationQueues.lockWaitLimit).replies { reply() }
     #expect(other.count == 1)
     // A reply has waited for this queue up to the limit, so later replies do not wait for it.
     #expect(!box.defersReply(mayHoldLock: false, now: 200, other))
@@ -111,7 +111,7 @@ import View
     for time in [Int64(0), 200] {
       let (isDeferred, nodes) = box.queues.deferReply(
         untilNamesDropped: 5, for: 9, mayHoldLock: false, now: time, {})
-      let walks = box.takeDue(time + InvalidationQueues.limit).walks
+      let walks = box.takeDue(time + InvalidationQueues.lockWaitLimit).walks
       #expect(isDeferred ? walks.map(\.client) == [9] && walks[0].nodes == [77] : nodes == [77])
       #expect(isDeferred == (time == 0))
     }
@@ -140,7 +140,7 @@ import View
     for number in 0..<InvalidationQueues.maximumNames { add(Name("\(number)"), in: 6) }
     add("a")
     #expect(!box.queues.hasAnyOverflowed)
-    for number in 0..<InvalidationQueues.share { add(Name("\(number)")) }
+    for number in 0..<InvalidationQueues.guaranteedNames { add(Name("\(number)")) }
     #expect(box.queues.hasAnyOverflowed)
     #expect(box.queues.hasOverflowed(5))
     #expect(!box.queues.hasOverflowed(6))
@@ -150,8 +150,8 @@ import View
     for _ in 0..<2 { _ = box.takeBatch(6) }
     _ = box.takeBatch(5)
     #expect(!box.queues.hasAnyOverflowed)
-    for number in 0...InvalidationQueues.share { add(Name("\(number)"), in: 7) }
-    #expect(box.takeBatch(7)?.names.count == InvalidationQueues.share + 1)
+    for number in 0...InvalidationQueues.guaranteedNames { add(Name("\(number)"), in: 7) }
+    #expect(box.takeBatch(7)?.names.count == InvalidationQueues.guaranteedNames + 1)
   }
 
   @Test func expiredName_isExpiredAgainOnce() {

@@ -10,21 +10,21 @@ import View
 struct InvalidationQueues {
   typealias Reply = @Sendable () -> Void
 
-  /// The bound for the names of all directories together, about 10 MB. Beyond it, a directory that has `share` names or more
-  /// gives up its list, and all of its names are invalidated when a thread takes its batch.
+  /// The bound for the names of all directories together, about 10 MB. Beyond it, a directory that has `guaranteedNames` names or
+  /// more gives up its list, and all of its names are invalidated when a thread takes its batch.
   static let maximumNames = 65_536
   /// How many names a directory may always queue, however many names other directories have queued.
-  static let share = 1024
-  /// How long a reply is deferred while a message waits for a lock that the client itself may hold. Longer than a LOOKUP holds
-  /// the lock.
-  static let lockHolderLimit: Int64 = 5
-  /// How long a reply is deferred while a message waits for a lock, which another user may hold for ever. Shorter than a person
-  /// notices.
-  static let limit: Int64 = 80
-  /// The longest deferral while no message waits for a lock yet, because the machine is busy.
+  static let guaranteedNames = 1024
+  /// How long a reply is deferred while a message waits for a lock that the client itself may hold, in milliseconds. Longer than
+  /// a LOOKUP holds the lock.
+  static let lockHolderWaitLimit: Int64 = 5
+  /// How long a reply is deferred while a message waits for a lock, which another user may hold for ever, in milliseconds.
+  /// Shorter than a person notices.
+  static let lockWaitLimit: Int64 = 80
+  /// The longest deferral while no message waits for a lock yet, because the machine is busy, in milliseconds.
   static let maximumDeferral: Int64 = 2000
-  /// The delay after which an expired name is expired once more. Revalidation takes no lock, so its reply may reach the kernel
-  /// after the first message and be believed.
+  /// The delay after which an expired name is expired once more, in milliseconds. Revalidation takes no lock, so its reply may
+  /// reach the kernel after the first message and be believed.
   static let repeatDelay: Int64 = 1000
 
   struct Staleness: Equatable {
@@ -70,7 +70,7 @@ struct InvalidationQueues {
       let age = now - begin
       if age >= InvalidationQueues.maximumDeferral { return true }
       guard let waitsSince else { return false }
-      let limit = mayHoldLock ? InvalidationQueues.lockHolderLimit : InvalidationQueues.limit
+      let limit = mayHoldLock ? InvalidationQueues.lockHolderWaitLimit : InvalidationQueues.lockWaitLimit
       return min(age, now - waitsSince) >= limit
     }
   }
@@ -95,7 +95,7 @@ struct InvalidationQueues {
       for stale in stale {
         if let node = stale.node { queue.moved.insert(node) }
         let old = queue.batch.names[stale.name]
-        if old == nil, names >= Self.maximumNames, queue.batch.names.count >= Self.share {
+        if old == nil, names >= Self.maximumNames, queue.batch.names.count >= Self.guaranteedNames {
           queue.batch.hasOverflowed = true
         }
         if queue.batch.hasOverflowed { continue }
@@ -188,7 +188,8 @@ struct InvalidationQueues {
   ) -> (isDeferred: Bool, moved: Set<NodeID>) {
     guard let queue = queues[directory], let since = queue.awaitedSince else { return (false, []) }
     // Do not defer further replies behind a queue that has been blocked for longer than this.
-    guard queue.waitsSince.map({ now - $0 < Self.limit }) ?? (now - since < Self.maximumDeferral) else {
+    guard queue.waitsSince.map({ now - $0 < Self.lockWaitLimit }) ?? (now - since < Self.maximumDeferral)
+    else {
       return (false, queue.moved)
     }
     let last = queue.batch.isEmpty ? queue.taken : queue.taken + 1
