@@ -49,7 +49,7 @@ extension View {
   package func revalidateAfterReply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     if let version = entry.nameVersion, version.isStale {
       let isDirectory = entry.id != 0 && FileType(mode: entry.attributes.st_mode) == .directory
-      invalidate([StaleName(Name(copying: name), in: parent, mayBeDirectory: isDirectory)])
+      invalidateBeforeNextWalk([StaleName(Name(copying: name), in: parent, mayBeDirectory: isDirectory)])
     }
     if let version = entry.attributesVersion { revalidateAfterReply(version, of: entry.id, in: parent) }
   }

@@ -13,19 +13,19 @@ extension View {
   // MARK: After changes through the mount
 
   /// Invalidates names that a change through the mount made stale, before the reply to the change.
-  func invalidate(_ names: [StaleName]) {
+  func invalidateBeforeNextWalk(_ names: [StaleName]) {
     guard !names.isEmpty, let kernel = cached.kernel else { return }
     kernel.invalidateBeforeNextWalk(names)
   }
 
   /// The same for a name that may have led to an entry of any type.
-  func invalidate(_ name: Name, in directory: NodeID) {
-    invalidate([StaleName(name, in: directory, mayBeDirectory: true)])
+  func invalidateBeforeNextWalk(_ name: Name, in directory: NodeID) {
+    invalidateBeforeNextWalk([StaleName(name, in: directory, mayBeDirectory: true)])
   }
 
   /// Invalidates the names by which the kernel may know an entry, because what they stand for changes. Called with no directory
   /// view locked.
-  func invalidateNames(of link: NodeTable.Link) { invalidate(staleNames(of: link)) }
+  func invalidateNames(of link: NodeTable.Link) { invalidateBeforeNextWalk(staleNames(of: link)) }
 
   /// The names by which the kernel may know an entry: its real name, its display name as of the last look at the directory, and
   /// its current display name. Called with no directory view locked.
@@ -52,7 +52,7 @@ extension View {
   ) {
     cached.noteOwnChange(in: parent)
     guard aliases.areSeveral else { return }
-    invalidate(
+    invalidateBeforeNextWalk(
       names(real, shown).map { StaleName($0, in: parent, mayBeDirectory: mayBeDirectory, node: node) })
   }
 
@@ -66,7 +66,7 @@ extension View {
   ///
   /// - Parameter waits: see `staleNames`.
   func invalidateAllNames(in directories: [WatchedDirectory], waits: Bool) {
-    invalidate(staleNames(in: Set(directories.map(\.node)), waits: waits))
+    invalidateBeforeNextWalk(staleNames(in: Set(directories.map(\.node)), waits: waits))
   }
 
   /// The names under which the kernel may know any entry of a directory. Called with no directory view locked.

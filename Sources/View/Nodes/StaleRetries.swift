@@ -43,7 +43,7 @@ extension View {
       !nodes.hasIdentity(taken, identity)
     {
       orphanUnlessOpen(taken)
-      invalidate(new.name.name, in: new.parent)
+      invalidateBeforeNextWalk(new.name.name, in: new.parent)
     }
     guard let node = nodes.node(of: identity), let known = nodes.link(of: node),
       known.parent != old.parent || known.name.name != old.name.name
@@ -150,7 +150,7 @@ extension View {
     {
       names.append(shown)
     }
-    invalidate(names.map { StaleName($0, in: parent, mayBeDirectory: false, node: node) })
+    invalidateBeforeNextWalk(names.map { StaleName($0, in: parent, mayBeDirectory: false, node: node) })
   }
 }
 

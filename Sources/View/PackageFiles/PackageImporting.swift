@@ -255,7 +255,7 @@ extension View {
     for name in names { view?.reconcile(name) }
     let stale = names.map { StaleName($0, in: parent, mayBeDirectory: true) }
     if isKnown {
-      invalidate(stale)
+      invalidateBeforeNextWalk(stale)
     } else {
       cached.kernel?.invalidate(stale)
     }

@@ -41,7 +41,7 @@ extension View {
       cached.noteMade(typed, in: parent)
       name.directory.view?.reconcile(real)
       // LINK does not say which name of the node the client gave, so the kernel must look up a file with several links each time.
-      invalidate(stale)
+      invalidateBeforeNextWalk(stale)
       if let sidecar {
         linkSidecar(sidecar.name, in: sidecar.directory, to: real, in: name.directory, client)
       }

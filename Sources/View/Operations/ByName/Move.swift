@@ -23,8 +23,8 @@ extension View {
     // it knows.
     let arrived = to.withPointer { try? new.handle.status($0) }
     if arrived.map(FileIdentity.init) != FileIdentity(moved) {
-      invalidate(from.name, in: old.node)
-      invalidate(to.name, in: new.node)
+      invalidateBeforeNextWalk(from.name, in: old.node)
+      invalidateBeforeNextWalk(to.name, in: new.node)
     }
     keepLastState(left)
     recordRename(moved, from, in: old, over: replaced, to, in: new, flags)

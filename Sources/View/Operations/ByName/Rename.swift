@@ -48,8 +48,8 @@ extension View {
       let memory = tunnelMemory(of: old, client)
       guard let moved = try carryOut(plan, source, old, new, tunnelled, client) else {
         // The kernel renames its dentry nevertheless.
-        invalidate(old.typed, in: oldParent)
-        invalidate(new.typed, in: newParent)
+        invalidateBeforeNextWalk(old.typed, in: oldParent)
+        invalidateBeforeNextWalk(new.typed, in: newParent)
         return nil
       }
       noteRenamed(source, moved, as: plan.newName, old, new, client)
@@ -147,8 +147,8 @@ extension View {
       if source.kind.isDirectory { noteApplication(newName, moved) }
       noteNewName(newName, moved, source.nodeKind, new)
     } else {
-      invalidate(old.typed, in: oldParent)
-      invalidate(typed, in: newParent)
+      invalidateBeforeNextWalk(old.typed, in: oldParent)
+      invalidateBeforeNextWalk(typed, in: newParent)
     }
     noteUnseen(source, moved, in: oldParent)
   }
@@ -158,7 +158,7 @@ extension View {
   private func noteUnseen(_ entry: Resolved, _ identity: FileIdentity, in parent: NodeID) {
     guard entry.nodeKind == .packageFile else { return }
     nodes.didMoveBehindKernel(identity)
-    invalidate(entry.realName.name, in: parent)
+    invalidateBeforeNextWalk(entry.realName.name, in: parent)
   }
 
   /// After a RENAME the kernel keeps the dentry of the old name under the typed name. Invalidates the typed name if it does not
@@ -171,7 +171,7 @@ extension View {
     if let resolved, resolved.realName.name == realName, resolved.nodeKind == nodeKind {
       nodes.didRenameDentry(identity, nodeKind: nodeKind, byRealName: new.typed == realName)
     } else {
-      invalidate(new.typed, in: new.directory.node)
+      invalidateBeforeNextWalk(new.typed, in: new.directory.node)
     }
   }
 

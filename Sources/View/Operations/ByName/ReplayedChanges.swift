@@ -48,7 +48,7 @@ extension View {
     if let node = nodes.node(of: new.identity, nodeKind: new.nodeKind) {
       movedNodes.noteMove(of: node, isReplayed: true)
       // Nor may a client that knows the node by its new name come to it by the old one, before the kernel has moved the dentry.
-      invalidate([
+      invalidateBeforeNextWalk([
         StaleName(old.name, in: old.directory, mayBeDirectory: true, node: node)
       ])
     }
