@@ -80,6 +80,13 @@ final class Passthrough: Sendable {
   /// the page cache keeps it.
   static let minimumSizeForHelper: Int64 = 128 << 10
 
+  /// The process that registers backing files with the kernel, which requires CAP_SYS_ADMIN for that.
+  private enum Registrar {
+    /// The daemon itself, which is root.
+    case daemon
+    case helper(PassthroughHelper)
+  }
+
   private struct State {
     var registrar = Registrar.daemon
     var backings: [NodeID: Backing] = [:]

@@ -4,13 +4,6 @@ import CLinux
 import Glibc
 import SystemPackage
 
-/// The process that registers backing files with the kernel, which requires CAP_SYS_ADMIN for that.
-enum Registrar {
-  /// The daemon itself, which is root.
-  case daemon
-  case helper(PassthroughHelper)
-}
-
 /// `displayfs-passthrough`, which registers files for an ordinary user's daemon.
 public final class PassthroughHelper: Sendable {
   /// Locked while a message is sent and its reply awaited.
