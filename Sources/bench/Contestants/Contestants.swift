@@ -22,7 +22,7 @@ struct Contestant {
   private static func ofRoot(_ programs: ContestantPrograms) -> [Contestant] {
     [
       Contestant("displayfs", [programs.displayfs, "mount"]),
-      Contestant("displayfs, plain", [programs.displayfs, "mount", "-o", "profile=none"]),
+      Contestant("displayfs, mirror", [programs.displayfs, "mount", "-o", "profile=none"]),
       Contestant("bindfs", ["bindfs"]), mergerfs,
       Contestant("passthrough_hp", [programs.passthroughHp ?? "the example passthrough_hp"]),
     ]
