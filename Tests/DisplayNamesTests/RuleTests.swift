@@ -99,4 +99,16 @@ private func matches(_ pattern: String, _ entry: String, isDirectory: Bool = fal
     #expect(options.disabledRules == [.homeLibrary, .dotFile])
     #expect(throws: OptionError.self) { try options.set("disabled-rules", to: "everything") }
   }
+
+  @Test func disabledRulesOption_isCompletedValueByValue() throws {
+    let option = try #require(ViewOptions.named.first { $0.name == "disabled-rules" })
+    #expect(option.completions(of: "dis").count == HiddenReason.allCases.compactMap(\.ruleName).count)
+    #expect(
+      option.completions(of: "disabled-rules=vol") == [
+        "disabled-rules=volume-root-names", "disabled-rules=volumes",
+      ])
+    #expect(
+      option.completions(of: "disabled-rules=volumes:vol") == ["disabled-rules=volumes:volume-root-names"])
+    #expect(option.completions(of: "domains") == [])
+  }
 }

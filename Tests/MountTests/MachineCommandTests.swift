@@ -140,24 +140,45 @@ import Testing
     #expect(parsed.status == 0, "\(parsed.errorText)")
   }
 
-  @Test(.needing("bash")) func manual_documentsEveryOption() throws {
+  /// What bash completes `displayfs mount -o ` with.
+  private func offeredOptions() throws -> Set<String> {
     let script = """
       source <('\(Displayfs.path)' completions bash)
       COMP_WORDS=(displayfs mount -o ""); COMP_CWORD=3; COMP_LINE="displayfs mount -o "; COMP_POINT=${#COMP_LINE}
-      _displayfs displayfs "" -o; printf '%s\\n' "${COMPREPLY[@]}"
+      _displayfs_joining_words displayfs "" -o 2>/dev/null; printf '%s\\n' "${COMPREPLY[@]}"
       """
     let place = try view()
     try put(script, at: place.real("script"))
     let bin = String(Displayfs.path.prefix(upTo: Displayfs.path.lastIndex(of: "/")!))
     let options = Shell.run("PATH='\(bin)':$PATH bash --norc script", in: place.source)
-    let names = Set(options.text.split(separator: "\n").map { String($0.prefix { $0 != "=" }) })
-    #expect(names.isSuperset(of: ["language", "passthrough", "timeout", "ro"]), "\(options.complaint)")
+    let offered = Set(options.text.split(separator: "\n").map(String.init))
+    try #require(
+      offered.isSuperset(of: ["language=", "passthrough=on", "disabled-rules=dot-files", "timeout=", "ro"]),
+      "\(options.complaint)")
+    return offered
+  }
+
+  @Test(.needing("bash")) func manual_documentsEveryOption() throws {
+    let names = Set(try offeredOptions().map { String($0.prefix { $0 != "=" }) })
     let manual = try #require(text("\(repository)/man/displayfs.1"))
     let words = Set(manual.split(whereSeparator: { " \n=".contains($0) }).map(String.init))
     #expect(names.subtracting(words) == [])
   }
 
-  /// Calls the completion as bash does: with the words, the index of the current word, and the line up to the cursor.
+  @Test(.needing("bash")) func manual_documentsEveryValue_inTheEntryOfItsOption() throws {
+    let lines = try #require(text("\(repository)/man/displayfs.1")).split(separator: "\n")
+    for offered in try offeredOptions() {
+      let parts = offered.split(separator: "=")
+      guard parts.count == 2 else { continue }
+      let start = try #require(lines.firstIndex { $0.hasPrefix(".It Cm \(parts[0])=") }, "\(offered)")
+      let entry = lines[start...].dropFirst().prefix { !$0.hasPrefix(".Ss") && !$0.contains("= Ns") }
+      let words = (lines[start...start] + entry).flatMap { $0.split(separator: " ") }
+      #expect(words.contains(parts[1]), "\(offered)")
+    }
+  }
+
+  /// Calls the completion as bash does: with the words, split at equals signs and colons, the index of the current word, and the
+  /// line up to the cursor.
   @Test(.needing("bash")) func completions_offerValuesOfOptions() throws {
     let place = try view()
     let script = """
@@ -165,9 +186,13 @@ import Testing
       complete_after() {
         COMP_WORDS=(displayfs mount -o "$@"); COMP_CWORD=$((2 + $#))
         COMP_LINE="displayfs mount -o $(printf %s "$@")"; COMP_POINT=${#COMP_LINE}
-        COMPREPLY=(); _displayfs displayfs "${!##=}" -o; echo "${COMPREPLY[@]}"
+        COMPREPLY=(); _displayfs_joining_words displayfs "${!##[=:]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2>/dev/null
+        echo "${COMPREPLY[@]}"
       }
+      [[ $(complete -p displayfs) = *"-F _displayfs_joining_words displayfs" ]] || echo "another function"
       complete_after ext; complete_after ro,hid; complete_after ro,tunnel = o; complete_after import =; complete_after lang; complete_after passthrough =
+      complete_after disabled-rules = vol; complete_after ro,disabled-rules = volumes : vol
+      complete_after disabled-rules = dot-files : icon-files :; complete_after disabled-rules = volumes : h
       """
     try put(script, at: place.real("script"))
     let bin = String(Displayfs.path.prefix(upTo: Displayfs.path.lastIndex(of: "/")!))
@@ -177,7 +202,14 @@ import Testing
       lines.first == "extensions=hide extensions=all extensions=flag extensions=show", "\(outcome.complaint)")
     #expect(
       lines.dropFirst().first == "ro,hidden=reach ro,hidden=deny ro,hidden=show", "\(outcome.complaint)")
-    #expect(lines.dropFirst(2) == ["off", "on off", "language=", "on off"], "\(outcome.complaint)")
+    #expect(lines.dropFirst(2).prefix(4) == ["off", "on off", "language=", "on off"], "\(outcome.complaint)")
+    #expect(
+      lines.dropFirst(6) == [
+        "volume-root-names volumes", "volume-root-names",
+        "appledouble finder-invisible dos-hidden hidden-lists windows-files unix-directories volume-root-names "
+          + "volumes home-library container-support archive-metadata",
+        "hidden-lists home-library",
+      ], "\(outcome.complaint)")
   }
 }
 

@@ -35,14 +35,17 @@ public enum HiddenReason: UInt8, CaseIterable, Sendable {
     }
   }
 
+  /// The names of all rules that can be disabled, in the order of the manual page.
+  static var ruleNames: [String] { allCases.compactMap(\.ruleName) }
+
   /// Parses the value of `-o disabled-rules=dot-files:home-library`.
   static func parse(option value: String) throws(OptionError) -> Set<HiddenReason> {
     var reasons: Set<HiddenReason> = []
     for word in value.split(separator: ":") {
       guard let reason = allCases.first(where: { $0.ruleName.map { $0 == word } ?? false }) else {
-        let names = allCases.compactMap(\.ruleName).joined(separator: ", ")
         throw OptionError(
-          "disabled-rules=\(value): \"\(word)\" is no rule; use some of: \(names)")
+          "disabled-rules=\(value): \"\(word)\" is no rule; use some of: \(ruleNames.joined(separator: ", "))"
+        )
       }
       reasons.insert(reason)
     }

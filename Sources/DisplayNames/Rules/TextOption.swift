@@ -3,15 +3,18 @@ public struct TextOption<Options>: Sendable {
   public let name: String
   /// The permitted values; empty where they cannot be listed.
   public let values: [String]
+  /// Whether the option takes several of its values, separated by colons.
+  public let isList: Bool
   /// Sets the option from a value's text. - Throws: the fault of the value, as a sentence.
   public let set: @Sendable (_ options: inout Options, _ value: String) throws(OptionError) -> Void
 
   public init(
-    _ name: String, values: [String] = [],
+    _ name: String, values: [String] = [], isList: Bool = false,
     set: @escaping @Sendable (inout Options, String) throws(OptionError) -> Void
   ) {
     self.name = name
     self.values = values
+    self.isList = isList
     self.set = set
   }
 
@@ -51,9 +54,24 @@ public struct TextOption<Options>: Sendable {
 
   /// The same option for a value that contains these options.
   public func lifted<Whole>(to part: WritableKeyPath<Whole, Options> & Sendable) -> TextOption<Whole> {
-    TextOption<Whole>(name, values: values) { [set] (whole, value) throws(OptionError) in
+    TextOption<Whole>(name, values: values, isList: isList) { [set] (whole, value) throws(OptionError) in
       try set(&whole[keyPath: part], value)
     }
+  }
+}
+
+extension TextOption {
+  /// The completions of what is typed of the option, `name=value` or the beginning of it: each value, or the name where the
+  /// values cannot be listed. Of a list, the last value is completed, by one that the list does not contain yet.
+  public func completions(of typed: some StringProtocol) -> [String] {
+    guard !values.isEmpty else { return ["\(name)="].filter { $0.hasPrefix(typed) } }
+    let start = "\(name)="
+    var listed = ""
+    if isList, typed.hasPrefix(start), let colon = typed.lastIndex(of: ":") {
+      listed = String(typed[...colon].dropFirst(start.count))
+    }
+    let chosen = Set(listed.split(separator: ":").map(String.init))
+    return values.filter { !chosen.contains($0) }.map { start + listed + $0 }.filter { $0.hasPrefix(typed) }
   }
 }
 

@@ -65,7 +65,8 @@ public struct ViewOptions: Sendable, Equatable {
     .choice("appledouble", \.appleDouble),
     .choice("domains", \.domains),
     .toggle("desktop-names", \.readsDesktopNames),
-    TextOption("disabled-rules") { (options, value) throws(OptionError) in
+    TextOption("disabled-rules", values: HiddenReason.ruleNames, isList: true) {
+      (options, value) throws(OptionError) in
       options.disabledRules = try HiddenReason.parse(option: value)
     },
   ]

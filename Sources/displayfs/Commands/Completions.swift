@@ -20,23 +20,50 @@ struct Completions: ParsableCommand {
       case .fish: .fish
       }
     print(Displayfs.completionScript(for: kind))
+    if shell == .bash { print(Self.joiningWords) }
   }
+
+  /// bash splits words at each equals sign and colon (COMP_WORDBREAKS), so that the script of swift-argument-parser takes the value
+  /// of an option for an argument. This calls it with the words as they are typed, and returns of each completion the part after
+  /// the last sign, which is all that bash replaces.
+  private static let joiningWords = #"""
+
+    _displayfs_joining_words() {
+        local line="${COMP_LINE}" rest words=() typed previous kept index current=0
+        for index in "${!COMP_WORDS[@]}"; do
+            rest="${line#"${line%%[![:space:]]*}"}"
+            if [[ "${index}" -eq 0 || "${rest}" != "${line}" ]]; then
+                words+=("${COMP_WORDS[index]}")
+            else
+                words[-1]+="${COMP_WORDS[index]}"
+            fi
+            [[ "${index}" -eq "${COMP_CWORD}" ]] && current=$((${#words[@]} - 1))
+            line="${rest#"${COMP_WORDS[index]}"}"
+        done
+        typed="${words[current]}"
+        previous="${words[current - 1]}"
+        local COMP_WORDS=("${words[@]}") COMP_CWORD="${current}"
+        _displayfs "${1}" "${typed}" "${previous}"
+        [[ "${previous}" = -o ]] || return
+        kept="${typed%"${typed##*[=:]}"}"
+        COMPREPLY=("${COMPREPLY[@]#"${kept}"}")
+        # An option is no file name, in which the equals sign would be quoted, and a value follows that sign without a space.
+        compopt +o filenames
+        [[ -z "${COMPREPLY[*]}" || "${COMPREPLY[*]}" = *= ]] && compopt -o nospace
+    }
+
+    complete -o filenames -F _displayfs_joining_words displayfs
+    """#
 }
 
 /// Completes the argument of `-o`: names of options, and their values.
 enum OptionCompletion {
   static let kind = CompletionKind.custom { words, index, _ in candidates(words, at: index) }
 
-  /// The completions of the word at `index`. bash splits words at each equals sign and replaces only the part after it.
+  /// The completions of the word at `index`: of the last of the options in it, separated by commas.
   private static func candidates(_ words: [String], at index: Int) -> [String] {
-    guard words.indices.contains(index) else { return MountOptions.completions }
-    var first = words[index] == "=" ? index - 1 : index
-    while first >= 2, words[first - 1] == "=" { first -= 2 }
-    guard first >= 0 else { return [] }
-    let typed = words[first...index].joined()
-    let replaced = words[index] == "=" ? typed.count : typed.count - words[index].count
+    let typed = words.indices.contains(index) ? words[index] : ""
     let comma = typed.lastIndex(of: ",").map(typed.index(after:)) ?? typed.startIndex
-    return MountOptions.completions.filter { $0.hasPrefix(typed[comma...]) }
-      .map { String((typed[..<comma] + $0).dropFirst(replaced)) }
+    return MountOptions.completions(of: typed[comma...]).map { typed[..<comma] + $0 }
   }
 }

@@ -47,11 +47,10 @@ struct MountOptions {
       TextOption("config") { (_, _) throws(OptionError) in },
     ]
 
-  /// The completions that a shell offers: each value of an option, or the name where the values cannot be listed.
-  static var completions: [String] {
-    own.flatMap { option in
-      option.values.isEmpty ? ["\(option.name)="] : option.values.map { "\(option.name)=\($0)" }
-    } + passed.sorted() + passedWithValue.sorted().map { "\($0)=" }
+  /// The completions that a shell offers of what is typed of one option.
+  static func completions(of typed: Substring) -> [String] {
+    own.flatMap { $0.completions(of: typed) }
+      + (passed.sorted() + passedWithValue.sorted().map { "\($0)=" }).filter { $0.hasPrefix(typed) }
   }
 
   /// Adds the options of one `-o`, separated by commas; `\,` is a comma in a value.
