@@ -88,6 +88,11 @@ let package = Package(
         "View", "ViewedTree", "DisplayNames", "BackingTree", .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    // The code of the articles for users of the library, who reach public declarations alone.
+    .testTarget(
+      name: "ExampleTests",
+      dependencies: ["DisplayNames", "View", .product(name: "SystemPackage", package: "swift-system")],
+      packageAccess: false),
     .testTarget(
       name: "FuseServerTests",
       dependencies: [

@@ -12,7 +12,8 @@ import SystemPackage
 /// ```
 ///
 /// A name is taken from the view of the nearest Macintosh volume around the path, else of the nearest home or container, else of
-/// the nearest root of a UNIX system, else of the directory that holds the file.
+/// the nearest root of a UNIX system, else of the directory that holds the file. Each call reads that directory: for the names of
+/// many entries use ``ViewedPath/entries()``.
 public enum DisplayName {
   /// The display name of a file.
   ///
@@ -20,19 +21,16 @@ public enum DisplayName {
   ///   - path: absolute, or relative to the working directory; it may contain display names.
   ///   - options: the options of the view. By default extensions are hidden as with `extensions=hide`, and the languages are
   ///     those of the environment.
-  /// - Throws: `ViewedPath.Failure` with the system's error when there is no such file, or it may not be accessed.
+  /// - Throws: ``ViewedPath/Failure/system(_:_:)`` when there is no such file, or it may not be accessed.
   public static func of(
     _ path: FilePath, options: ViewOptions = .fromEnvironment
   ) throws(ViewedPath.Failure) -> Name {
-    let place = try ViewedPath(path, options: options)
-    do throws(Errno) { return try place.view.explain(place.node).displayName } catch {
-      throw .system(path, error)
-    }
+    try ViewedPath(path, options: options).explanation().displayName
   }
 
   /// The display names of the directories that lead to a file, from the top, followed by the file's own display name.
   ///
-  /// - Throws: as `of(_:options:)`.
+  /// - Throws: as ``of(_:options:)``.
   public static func componentsToDisplay(
     of path: FilePath, options: ViewOptions = .fromEnvironment
   ) throws(ViewedPath.Failure) -> [Name] {
@@ -69,7 +67,7 @@ extension View {
       names.append(try explain(current).displayName)
       current = link.parent
     }
-    let source = FilePath(bytes: try explain(NodeTable.root).realPath)
+    let source = try explain(NodeTable.root).realPath
     return source.components.map { Name($0.bytes) } + names.reversed()
   }
 }

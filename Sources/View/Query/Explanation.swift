@@ -4,27 +4,31 @@ import Glibc
 import SystemPackage
 
 /// How the view shows an entry, and why.
-package struct Explanation: Sendable {
-  package let realName: Name
-  /// The absolute path in the backing tree, as bytes.
-  package let realPath: [UInt8]
-  package let displayName: Name
-  /// `file`, `directory`, `package`, `symlink` or `special`.
-  package let kind: String
-  package let isHidden: Bool
-  /// The rule that named or hid the entry, as a sentence.
-  package let reason: String
+public struct Explanation: Sendable {
+  /// The name on the disk.
+  public let realName: Name
+  /// The absolute path in the backing tree, without symlinks in the directories.
+  public var realPath: FilePath { FilePath(bytes: realPathBytes) }
+  /// Kept as bytes: a listing of a million entries needs no path of most of them.
+  package let realPathBytes: [UInt8]
+  /// The name in the view; of a hidden entry, its real name.
+  public let displayName: Name
+  public let kind: EntryKind
+  /// Whether the view does not list the entry.
+  public let isHidden: Bool
+  /// The rule that named or hid the entry, in English sentences.
+  public let reason: String
   /// Whether it is shown under a localized name.
-  package let isLocalized: Bool
+  public let isLocalized: Bool
   /// Whether it is shown under more of its real name than it would be if no other entry had the same claim.
-  package let isContested: Bool
+  public let isContested: Bool
 
   package init(
-    realName: Name, realPath: [UInt8], displayName: Name, kind: String, isHidden: Bool,
+    realName: Name, realPath: [UInt8], displayName: Name, kind: EntryKind, isHidden: Bool,
     isLocalized: Bool = false, isContested: Bool = false, reason: String
   ) {
     self.realName = realName
-    self.realPath = realPath
+    realPathBytes = realPath
     self.displayName = displayName
     self.kind = kind
     self.isHidden = isHidden
@@ -44,7 +48,7 @@ extension View {
       let path = try realPath(of: rootHandle)
       let name = Name(path.split(separator: 0x2f).last ?? [0x2f])
       return Explanation(
-        realName: name, realPath: path, displayName: name, kind: "directory", isHidden: false,
+        realName: name, realPath: path, displayName: name, kind: .directory, isHidden: false,
         reason: "It is the root of the view.")
     }
     guard let link = nodes.link(of: id), let handle = try? directory(link.parent),
@@ -108,7 +112,7 @@ extension View {
       child.localized != nil ? .localized : child.stemLength != nil ? .extensionHidden : .realName
     return Explanation(
       realName: child.realName, realPath: path(of: child.realName, in: directory),
-      displayName: projection.displayName(at: slot), kind: word(child.kind), isHidden: child.hidden != nil,
+      displayName: projection.displayName(at: slot), kind: child.kind, isHidden: child.hidden != nil,
       isLocalized: child.hidden == nil && rung == .localized,
       isContested: child.hidden == nil && rung != first,
       reason: ([reason(child, rung)] + configured(child, rung, verdict)).joined(separator: " "))
@@ -116,7 +120,7 @@ extension View {
 
   private static func plain(_ name: Name, _ type: FileType, in directory: [UInt8]) -> Explanation {
     Explanation(
-      realName: name, realPath: path(of: name, in: directory), displayName: name, kind: word(type),
+      realName: name, realPath: path(of: name, in: directory), displayName: name, kind: kind(type),
       isHidden: false,
       reason: "The profile none shows everything as it is.")
   }
@@ -172,26 +176,29 @@ extension View {
     }
   }
 
-  private static func word(_ kind: EntryKind) -> String {
-    switch kind {
+  private static func kind(_ type: FileType) -> EntryKind {
+    switch type {
+    case .regular: .file
+    case .directory: .directory
+    case .symlink: .symlink
+    default: .other
+    }
+  }
+
+  private func realPath(of handle: DirectoryHandle) throws(Errno) -> [UInt8] {
+    try Directory(descriptor: AT_FDCWD).symlinkTarget("/proc/self/fd/\(handle.directory.descriptor)")
+  }
+}
+
+extension EntryKind {
+  /// The word for the kind in the output of programs and in `user.displayfs.kind`.
+  package var word: String {
+    switch self {
     case .file: "file"
     case .directory: "directory"
     case .package: "package"
     case .symlink: "symlink"
     case .other: "special"
     }
-  }
-
-  private static func word(_ type: FileType) -> String {
-    switch type {
-    case .regular: "file"
-    case .directory: "directory"
-    case .symlink: "symlink"
-    default: "special"
-    }
-  }
-
-  private func realPath(of handle: DirectoryHandle) throws(Errno) -> [UInt8] {
-    try Directory(descriptor: AT_FDCWD).symlinkTarget("/proc/self/fd/\(handle.directory.descriptor)")
   }
 }

@@ -5,17 +5,25 @@ import Logging
 import SystemPackage
 
 /// A place in the view of a backing tree, found without a mount.
+///
+/// It holds the source and the directories on the way open, and an instance of inotify or fanotify, of which a user has few (128
+/// of inotify where `max_user_instances` is as Linux sets it): let go of it when its names are read. For the names of a whole
+/// directory read the directory once, by ``entries()``.
 public struct ViewedPath: Sendable {
   package let view: View
   /// The node that the path leads to.
   package let node: NodeID
+  private let path: FilePath
 
   /// The reason why a path leads to nothing.
   public enum Failure: Error, Sendable, CustomStringConvertible {
+    /// A path and the error of the system call that failed for it: ENOENT where there is no such entry, EACCES where this process
+    /// may not read a directory.
     case system(FilePath, Errno)
     /// The path does not lie in the directory that was given as its source.
     case outside(FilePath, source: FilePath)
 
+    /// The path and the error in one line.
     public var description: String {
       switch self {
       case .system(let path, let error): "\(path): \(error)"
@@ -24,11 +32,18 @@ public struct ViewedPath: Sendable {
     }
   }
 
+  /// Finds a place.
+  ///
   /// - Parameters:
-  ///   - path: in the backing tree; real names and display names may be mixed.
+  ///   - path: in the backing tree, absolute or relative to the working directory; real names and display names may be mixed.
   ///   - source: the directory to view. The default is the nearest Macintosh volume around the path, else the nearest home or
   ///     container, else the nearest root of a UNIX system, else the nearest directory.
-  package init(_ path: FilePath, source: FilePath? = nil, options: ViewOptions) throws(Failure) {
+  ///   - options: the options of the view; by default those of a mount without options, with the languages of the environment.
+  /// - Throws: ``Failure/system(_:_:)`` when there is no such entry or it may not be accessed, ``Failure/outside(_:source:)`` when
+  ///   it does not lie in `source`.
+  public init(
+    _ path: FilePath, source: FilePath? = nil, options: ViewOptions = .fromEnvironment
+  ) throws(Failure) {
     let absolute = try Self.workingDirectory(path).pushing(path)
     let (root, rest): (FilePath, [Name])
     if let source {
@@ -47,6 +62,25 @@ public struct ViewedPath: Sendable {
       }
       self.view = view
       self.node = node
+      self.path = path
+    } catch { throw .system(path, error) }
+  }
+
+  /// How the view shows the entry: its names, its real path and the rule that named or hid it.
+  ///
+  /// - Throws: ``Failure/system(_:_:)``, with ESTALE when the entry was moved or removed since it was found.
+  public func explanation() throws(Failure) -> Explanation {
+    do throws(Errno) { return try view.explain(node) } catch { throw .system(path, error) }
+  }
+
+  /// How the view shows each entry of the directory, hidden ones included, in no particular order. A package is a file: its
+  /// contents are those of the path that ends in its real name.
+  ///
+  /// - Throws: ``Failure/system(_:_:)``, with ENOTDIR when the view shows no directory there.
+  public func entries() throws(Failure) -> [Explanation] {
+    do throws(Errno) {
+      guard try view.isDirectory(node) else { throw .notDirectory }
+      return try view.explainAll(in: node)
     } catch { throw .system(path, error) }
   }
 

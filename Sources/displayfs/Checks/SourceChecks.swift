@@ -55,7 +55,7 @@ struct SourceChecks {
         seen += 1
         guard entry.isContested else { return true }
         count += 1
-        if examples.count < 3 { examples.append(FilePath(bytes: entry.realPath)) }
+        if examples.count < 3 { examples.append(entry.realPath) }
         return seen < Self.limit
       }
     } catch { return .problem(check, "\(path): \(error)", do: "check the permissions of the directory") }

@@ -49,7 +49,7 @@ struct ListDirectory: ParsableCommand {
   private func line(of entry: Explanation, _ isColoured: Bool) -> [UInt8] {
     let name = isColoured ? Style.painted(entry) : entry.displayName.bytes
     guard long else { return name }
-    return Array("\(entry.kind)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + name + [0x09]
+    return Array("\(entry.kind.word)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + name + [0x09]
       + entry.realName.bytes
   }
 }
@@ -83,7 +83,7 @@ struct ViewWalk {
         isOver = true
         return
       }
-      guard descends, entry.kind == "directory" else { continue }
+      guard descends, entry.kind == .directory else { continue }
       do throws(Errno) {
         let child = try CName(entry.realName).withPointer { (name) throws(Errno) in
           try view.lookup(node, name).id
@@ -92,7 +92,7 @@ struct ViewWalk {
       } catch {
         // A directory that was removed meanwhile, or that may not be reached (`hidden=deny`), shows nothing.
         if error == .noSuchFileOrDirectory { continue }
-        printError("displayfs: \(FilePath(bytes: entry.realPath)): \(error)")
+        printError("displayfs: \(entry.realPath): \(error)")
         hasFailed = true
       }
     }

@@ -29,8 +29,8 @@ struct Explain: ParsableCommand {
       let text = """
         display name: \(explanation.displayName)
         real name:    \(explanation.realName)
-        real path:    \(Name(explanation.realPath))
-        kind:         \(explanation.kind)
+        real path:    \(Name(explanation.realPathBytes))
+        kind:         \(explanation.kind.word)
         reason:       \(explanation.reason)
         """
       Output.line(text)
@@ -45,7 +45,7 @@ struct RealPath: ParsableCommand {
 
   @OptionGroup var query: EntryQuery
 
-  func run() throws { try query.report { Output.line($0.realPath) } }
+  func run() throws { try query.report { Output.line($0.realPathBytes) } }
 }
 
 struct DisplayNameOf: ParsableCommand {

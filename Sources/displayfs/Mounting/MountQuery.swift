@@ -44,11 +44,12 @@ enum MountQuery {
 
   private static func values(_ path: FilePath) -> Explanation? {
     guard let realName = of("realname", path), let realPath = of("realpath", path),
-      let displayName = of("displayname", path), let kind = of("kind", path), let hidden = of("hidden", path),
+      let displayName = of("displayname", path), let word = of("kind", path), let hidden = of("hidden", path),
       let reason = of("reason", path)
     else { return nil }
+    let kind = EntryKind.allCases.first { word.elementsEqual($0.word.utf8) } ?? .other
     return Explanation(
-      realName: Name(realName), realPath: realPath, displayName: Name(displayName), kind: Text.lossy(kind),
+      realName: Name(realName), realPath: realPath, displayName: Name(displayName), kind: kind,
       isHidden: hidden.elementsEqual("true".utf8), reason: Text.lossy(reason))
   }
 }

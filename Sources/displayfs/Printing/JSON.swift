@@ -6,7 +6,7 @@ enum JSON {
   static func object(_ explanation: Explanation) -> String {
     let names = object([
       ("displayName", explanation.displayName.bytes), ("realName", explanation.realName.bytes),
-      ("realPath", explanation.realPath), ("kind", Array(explanation.kind.utf8)),
+      ("realPath", explanation.realPathBytes), ("kind", Array(explanation.kind.word.utf8)),
       ("reason", Array(explanation.reason.utf8)),
     ])
     return names.dropLast() + ", \"hidden\": \(explanation.isHidden)}"

@@ -23,11 +23,11 @@ enum Style {
   static func painted(_ entry: Explanation) -> [UInt8] {
     var codes: [String] = []
     switch entry.kind {
-    case "directory": codes.append("1;34")
-    case "package": codes.append("1;35")
-    case "symlink": codes.append("36")
-    case "special": codes.append("33")
-    default: break
+    case .directory: codes.append("1;34")
+    case .package: codes.append("1;35")
+    case .symlink: codes.append("36")
+    case .other: codes.append("33")
+    case .file: break
     }
     if entry.isLocalized { codes.append("4") }
     if entry.isHidden { codes.append("2") }

@@ -167,8 +167,8 @@ extension View {
     let explanation = try explain(id)
     switch key {
     case "realname": return explanation.realName.bytes
-    case "realpath": return explanation.realPath
-    case "kind": return Array(explanation.kind.utf8)
+    case "realpath": return explanation.realPathBytes
+    case "kind": return Array(explanation.kind.word.utf8)
     case "displayname": return explanation.displayName.bytes
     case "hidden": return Array((explanation.isHidden ? "true" : "false").utf8)
     case "reason": return Array(explanation.reason.utf8)
