@@ -177,6 +177,17 @@ import Testing
     }
   }
 
+  /// zsh takes what follows a colon for the description of a completion.
+  @Test(arguments: [
+    "zsh": "disabled-rules=volumes\\:home-library", "fish": "disabled-rules=volumes:home-library",
+  ])
+  func completionOfList_isQuotedForItsShell(shell: String, completion: String) {
+    let words = ["displayfs", "mount", "-o", "disabled-rules=volumes:home"]
+    let outcome = Displayfs.run(
+      ["---completion", "mount", "--", "-o", "3", "27"] + words, with: ["SAP_SHELL": shell])
+    #expect(outcome.text.split(separator: "\n").first == completion[...], "\(outcome.complaint)")
+  }
+
   /// Calls the completion as bash does: with the words, split at equals signs and colons, the index of the current word, and the
   /// line up to the cursor.
   @Test(.needing("bash")) func completions_offerValuesOfOptions() throws {

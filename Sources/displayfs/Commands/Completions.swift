@@ -64,6 +64,11 @@ enum OptionCompletion {
   private static func candidates(_ words: [String], at index: Int) -> [String] {
     let typed = words.indices.contains(index) ? words[index] : ""
     let comma = typed.lastIndex(of: ",").map(typed.index(after:)) ?? typed.startIndex
-    return MountOptions.completions(of: typed[comma...]).map { typed[..<comma] + $0 }
+    return MountOptions.completions(of: typed[comma...]).map { completion in
+      let whole = typed[..<comma] + completion
+      // The script for zsh passes it to _describe, which takes what follows a colon for a description.
+      return CompletionShell.requesting == .zsh
+        ? String(whole.flatMap { $0 == ":" ? "\\:" : "\($0)" }) : String(whole)
+    }
   }
 }
