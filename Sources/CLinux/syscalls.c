@@ -81,6 +81,14 @@ int dfs_cached_status(int dir, const char *name, struct stat *out) {
   return 0;
 }
 
+int dfs_birth_time(int fd, struct timespec *out) {
+  struct statx found;
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &found)) return -1;
+  if (!(found.stx_mask & STATX_BTIME)) return 0;
+  *out = (struct timespec){found.stx_btime.tv_sec, found.stx_btime.tv_nsec};
+  return 1;
+}
+
 static void write_path(char *path, size_t size, int fd) { snprintf(path, size, "/proc/self/fd/%d", fd); }
 
 int dfs_reopen(int fd, int flags) {

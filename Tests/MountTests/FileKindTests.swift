@@ -137,13 +137,42 @@ import Testing
     #expect(attributeBytes("user.tag", of: path) == nil)
   }
 
-  /// libfuse does not request the birth time from file systems yet. The view must not make up an unknown birth time.
-  @Test func birthTime_isThatOfBackingFileOrAbsent() throws {
-    let view = try view()
-    let real = Shell.run("stat -c %w '\(view.real("notes.txt"))'").text
-    for name in ["notes", "notes.txt"] {
-      let shown = view.shell("stat -c %w \(name)").text
-      #expect(shown == "-" || shown == real, "\(name)")
+  /// The format of stat(1) that prints all fields but the inode number, and the birth time last; it requests STATX_BTIME.
+  private static let allFields = "'%a %F %u %g %h %s %b %B %t:%T %x %y %z %w'"
+
+  /// Whether the kernel requests birth times (FUSE_STATX).
+  private static let givesBirthTimes = kernelRelease.lexicographicallyPrecedes([6, 6]) == false
+
+  @Test(.enabled(if: Self.givesBirthTimes), arguments: ["notes", "notes.txt", ".", "folder", "link", "pipe"])
+  func birthTime_isThatOfBackingFile(name: String) throws {
+    let view = try MountedView { root in
+      try put("0123456789", at: "\(root)/notes.txt")
+      #expect(Shell.run("mkdir folder && ln -s notes.txt link && mkfifo pipe", in: root).status == 0)
     }
+    let real = view.real(name == "notes" ? "notes.txt" : name)
+    let expected = Shell.run("stat -c \(Self.allFields) '\(real)'").text
+    #expect(!expected.hasSuffix(" -"))
+    #expect(view.shell("stat -c \(Self.allFields) \(name)").text == expected)
+    // After a change behind the view, which the kernel must not have cached past.
+    #expect(Shell.run("chmod 700 '\(real)' && touch -h -d @1000000000.123456789 '\(real)'").status == 0)
+    let changed = Shell.run("stat -c \(Self.allFields) '\(real)'").text
+    #expect(changed != expected)
+    #expect(view.shell("stat -c \(Self.allFields) \(name)").text == changed)
   }
+
+  @Test(.enabled(if: Self.givesBirthTimes)) func birthTime_ofPackageFile_isThatOfItsDirectory() throws {
+    let view = try MountedView { root in
+      #expect(Shell.run("mkdir Letter.rtfd && echo x >Letter.rtfd/TXT.rtf", in: root).status == 0)
+    }
+    let real = Shell.run("stat -c %w '\(view.real("Letter.rtfd"))'").text
+    #expect(view.shell("stat -c '%F %w' Letter").text == "regular file \(real)")
+  }
+
+  @Test(.enabled(if: Self.givesBirthTimes)) func birthTime_ofRemovedOpenFile_staysKnown() throws {
+    let view = try view()
+    let script = "exec 3<notes; stat -c %w notes; rm notes; stat -L -c %w /dev/fd/3"
+    let shown = view.shell(script).text.split(separator: "\n")
+    #expect(shown.count == 2 && shown[0] == shown[1] && shown[0] != "-", "\(shown)")
+  }
+
 }

@@ -12,7 +12,7 @@ let kernelRelease: [Int] = {
 extension MountedView {
   /// How many requests have come of some kinds; of looking up and of attributes, if none are named.
   func requestCount(_ operations: String...) throws -> Int {
-    let counted = operations.isEmpty ? ["lookup", "getattr"] : operations
+    let counted = operations.isEmpty ? ["lookup", "getattr", "statx"] : operations
     let outcome = Displayfs.run(["status", mountPoint])
     let line = try #require(outcome.text.split(separator: "\n").first { $0.hasPrefix("requests: ") })
     return line.dropFirst("requests: ".count).split(separator: ",").reduce(0) { sum, request in

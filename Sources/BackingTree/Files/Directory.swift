@@ -145,6 +145,13 @@ public struct RenameFlags: OptionSet, Sendable {
   public static let exchange = RenameFlags(rawValue: dfs_RENAME_EXCHANGE)
 }
 
+/// The birth time of an open file; nil where its file system keeps none. (`statx`, STATX_BTIME)
+public func birthTime(_ descriptor: CInt) throws(Errno) -> timespec? {
+  var out = timespec()
+  let isKnown = try systemCall { dfs_birth_time(descriptor, &out) }
+  return isKnown == 1 ? out : nil
+}
+
 /// The status of an open file. (`fstat`)
 public func fileStatus(_ descriptor: CInt) throws(Errno) -> stat {
   var out = stat()

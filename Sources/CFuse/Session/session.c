@@ -3,6 +3,7 @@
 #include "init.h"
 #include "passthrough.h"
 #include "request_loop.h"
+#include "statx.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -28,6 +29,7 @@ static void note_received(void *request, size_t size) {
     atomic_fetch_add_explicit(&counts[header->opcode], 1, memory_order_relaxed);
   }
   dfs_init_read(request, size);
+  dfs_statx_read(request);
   // The two requests have the same layout and the same reply.
   if (header->opcode == OPCODE_TMPFILE) header->opcode = FUSE_CREATE;
 }

@@ -6,3 +6,4 @@
 #include "passthrough_helper.h"
 #include "request_loop.h"
 #include "session.h"
+#include "statx.h"

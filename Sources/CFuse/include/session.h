@@ -6,8 +6,8 @@
 
 struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lowlevel_ops *operations, size_t size,
                                      void *userdata);
-// Mounts. O_TMPFILE, which libfuse before 3.17 does not know, arrives as a CREATE whose flags include O_TMPFILE. For this,
-// requests must be read, not spliced: do not request FUSE_CAP_SPLICE_READ. Returns 0 or -1.
+// Mounts. O_TMPFILE, which libfuse before 3.17 does not know, arrives as a CREATE whose flags include O_TMPFILE, and STATX as a
+// GETATTR (statx.h). For this, requests must be read, not spliced: do not request FUSE_CAP_SPLICE_READ. Returns 0 or -1.
 int dfs_session_mount(struct fuse_session *session, const char *mount_point);
 // Prints the versions of libfuse, of its FUSE protocol, and of fusermount3, one on each line.
 void dfs_print_fuse_versions(void);

@@ -33,6 +33,8 @@ bool dfs_may_be_open_for_writing(int fd);
 int dfs_check_access(int dir, const char *name, int access);
 // fstatat that never follows a symlink, and sends no request to a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
 int dfs_cached_status(int dir, const char *name, struct stat *out);
+// The birth time of an open file. Returns 1, 0 where its file system keeps none, or -1. (STATX_BTIME)
+int dfs_birth_time(int fd, struct timespec *out);
 // Opens once more the file of an open descriptor or of an O_PATH descriptor.
 int dfs_reopen(int fd, int flags);
 // Opens the mount at a path. The descriptor does not keep the mount busy where that is allowed (a detached clone of the mount;

@@ -121,30 +121,39 @@ extension Request {
     return out
   }
 
-  /// Replies to GETATTR. For a directory with stale names, the reply is deferred until the kernel has dropped them: a path walk
+  /// Replies to GETATTR or STATX. For a directory with stale names, the reply is deferred until the kernel has dropped them: a path walk
   /// requests the attributes before it uses the names.
   func replyAttributes(of id: NodeID) throws(Errno) {
     // A request gets one reply, from any thread.
     nonisolated(unsafe) let request = self
     let client = fuse_req_ctx(raw)!.pointee.pid
+    let isStatx = dfs_is_statx()
     let isDeferred = server.notifier.deferReply(untilNamesDropped: id, for: client) {
-      do throws(Errno) { try request.replyAttributesNow(of: id) } catch { request.fail(error) }
+      do throws(Errno) { try request.replyAttributesNow(of: id, isStatx: isStatx) } catch { request.fail(error) }
     }
-    if !isDeferred { try replyAttributesNow(of: id) }
+    if !isDeferred { try replyAttributesNow(of: id, isStatx: isStatx) }
   }
 
-  private func replyAttributesNow(of id: NodeID) throws(Errno) {
+  private func replyAttributesNow(of id: NodeID, isStatx: Bool) throws(Errno) {
     let view = view
     try view.refuseStaleName(of: id, client)
-    var attributes = try view.versionedAttributes(id)
-    if server.notifier.mayHoldStaleNames(id) {
-      // Timeout 0, so that the next path walk requests the attributes again.
-      fuse_reply_attr(raw, &attributes.stat, 0)
-      return
+    let attributes = try view.versionedAttributes(id)
+    let birth = isStatx ? view.birthTime(of: id) : nil
+    func reply(timeout: Double) {
+      var status = attributes.stat
+      if !isStatx {
+        fuse_reply_attr(raw, &status, timeout)
+      } else if var birth {
+        dfs_reply_statx(raw, &status, &birth, timeout)
+      } else {
+        dfs_reply_statx(raw, &status, nil, timeout)
+      }
     }
+    // Timeout 0, so that the next path walk requests the attributes again.
+    if server.notifier.mayHoldStaleNames(id) { return reply(timeout: 0) }
     // A stat of the mount point is used to check whether the daemon replies, so its attributes are cached for at most a second.
     let timeout = id == NodeTable.root ? min(1, view.cacheTimeout) : view.cacheTimeout
-    fuse_reply_attr(raw, &attributes.stat, attributes.version == nil ? 0 : timeout)
+    reply(timeout: attributes.version == nil ? 0 : timeout)
     if let version = attributes.version { view.revalidateAfterReply(version, of: id) }
   }
 

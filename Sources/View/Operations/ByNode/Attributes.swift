@@ -41,6 +41,13 @@ extension View {
     return VersionedAttributes(stat: attributes, version: version)
   }
 
+  /// The birth time of a node's file, of a package that of its directory; nil where the file system keeps none, and for a file
+  /// that is gone.
+  package func birthTime(of id: NodeID) -> timespec? {
+    guard let located = try? locate(id) else { return nil }
+    return try? BackingTree.birthTime(located.rawValue)
+  }
+
   /// The backing status of a node, checked to be of the file that the node stands for, and whether the file is still where the
   /// node table has it.
   ///
