@@ -72,10 +72,10 @@ struct Inodes {
   // MARK: Finding
 
   /// A slot that has a node.
-  subscript(slot: UInt32) -> Inode { slots[Int(slot)] }
+  @inline(__always) subscript(slot: UInt32) -> Inode { slots[Int(slot)] }
 
   /// The slot of a number; nil when there is no such node.
-  func slot(of id: NodeID) -> UInt32? {
+  @inline(__always) func slot(of id: NodeID) -> UInt32? {
     id < NodeID(slots.count) && slots[Int(id)].indexState != .free ? UInt32(id) : nil
   }
 

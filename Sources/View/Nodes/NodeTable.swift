@@ -191,19 +191,23 @@ package final class NodeTable: Sendable {
   }
 
   /// The identity of a node's file; nil when there is no such node.
-  package func identity(of id: NodeID) -> FileIdentity? { inode(id)?.identity }
+  package func identity(of id: NodeID) -> FileIdentity? { inode(id) { $0.identity } }
 
   /// The type of a node's backing file; nil when there is no such node.
-  func type(of id: NodeID) -> FileType? { inode(id)?.type }
+  func type(of id: NodeID) -> FileType? { inode(id) { $0.type } }
 
   /// Whether a node is a package shown as a file.
-  func isPackageFile(_ id: NodeID) -> Bool { inode(id)?.nodeKind == .packageFile }
+  func isPackageFile(_ id: NodeID) -> Bool { inode(id) { $0.nodeKind == .packageFile } ?? false }
 
   /// Whether a node has that identity, whatever has become of its names.
-  package func hasIdentity(_ id: NodeID, _ identity: FileIdentity) -> Bool { inode(id)?.identity == identity }
+  package func hasIdentity(_ id: NodeID, _ identity: FileIdentity) -> Bool {
+    inode(id) { $0.identity == identity } ?? false
+  }
 
-  private func inode(_ id: NodeID) -> Inodes.Inode? {
-    withState { links in links.inodes.slot(of: id).map { links.inodes[$0] } }
+  /// A field of a node, without a copy of the rest. Every request passes here several times.
+  @inline(__always)
+  private func inode<Field>(_ id: NodeID, _ field: (borrowing Inodes.Inode) -> Field) -> Field? {
+    withState { links in links.inodes.slot(of: id).map { field(links.inodes[$0]) } }
   }
 
   /// The node of a file; nil when the kernel does not know it.
