@@ -17,21 +17,13 @@ public struct FileIdentity: Hashable, Sendable {
 public enum FileType: UInt8, Sendable {
   case unknown, fifo, characterDevice, directory, blockDevice, regular, symlink, socket
 
-  public init(mode: mode_t) {
-    switch mode & S_IFMT {
-    case S_IFIFO: self = .fifo
-    case S_IFCHR: self = .characterDevice
-    case S_IFDIR: self = .directory
-    case S_IFBLK: self = .blockDevice
-    case S_IFREG: self = .regular
-    case S_IFLNK: self = .symlink
-    case S_IFSOCK: self = .socket
-    default: self = .unknown
-    }
+  @inlinable public init(mode: mode_t) {
+    // `d_type` is the same number without the bits to its right. (IFTODT)
+    self.init(direntType: UInt8(truncatingIfNeeded: mode >> 12 & 0xf))
   }
 
   /// From `d_type` of getdents64. File systems that do not store the type report `unknown`.
-  public init(direntType: UInt8) {
+  @inlinable public init(direntType: UInt8) {
     switch direntType {
     case 1: self = .fifo
     case 2: self = .characterDevice

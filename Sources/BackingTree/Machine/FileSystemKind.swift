@@ -26,19 +26,24 @@ public struct FileSystemKind: Equatable, Sendable {
   public var completesWritesBeforeClose: Bool { isLocal }
 
   /// Whether the kernel itself serves the file system, from a disk or memory.
-  public var isLocal: Bool { Self.local.contains(magic) }
+  public var isLocal: Bool {
+    switch magic {
+    // linux/magic.h: ext2 to ext4, tmpfs, btrfs, XFS, F2FS, ZFS, overlayfs, FAT, exFAT, ISO 9660, UDF, HFS+, bcachefs, JFS,
+    // ReiserFS, NILFS2, NTFS3, ramfs.
+    case 0xef53, 0x0102_1994, 0x9123_683e, 0x5846_5342, 0xf2f5_2010, 0x2fc1_2fc1, 0x794c_7630, 0x4d44,
+      0x2011_bab0, 0x9660, 0x1501_3346, 0x482b, 0xca45_1a4e, 0x3153_464a, 0x5265_4973, 0x3434,
+      0x7366_746e, 0x8584_58f6:
+      true
+    default: false
+    }
+  }
 
   /// Whether a write through a mapping updates the file's times, if it is the first to a page since the page's writeback: ext2 to
   /// ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
   public var updatesTimesOfMappedWrites: Bool {
-    [0xef53, 0x9123_683e, 0x5846_5342, 0xf2f5_2010].contains(magic)
+    switch magic {
+    case 0xef53, 0x9123_683e, 0x5846_5342, 0xf2f5_2010: true
+    default: false
+    }
   }
-
-  /// linux/magic.h: ext2 to ext4, tmpfs, btrfs, XFS, F2FS, ZFS, overlayfs, FAT, exFAT, ISO 9660, UDF, HFS+, bcachefs, JFS,
-  /// ReiserFS, NILFS2, NTFS3, ramfs.
-  private static let local: Set<UInt32> = [
-    0xef53, 0x0102_1994, 0x9123_683e, 0x5846_5342, 0xf2f5_2010, 0x2fc1_2fc1, 0x794c_7630, 0x4d44, 0x2011_bab0,
-    0x9660,
-    0x1501_3346, 0x482b, 0xca45_1a4e, 0x3153_464a, 0x5265_4973, 0x3434, 0x7366_746e, 0x8584_58f6,
-  ]
 }
