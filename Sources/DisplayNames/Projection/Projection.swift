@@ -1,3 +1,5 @@
+import Glibc
+
 /// The projection: the names of a directory's entries in the view.
 ///
 /// A child has a list of candidate names, its rungs: its localized name, its name without the extension, its real name. It is
@@ -437,7 +439,12 @@ public struct Projection: ~Copyable, Sendable {
 
   private func equal(_ a: Span<UInt8>, _ b: Span<UInt8>) -> Bool {
     guard a.count == b.count else { return false }
-    return a.withUnsafeBytes { left in b.withUnsafeBytes { right in left.elementsEqual(right) } }
+    return a.withUnsafeBytes { left in
+      b.withUnsafeBytes { right in
+        guard let left = left.baseAddress, let right = right.baseAddress else { return true }
+        return memcmp(left, right, a.count) == 0
+      }
+    }
   }
 
   func hash(of name: Span<UInt8>) -> Int { NameHash.hash(of: name) }
