@@ -2,10 +2,10 @@
 ///
 /// One folded multiplication for each eight bytes: names are short, and a directory of a million entries hashes each of them
 /// several times. The seed is random, so that a client cannot choose names with colliding hashes.
-enum NameHash {
+package enum NameHash {
   private static let seed = UInt64.random(in: .min ... .max)
 
-  static func hash(of name: Span<UInt8>) -> Int {
+  package static func hash(of name: Span<UInt8>) -> Int {
     name.withUnsafeBytes { bytes in
       var state = fold(seed ^ UInt64(bytes.count), 0x9e37_79b9_7f4a_7c15)
       var offset = 0
