@@ -66,8 +66,10 @@ static int set_umask(mode_t mask) {
   return 0;
 }
 
+static int restore_umask(const struct dfs_credentials *as) { return as->sets_umask ? set_umask(original_umask) : 0; }
+
 int dfs_assume_credentials(const struct dfs_credentials *as) {
-  if (set_umask(as->umask)) return -1;
+  if (as->sets_umask && set_umask(as->umask)) return -1;
   if (as->is_own) return 0;
   // In a user namespace that denies setgroups the daemon keeps its groups: then it acts only for its own user.
   int is_root = as->user == 0 && as->group == 0 && as->group_count == 0;
@@ -82,14 +84,14 @@ int dfs_assume_credentials(const struct dfs_credentials *as) {
   }
   return 0;
 refused:
-  if (set_ids(0, 0) || (has_no_groups && clear_groups()) || set_umask(original_umask)) abort();
+  if (set_ids(0, 0) || (has_no_groups && clear_groups()) || restore_umask(as)) abort();
   setid = UNKNOWN;
   errno = EPERM;
   return -1;
 }
 
 void dfs_restore_credentials(const struct dfs_credentials *as) {
-  if (set_umask(original_umask)) abort();
+  if (restore_umask(as)) abort();
   if (as->is_own) return;
   if (as->user != 0 || as->group != 0) {
     // A thread that kept a client's credentials would serve the next client with the wrong rights.

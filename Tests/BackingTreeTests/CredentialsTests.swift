@@ -77,6 +77,18 @@ import Testing
     #expect(Found() == before)
   }
 
+  /// The umask costs two system calls, and most requests carry none.
+  @Test func umask_isTheClientsOnlyWhereFilesAreMade() throws {
+    let before = try #require(Found().fields["Umask:"])
+    let client = Client(user: 61001, group: 61002, thread: 0, umask: 0o073)
+    for (makesFiles, umask) in [(false, before), (true, "0073")] {
+      var during: Found?
+      try client.impersonateWithAnySetID(makesFiles: makesFiles) { () throws(Errno) in during = Found() }
+      #expect(during?.fields["Umask:"] == umask && during?.fields["Uid:"] == "61001")
+    }
+    #expect(Found().fields["Umask:"] == before)
+  }
+
   @Test func callerGroups_whenPIDBelongsToAnotherUser_areEmpty() throws {
     // This process is root's, not that user's.
     #expect(Client(user: 61001, group: 61001, thread: getpid(), umask: 0).credentials.groups == [])

@@ -28,15 +28,18 @@ public struct Credentials: Sendable {
   /// Runs `body` with these credentials on the calling thread. A daemon that is not root keeps its own ids and sets only the
   /// client's umask.
   ///
-  /// - Parameter setID: whether a thread of user root keeps CAP_FSETID.
+  /// - Parameters:
+  ///   - setID: whether a thread of user root keeps CAP_FSETID.
+  ///   - makesFiles: whether `body` may make files. If not, the thread keeps its own umask.
   /// - Throws: EPERM when the thread cannot assume these credentials; then `body` does not run.
   public func impersonate<R: ~Copyable>(
-    setID: dfs_setid = DFS_SETID_KEPT, _ body: () throws(Errno) -> R
+    setID: dfs_setid = DFS_SETID_KEPT, makesFiles: Bool = true, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
     var raw = dfs_credentials()
     raw.user = user
     raw.group = group
     raw.umask = umask
+    raw.sets_umask = makesFiles
     raw.setid = setID
     raw.is_own = !Self.isDaemonRoot
     let areAssumed = groups.withUnsafeBufferPointer { groups in
@@ -69,31 +72,36 @@ public struct Client: Sendable {
   /// The daemon's own credentials, for tests and for work that no client requested.
   public static var daemon: Client { Client(user: geteuid(), group: getegid(), thread: getpid(), umask: 0) }
 
-  /// Runs `body` with the client's user, group and umask on the calling thread. For calls on an entry whose permissions the
-  /// kernel has already checked for the client (`default_permissions`).
+  /// Runs `body` with the client's user and group on the calling thread. For calls on an entry whose permissions the kernel has
+  /// already checked for the client (`default_permissions`).
   ///
   /// The thread has no supplementary groups at first. They are read and set only when the call fails with EACCES or EPERM: most
   /// calls succeed, and reading the groups costs more than the call.
+  ///
+  /// - Parameter makesFiles: whether `body` may make files, with the client's umask. The kernel sends that only with requests that
+  ///   make something; for any other the thread would set a umask of 0 and then its own again.
   public func impersonate<R: ~Copyable>(
-    setID: dfs_setid = DFS_SETID_KEPT, _ body: () throws(Errno) -> R
+    setID: dfs_setid = DFS_SETID_KEPT, makesFiles: Bool = false, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
     do throws(Errno) {
       return try Credentials(user: user, group: group, groups: [], umask: umask).impersonate(
-        setID: setID, body)
+        setID: setID, makesFiles: makesFiles, body)
     } catch {
       guard error == .permissionDenied || error == .notPermitted, user != 0, geteuid() == 0 else {
         throw error
       }
       let credentials = credentials
       guard !credentials.groups.isEmpty else { throw error }
-      return try credentials.impersonate(setID: setID, body)
+      return try credentials.impersonate(setID: setID, makesFiles: makesFiles, body)
     }
   }
 
   /// Like `impersonate`, for calls that neither write to a file nor set a set-group-ID bit, so that CAP_FSETID of root does not
   /// matter. Cheaper when the thread opened a file just before.
-  public func impersonateWithAnySetID<R: ~Copyable>(_ body: () throws(Errno) -> R) throws(Errno) -> R {
-    try impersonate(setID: DFS_SETID_ANY, body)
+  public func impersonateWithAnySetID<R: ~Copyable>(
+    makesFiles: Bool = false, _ body: () throws(Errno) -> R
+  ) throws(Errno) -> R {
+    try impersonate(setID: DFS_SETID_ANY, makesFiles: makesFiles, body)
   }
 
   /// Like `impersonate`, with the supplementary groups from the start. Needed for entries whose permissions the kernel has not

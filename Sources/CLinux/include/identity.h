@@ -14,7 +14,9 @@ struct dfs_credentials {
   gid_t group;
   const gid_t *groups;
   size_t group_count;
+  // The umask, where it is to be set: it matters only to calls that make a file.
   mode_t umask;
+  bool sets_umask;
   enum dfs_setid setid;
   // Whether the daemon is not root and acts with its own ids, groups and capabilities: then only the umask is set.
   bool is_own;

@@ -152,8 +152,10 @@ extension View {
 }
 
 extension Client {
-  /// Runs `body` as `impersonateWithGroups` if the mode has the set-group-ID bit, else as `impersonateWithAnySetID`.
+  /// Runs `body`, which makes something of that mode, as `impersonateWithGroups` if the mode has the set-group-ID bit, else as
+  /// `impersonateWithAnySetID`.
   func impersonateForMode<R: ~Copyable>(_ mode: mode_t, _ body: () throws(Errno) -> R) throws(Errno) -> R {
-    mode & S_ISGID != 0 ? try impersonateWithGroups(body) : try impersonateWithAnySetID(body)
+    mode & S_ISGID != 0
+      ? try impersonateWithGroups(body) : try impersonateWithAnySetID(makesFiles: true, body)
   }
 }
