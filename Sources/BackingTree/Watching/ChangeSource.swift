@@ -21,7 +21,9 @@ protocol ChangeSource: Sendable {
   func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno)
 
   /// Reads all events that are queued at the time of the call.
-  func read(_ body: (ChangeEvent) -> Void)
+  ///
+  /// - Parameter buffer: room for events, aligned to eight bytes.
+  func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void)
 }
 
 /// A change in a directory as reported by the kernel.

@@ -80,6 +80,9 @@ public final class ChangeWatch: Sendable {
   private let marking = RecursionFreeLock(.marking)
   /// Only one thread at a time reads and delivers events. Threads that call `drain` meanwhile share its next pass.
   private let delivery = SharedPass()
+  /// Room for the events that a pass of `delivery` reads.
+  private nonisolated(unsafe) let buffer = UnsafeMutableRawBufferPointer.allocate(
+    byteCount: 16 * 1024, alignment: 8)
 
   /// - Parameters:
   ///   - root: a directory of the file system that has most of the watched directories.
@@ -93,6 +96,8 @@ public final class ChangeWatch: Sendable {
       source = try InotifySource()
     }
   }
+
+  deinit { buffer.deallocate() }
 
   /// Whether events say which process caused them and the number of watches is unlimited. (fanotify)
   public var reportsPID: Bool { source.reportsPID }
@@ -211,8 +216,10 @@ public final class ChangeWatch: Sendable {
 
   private func deliverAll() {
     let expectsSelfEvents = watches.withLock { $0.selfEvents.beginReading() }
-    source.read { deliver($0, isFallback: false) }
-    if let inotify = fallback.withLock({ $0 }) { inotify.read { deliver($0, isFallback: true) } }
+    source.read(into: buffer) { deliver($0, isFallback: false) }
+    if let inotify = fallback.withLock({ $0 }) {
+      inotify.read(into: buffer) { deliver($0, isFallback: true) }
+    }
     if expectsSelfEvents { watches.withLock { $0.selfEvents.endReading() } }
   }
 

@@ -85,8 +85,9 @@ final class FanotifySource: ChangeSource {
     _ = try systemCall { dfs_fanotify_ignore_writing(group.rawValue, file, isSuppressed ? 1 : 0) }
   }
 
-  func read(_ body: (ChangeEvent) -> Void) {
-    readAll(group.rawValue, headerLength: MemoryLayout<fanotify_event_metadata>.size) { events in
+  func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void) {
+    let headerLength = MemoryLayout<fanotify_event_metadata>.size
+    readAll(group.rawValue, into: buffer, headerLength: headerLength) { events in
       // Events are aligned to four bytes only.
       var (offset, count) = (0, 0)
       while offset < events.count {

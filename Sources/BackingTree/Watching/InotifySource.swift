@@ -26,8 +26,8 @@ final class InotifySource: ChangeSource {
 
   func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) { throw .notSupported }
 
-  func read(_ body: (ChangeEvent) -> Void) {
-    readAll(descriptor.rawValue, headerLength: MemoryLayout<inotify_event>.size) { events in
+  func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void) {
+    readAll(descriptor.rawValue, into: buffer, headerLength: MemoryLayout<inotify_event>.size) { events in
       var (offset, count) = (0, 0)
       while offset < events.count {
         // struct inotify_event: s32 wd, u32 mask, u32 cookie, u32 length, name.
@@ -60,19 +60,20 @@ extension ChangeSource {
   /// - Parameters:
   ///   - headerLength: the minimum length of an event in bytes. With fanotify, FIONREAD counts only that much for each event.
   ///   - body: receives whole events and returns their number.
-  func readAll(_ descriptor: CInt, headerLength: Int, _ body: (UnsafeRawBufferPointer) -> Int) {
-    withUnsafeTemporaryAllocation(byteCount: 16 * 1024, alignment: 8) { buffer in
-      var left: Int?
-      while true {
-        let count = Glibc.read(descriptor, buffer.baseAddress!, buffer.count)
-        if count <= 0 { return }
-        let events = body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-        // No event is larger than 1024 bytes: with that much room left, the queue was empty.
-        if buffer.count - count >= 1024 { return }
-        let rest = left.map { $0 - events } ?? dfs_queued_bytes(descriptor) / headerLength
-        if rest <= 0 { return }
-        left = rest
-      }
+  func readAll(
+    _ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer, headerLength: Int,
+    _ body: (UnsafeRawBufferPointer) -> Int
+  ) {
+    var left: Int?
+    while true {
+      let count = Glibc.read(descriptor, buffer.baseAddress!, buffer.count)
+      if count <= 0 { return }
+      let events = body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+      // No event is larger than 1024 bytes: with that much room left, the queue was empty.
+      if buffer.count - count >= 1024 { return }
+      let rest = left.map { $0 - events } ?? dfs_queued_bytes(descriptor) / headerLength
+      if rest <= 0 { return }
+      left = rest
     }
   }
 }

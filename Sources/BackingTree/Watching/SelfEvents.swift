@@ -80,13 +80,15 @@ struct SelfEvents {
     _ kinds: ChangeEvent.Mask, _ name: UnsafePointer<CChar>, in watched: ChangeWatch.Watched
   ) -> UInt64? {
     var unknown = kinds
-    var owners: Set<UInt64> = []
+    var owner: UInt64?
+    var isOnlyOwner = true
     expected.removeAll { _, selfEvent, _ in
       guard unknown.contains(selfEvent.kind), selfEvent.isNamed(name, in: watched) else { return false }
       unknown.subtract(selfEvent.kind)
-      owners.insert(selfEvent.serial)
+      if let owner, owner != selfEvent.serial { isOnlyOwner = false }
+      owner = selfEvent.serial
       return true
     }
-    return unknown.isEmpty && owners.count == 1 ? owners.first : nil
+    return unknown.isEmpty && isOnlyOwner ? owner : nil
   }
 }

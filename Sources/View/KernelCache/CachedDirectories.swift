@@ -144,13 +144,13 @@ final class CachedDirectories: Sendable {
     _ selfEvents: (directory: NodeID, kind: ChangeWatch.SelfEvent.Kind, name: UnsafePointer<CChar>)...,
     body: () throws(Errno) -> R
   ) throws(Errno) -> R {
-    guard let watch else { return try body() }
-    let expected = selfEvents.compactMap { selfEvent -> ChangeWatch.SelfEvent? in
-      // A file whose name begins with a period may decide how other entries are shown: its event is needed.
-      guard selfEvent.name[0] != 0x2e, let subscription = directory(selfEvent.directory)?.subscription else {
-        return nil
-      }
-      return ChangeWatch.SelfEvent(selfEvent.kind, selfEvent.name, in: subscription)
+    guard let watch, watch.reportsPID else { return try body() }
+    var expected: [ChangeWatch.SelfEvent] = []
+    expected.reserveCapacity(selfEvents.count)
+    // A file whose name begins with a period may decide how other entries are shown: its event is needed.
+    for selfEvent in selfEvents where selfEvent.name[0] != 0x2e {
+      guard let subscription = directory(selfEvent.directory)?.subscription else { continue }
+      expected.append(ChangeWatch.SelfEvent(selfEvent.kind, selfEvent.name, in: subscription))
     }
     return expected.isEmpty ? try body() : try watch.suppressingSelfEvents(expected, body)
   }
