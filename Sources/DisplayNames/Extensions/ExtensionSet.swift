@@ -43,8 +43,12 @@ public struct ExtensionSet: Sendable, Equatable {
 
   /// The set without some extensions, for a configuration that shows them.
   public func removing(_ extensions: some Sequence<String>) -> ExtensionSet {
+    subtracting(ExtensionSet(extensions))
+  }
+
+  public func subtracting(_ other: ExtensionSet) -> ExtensionSet {
     var result = self
-    result.members.subtract(ExtensionSet(extensions).members)
+    result.members.subtract(other.members)
     return result
   }
 

@@ -10,7 +10,11 @@ import SystemPackage
 /// and Finder info on volumes that have any.
 package final class EntryInspector: Sendable {
   let options: ViewOptions
+  /// Whether any rule protects entries.
+  let protectsAnything: Bool
   private let extensionRule: ExtensionRule
+  /// The known extensions that are not those of packages.
+  private let fileExtensions: ExtensionSet
   private let hiddenRules: HiddenRules
   let packageTypes: PackageTypes
   private let localizer: Localizer
@@ -20,6 +24,7 @@ package final class EntryInspector: Sendable {
   /// - Parameter options: the options, with the profile already determined.
   init(options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog) {
     self.options = options
+    protectsAnything = options.protectsAnything
     hiddenRules = HiddenRules(disabling: options.disabledRules)
     rulesMakePackages = options.rules.contains { $0.kind == .package }
     var types = PackageTypes.builtIn
@@ -31,6 +36,7 @@ package final class EntryInspector: Sendable {
     packageTypes = types
     extensionRule = ExtensionRule(
       mode: options.extensions, known: KnownExtensions.known.union(types.extensions))
+    fileExtensions = KnownExtensions.known.subtracting(types.extensions)
     localizer = Localizer(
       languages: options.languages, root: root, malformedMetadataLog: malformedMetadataLog)
     metadata = FinderMetadata(options: options, root: root, malformedMetadataLog: malformedMetadataLog)
@@ -90,6 +96,13 @@ package final class EntryInspector: Sendable {
     var child = Projection.Child(
       realName: name, kind: Self.kind(of: type), inode: inode, entryType: type.direntType)
     if name == ContainerData.realName { return ContainerData.child(of: directory, inode: inode) ?? child }
+    if sideFiles.isEmpty, let plain = nameOnlyRules(at: site, facts: facts),
+      let decided = plain.facts(of: name.bytes.span, child.kind)
+    {
+      child.hidden = decided.hidden
+      child.stemLength = decided.stemLength
+      return child
+    }
     let role = site.role
     if role.contains(.insidePackage) {
       if options.hidden != .show {
@@ -102,14 +115,13 @@ package final class EntryInspector: Sendable {
     if let depotDirectory = finder.depotDirectory { sources.append([0x2f] + depotDirectory) }
     if type == .directory {
       if sideFiles.contains(.netatalk) { sources.append(name.bytes + Array("/.AppleDouble".utf8)) }
+      let candidate = packageTypes.type(of: name.bytes.span, hasBundleBit: finder.hasBundle)
       let isPackage =
         verdict.kind.map { $0.value == .package }
-        ?? (packageType(of: name, in: directory, hasBundleBit: finder.hasBundle) != nil)
+        ?? candidate.map { isComplete($0, name, in: directory) } ?? false
       if isPackage {
         child.kind = .package
-      } else if verdict.kind == nil,
-        packageTypes.type(of: name.bytes.span, hasBundleBit: finder.hasBundle) != nil
-      {
+      } else if verdict.kind == nil, candidate != nil {
         // The directory becomes a package as soon as it has a property list.
         sources += [name.bytes, name.bytes + Array("/Contents".utf8)]
       }
@@ -195,8 +207,12 @@ package final class EntryInspector: Sendable {
   /// The type of a package; nil for a directory that is not a package.
   func packageType(of name: Name, in directory: Directory, hasBundleBit: Bool) -> PackageType? {
     guard let type = packageTypes.type(of: name.bytes.span, hasBundleBit: hasBundleBit) else { return nil }
-    guard type.needsInfoPlist else { return type }
-    return Self.infoPlists.contains(where: { directory.hasFile(name.bytes + $0) }) ? type : nil
+    return isComplete(type, name, in: directory) ? type : nil
+  }
+
+  /// Whether a directory has the property list that packages of its type need.
+  private func isComplete(_ type: PackageType, _ name: Name, in directory: Directory) -> Bool {
+    !type.needsInfoPlist || Self.infoPlists.contains(where: { directory.hasFile(name.bytes + $0) })
   }
 
   /// Whether an existing directory is a package.
@@ -221,8 +237,7 @@ package final class EntryInspector: Sendable {
     // A hidden file is examined when it is renamed to a name that can be seen.
     if name[0] == 0x2e { return false }
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
-    let span = Span(_unsafeElements: bytes)
-    return packageTypes.type(of: span) != nil || !extensionRule.known.containsExtension(of: span)
+    return !fileExtensions.containsExtension(of: Span(_unsafeElements: bytes))
   }
 
   /// The uniform type identifier for a package's stream.

@@ -20,14 +20,14 @@ final class OwnApplications: Sendable {
 extension View {
   /// Called before an entry is created in a directory.
   func refuseAdding(to parent: NodeID) throws(Errno) {
-    guard options.protectsAnything else { return }
+    guard inspector.protectsAnything else { return }
     if try protection(in: parent).contents != .none { throw .notPermitted }
   }
 
   /// Called before a name is removed.
   func refuseRemoving(_ name: Name, isDirectory: Bool, from parent: NodeID) throws(Errno) {
     if name == ContainerData.realName { throw .notPermitted }
-    guard options.protectsAnything else { return }
+    guard inspector.protectsAnything else { return }
     let path = try protection(in: parent)
     if path.contents == .readOnly || path.entry(name, isDirectory: isDirectory) == .readOnly {
       throw .notPermitted
@@ -47,7 +47,7 @@ extension View {
   func refuseAltering(_ id: NodeID) throws(Errno) {
     guard id != NodeTable.root, let link = nodes.link(of: id) else { return }
     if link.name.name == ContainerData.realName { throw .notPermitted }
-    guard options.protectsAnything else { return }
+    guard inspector.protectsAnything else { return }
     let path = try protection(in: link.parent)
     if path.entry(link.name.name, isDirectory: link.type == .directory) != .none {
       throw .notPermitted
@@ -56,7 +56,7 @@ extension View {
 
   /// Called after a directory was created with, or moved to, the name `name`.
   func noteApplication(_ name: Name, _ identity: FileIdentity) {
-    guard options.protectsAnything, name.bytes.suffix(4).elementsEqual(".app".utf8) else { return }
+    guard inspector.protectsAnything, name.bytes.suffix(4).elementsEqual(".app".utf8) else { return }
     ownApplications.insert(identity)
   }
 
