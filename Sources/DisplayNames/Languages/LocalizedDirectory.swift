@@ -13,7 +13,7 @@ public enum LocalizedDirectory {
   public static func nameOfMarked(
     _ name: Name, volumeTable: [String: String]?, builtIn: (Name) -> String?
   ) -> Name? {
-    if let text = name.text, let value = volumeTable?[text],
+    if let volumeTable, let text = name.text, let value = volumeTable[text],
       let localized = LocalizedName.sanitize(value, realName: name)
     {
       return localized

@@ -9,7 +9,8 @@ struct Localizer: Sendable {
   private let languages: [LanguageTag]
   /// The volume's own SystemFolderLocalizations in the view's language.
   private let volumeTable: [String: String]?
-  private let builtInTable: [String: String]
+  /// By real name, so that no name has to become text: every directory is looked up.
+  private let builtInTable: [Name: String]
   private let malformedMetadataLog: MalformedMetadataLog
 
   init(languages: [LanguageTag], root: Directory, malformedMetadataLog: MalformedMetadataLog) {
@@ -19,9 +20,10 @@ struct Localizer: Sendable {
       at: "System/Library/CoreServices/SystemFolderLocalizations",
       fileName: "SystemFolderLocalizations.strings",
       below: root, languages: languages, malformedMetadataLog: malformedMetadataLog)
-    builtInTable =
+    let builtIn =
       LanguageMatch.best(preferred: languages, available: FolderNames.languages)
       .flatMap { FolderNames.names(in: $0) } ?? [:]
+    builtInTable = Dictionary(uniqueKeysWithValues: builtIn.map { (Name($0.key), $0.value) })
   }
 
   /// Sets the localized name of a directory, from any of the mechanisms that can define one.
@@ -38,9 +40,7 @@ struct Localizer: Sendable {
     let stemLength = LocalizedDirectory.stemLength(of: name.bytes.span)
     let nameIfMarked =
       stemLength == nil
-      ? LocalizedDirectory.nameOfMarked(name, volumeTable: volumeTable) { name in
-        name.text.flatMap { builtInTable[$0] }
-      } : nil
+      ? LocalizedDirectory.nameOfMarked(name, volumeTable: volumeTable) { builtInTable[$0] } : nil
     // Only a directory that could get a localized name is read, and watched for a marker that appears or disappears.
     guard stemLength != nil || nameIfMarked != nil else { return }
     sources.append(name.bytes)
