@@ -16,13 +16,19 @@ private func stemLength(_ name: Name) -> Int? {
 }
 
 /// A directory that holds the real names `names`, with their extensions hidden where possible.
-private func directory(_ names: [Name] = []) -> DestinationFacts {
-  DestinationFacts(
-    hasKnownExtension: { stemLength($0) != nil }, hasEntry: names.contains,
-    canShow: { wanted in
-      !names.contains { name in stemLength(name).map { Name(name.bytes.prefix($0)) == wanted } ?? false }
-    })
+private struct SampleDirectory: DestinationFacts {
+  let names: [Name]
+
+  func hasKnownExtension(_ name: Name) -> Bool { stemLength(name) != nil }
+
+  func hasEntry(_ name: Name) -> Bool { names.contains(name) }
+
+  func canShow(_ wanted: Name) -> Bool {
+    !names.contains { name in stemLength(name).map { Name(name.bytes.prefix($0)) == wanted } ?? false }
+  }
 }
+
+private func directory(_ names: [Name] = []) -> SampleDirectory { SampleDirectory(names: names) }
 
 private func real(_ name: Name, shown: Name? = nil, _ apparentType: ApparentType = .file) -> RenameSource {
   RenameSource(realName: name, displayName: shown ?? name, addressing: .realName, apparentType: apparentType)

@@ -2,24 +2,17 @@ import DisplayNames
 import SystemPackage
 
 /// The facts about the destination directory that a plan depends on.
-package struct DestinationFacts {
+package protocol DestinationFacts {
   /// Whether the name ends in an extension that identifies a file type. `trip.png` does; `v1.2` and `notes~` do not.
-  package let hasKnownExtension: (Name) -> Bool
+  func hasKnownExtension(_ name: Name) -> Bool
   /// Whether the directory has an entry with this real name, byte for byte, listed or not.
-  package let hasEntry: (Name) -> Bool
+  func hasEntry(_ name: Name) -> Bool
   /// Whether an entry could get this display name by hiding its extension: no other entry claims the name, and the directory is
   /// not inside a package, where every name is a real one.
-  package let canShow: (Name) -> Bool
+  func canShow(_ name: Name) -> Bool
+}
 
-  package init(
-    hasKnownExtension: @escaping (Name) -> Bool, hasEntry: @escaping (Name) -> Bool,
-    canShow: @escaping (Name) -> Bool
-  ) {
-    self.hasKnownExtension = hasKnownExtension
-    self.hasEntry = hasEntry
-    self.canShow = canShow
-  }
-
+extension DestinationFacts {
   /// The real name that `typed` recently stood for, if it is free and would be shown as `typed` again. Otherwise the typed name
   /// would not resolve.
   func tunnelled(_ name: Name?, for typed: Name) -> Name? {
@@ -39,7 +32,7 @@ package enum CreatePlan: Equatable, Sendable {
   ///
   /// - Parameter tunnelled: the real name that `typed` stood for a moment ago (`Tunnel`): an editor that moved the old file away
   ///   is writing the new one.
-  package static func file(typed: Name, tunnelled: Name?, in directory: DestinationFacts) -> CreatePlan {
+  package static func file(typed: Name, tunnelled: Name?, in directory: some DestinationFacts) -> CreatePlan {
     guard typed.fits else { return .refuse(.fileNameTooLong) }
     if let tunnelled = directory.tunnelled(tunnelled, for: typed), tunnelled != typed {
       return .create(tunnelled, exclusive: true)
@@ -56,7 +49,7 @@ package enum CreatePlan: Equatable, Sendable {
   /// - Parameter typed: a name that does not resolve.
   package static func link(
     _ source: RenameSource, typed: Name, sameDirectory: Bool, tunnelled: Name?,
-    in directory: DestinationFacts
+    in directory: some DestinationFacts
   ) -> CreatePlan {
     guard !source.apparentType.isBackedByDirectory else { return .refuse(.notPermitted) }
     let name: Name

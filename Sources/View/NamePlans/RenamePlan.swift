@@ -121,7 +121,8 @@ package enum RenamePlan: Equatable, Sendable {
   ///   than 255 bytes; EISDIR and ENOTDIR as in rename(2); EINVAL for both flags at once, and for an exchange of a package with
   ///   anything else.
   package static func plan(
-    _ source: RenameSource, to target: RenameTarget, flags: RenameFlags = [], in directory: DestinationFacts
+    _ source: RenameSource, to target: RenameTarget, flags: RenameFlags = [],
+    in directory: some DestinationFacts
   ) -> RenamePlan {
     if flags.contains(.exchange) {
       return flags.contains(.noReplace) ? .refuse(.invalidArgument) : exchange(source, target)
@@ -174,7 +175,7 @@ package enum RenamePlan: Equatable, Sendable {
 
   private static func replace(
     _ existing: RenameTarget.Existing, by source: RenameSource, named name: Name,
-    in directory: DestinationFacts
+    in directory: some DestinationFacts
   ) -> RenamePlan {
     // `photo.JPG` is as good a name for a JPEG as `photo.jpg`, and where the backing tree folds case they are the same name.
     guard name.equalsIgnoringCase(existing.realName) else {
@@ -192,7 +193,7 @@ extension RenameTarget {
   ///
   /// A file does not get the name of a package: the extension would make it look like a package, and the file would not be shown
   /// under the typed name.
-  fileprivate func nameForRealName(of source: RenameSource, in directory: DestinationFacts) -> Name {
+  fileprivate func nameForRealName(of source: RenameSource, in directory: some DestinationFacts) -> Name {
     if let existing {
       return existing.apparentType == .package && source.apparentType != .package ? typed : existing.realName
     }

@@ -15,10 +15,10 @@ struct LockedDirectory {
 struct PreparedName {
   let directory: LockedDirectory
   let bytes: UnsafePointer<CChar>
+  /// The same name.
+  let typed: Name
   /// The entry that the name stands for. Nil where it stands for none, and where the directory has no view to resolve it.
   let entry: Resolved?
-
-  var typed: Name { Name(copying: bytes) }
 
   /// The entry that the name stands for. Without a view the name is taken for a real name.
   func existing() throws(Errno) -> Resolved {
@@ -81,7 +81,8 @@ extension View {
 
   private func prepared(_ name: UnsafePointer<CChar>, in directory: LockedDirectory) -> PreparedName {
     PreparedName(
-      directory: directory, bytes: name, entry: directory.view.flatMap { resolve(name, in: $0.projection) })
+      directory: directory, bytes: name, typed: Name(copying: name),
+      entry: directory.view.flatMap { resolve(name, in: $0.projection) })
   }
 
   /// In a directory that may be changed but not read, no name can be told from one that `hidden=deny` hides.
@@ -105,25 +106,17 @@ extension View {
   /// - Throws: EACCES.
   func refuseIfDenied(_ kind: EntryKind, _ name: PreparedName) throws(Errno) {
     guard options.hidden == .deny, let view = name.directory.view else { return }
-    let typed = name.typed
     // An entry that exists but does not resolve is denied too, whatever rule hides it.
-    if name.entry == nil && view.projection.slot(realName: typed.bytes.span) != nil
-      || inspector.isHiddenByName(typed, kind, at: view.site)
+    if name.entry == nil && view.projection.slot(realName: name.typed.bytes.span) != nil
+      || inspector.isHiddenByName(name.typed, kind, at: view.site)
     {
       throw .permissionDenied
     }
   }
 
   /// What the plans of real names depend on in a directory.
-  func destination(_ directory: LockedDirectory) -> DestinationFacts {
-    let view = directory.view
-    return DestinationFacts(
-      hasKnownExtension: { [inspector] name in inspector.hasKnownExtension(name) },
-      hasEntry: { name in view?.projection.slot(realName: name.bytes.span) != nil },
-      canShow: { name in
-        guard let view else { return false }
-        return !view.projection.isClaimed(name.bytes.span) && !view.site.role.contains(.insidePackage)
-      })
+  func destination(_ directory: LockedDirectory) -> some DestinationFacts {
+    DestinationDirectory(view: directory.view, inspector: inspector)
   }
 
   // MARK: Afterwards
@@ -141,5 +134,19 @@ extension View {
     else { return }
     currentView(of: above.parent)?.noteChangeInside(above.name.name)
     invalidateNames(of: above)
+  }
+}
+
+private struct DestinationDirectory: DestinationFacts {
+  let view: DirectoryView?
+  let inspector: EntryInspector
+
+  func hasKnownExtension(_ name: Name) -> Bool { inspector.hasKnownExtension(name) }
+
+  func hasEntry(_ name: Name) -> Bool { view?.projection.slot(realName: name.bytes.span) != nil }
+
+  func canShow(_ name: Name) -> Bool {
+    guard let view else { return false }
+    return !view.projection.isClaimed(name.bytes.span) && !view.site.role.contains(.insidePackage)
   }
 }
