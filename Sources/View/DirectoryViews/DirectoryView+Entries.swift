@@ -96,6 +96,11 @@ extension DirectoryView {
   /// Whether netatalk 2 keeps metadata in this directory, for code that runs inside `changing`.
   var hasNetatalkDirectory: Bool { state.facts.hasNetatalkDirectory }
 
+  /// Whether a file `._name` accompanies an entry, for code that runs inside `changing`.
+  func hasSidecar(_ name: Name) -> Bool {
+    !state.namesWithSidecar.isEmpty && state.namesWithSidecar.contains(name)
+  }
+
   private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
     var result: FinderMetadata.SideFiles = state.facts.hasNetatalkDirectory ? .netatalk : []
     if state.namesWithSidecar.isEmpty { return result }

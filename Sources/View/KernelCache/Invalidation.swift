@@ -44,16 +44,16 @@ extension View {
   ///
   /// - Parameters:
   ///   - aliases: the kinds of names by which the kernel may know the entry.
-  ///   - shown: its display name before the change; nil where it was not listed.
+  ///   - shown: its display name before the change, which the directory view does not show yet; nil where it was not listed.
   ///   - node: the entry's node if it lives on under another name.
   func invalidateOtherAlias(
-    _ aliases: AliasKinds, _ real: Name, _ shown: Name?, in parent: NodeID, mayBeDirectory: Bool,
-    node: NodeID? = nil
+    _ aliases: AliasKinds, _ real: Name, _ shown: @autoclosure () -> Name?, in parent: NodeID,
+    mayBeDirectory: Bool, node: NodeID? = nil
   ) {
     cached.noteOwnChange(in: parent)
     guard aliases.areSeveral else { return }
     invalidateBeforeNextWalk(
-      names(real, shown).map { StaleName($0, in: parent, mayBeDirectory: mayBeDirectory, node: node) })
+      names(real, shown()).map { StaleName($0, in: parent, mayBeDirectory: mayBeDirectory, node: node) })
   }
 
   private func names(_ real: Name, _ shown: Name?) -> [Name] {

@@ -46,7 +46,7 @@ extension View {
       invalidateBeforeNextWalk(new.name.name, in: new.parent)
     }
     guard let node = nodes.node(of: identity), let known = nodes.link(of: node),
-      known.parent != old.parent || known.name.name != old.name.name
+      known.parent != old.parent || !old.name.withPointer({ known.name.equals($0) })
     else { return }
     switch identityMatch(of: moved, .plain) {
     case .another: orphanUnlessOpen(node)
@@ -68,8 +68,8 @@ extension View {
   /// The same for an operation with two paths. The kernel walks both paths again but retries only once, so one refusal covers
   /// both directories, also the one that moves between the refusal and the retry.
   func refuseIfMoved(_ id: NodeID, _ other: NodeID, _ client: Client) throws(Errno) {
-    let isRetry = refusedRenames.take(by: client.thread) == [id, other]
-    if isRetry || !(mayHaveMoved(id, client) || mayHaveMoved(other, client)) { return }
+    if let refused = refusedRenames.take(by: client.thread), refused == [id, other] { return }
+    if !mayHaveMoved(id, client), other == id || !mayHaveMoved(other, client) { return }
     refusedRenames.noteRefusal(of: [id, other], by: client.thread)
     throw .staleNFSFileHandle
   }

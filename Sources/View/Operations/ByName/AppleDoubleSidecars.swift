@@ -9,7 +9,7 @@ import SystemPackage
 extension View {
   /// The AppleDouble sidecar of an entry: `._x` with the format's magic number. Any other `._x` is an ordinary hidden file.
   func sidecar(of name: Name, in place: LockedDirectory) -> Name? {
-    guard let view = place.view, let candidate = name.sidecar,
+    guard let view = place.view, view.hasSidecar(name), let candidate = name.sidecar,
       let slot = view.projection.slot(realName: candidate.bytes.span),
       view.projection.summary(at: slot)?.kind == .file
     else { return nil }

@@ -10,47 +10,48 @@ extension View {
   /// - Returns: the identity of the entry that was to be moved.
   @discardableResult
   func move(
-    _ from: CName, in old: LockedDirectory, to: CName, in new: LockedDirectory, _ flags: RenameFlags,
+    _ from: Name, in old: LockedDirectory, to: Name, in new: LockedDirectory, _ flags: RenameFlags,
     _ client: Client
   ) throws(Errno) -> FileIdentity {
-    let moved = try from.withPointer { (name) throws(Errno) in try old.handle.status(name) }
-    let replaced = to.withPointer { try? new.handle.status($0) }
+    let (oldName, newName) = (CName(from), CName(to))
+    let moved = try oldName.withPointer { (name) throws(Errno) in try old.handle.status(name) }
+    let replaced = newName.withPointer { try? new.handle.status($0) }
     let left =
       flags.contains(.exchange)
-      ? nil : replaced.flatMap { replaced in to.withPointer { lastState(of: $0, replaced, in: new.handle) } }
-    try renameBacking(from, in: old, to: to, in: new, flags, FileType(mode: moved.st_mode), client)
+      ? nil
+      : replaced.flatMap { replaced in newName.withPointer { lastState(of: $0, replaced, in: new.handle) } }
+    try renameBacking(oldName, in: old, to: newName, in: new, flags, FileType(mode: moved.st_mode), client)
     // Another process replaced the file just before the call, and its file was moved. The kernel takes that file for the one that
     // it knows.
-    let arrived = to.withPointer { try? new.handle.status($0) }
+    let arrived = newName.withPointer { try? new.handle.status($0) }
     if arrived.map(FileIdentity.init) != FileIdentity(moved) {
-      invalidateBeforeNextWalk(from.name, in: old.node)
-      invalidateBeforeNextWalk(to.name, in: new.node)
+      invalidateBeforeNextWalk(from, in: old.node)
+      invalidateBeforeNextWalk(to, in: new.node)
     }
     keepLastState(left)
-    recordRename(moved, from, in: old, over: replaced, to, in: new, flags)
+    recordRename(moved, (from, oldName), in: old, over: replaced, (to, newName), in: new, flags)
     guard let oldView = old.view, let newView = new.view else { return FileIdentity(moved) }
     // If both names are links of one file, rename(2) keeps both.
     if flags.contains(.exchange) || replaced.map(FileIdentity.init) == FileIdentity(moved) {
-      oldView.reconcile(from.name)
+      oldView.reconcile(from)
     } else {
-      oldView.reconcileRemoved(from.name)
+      oldView.reconcileRemoved(from)
     }
-    if let arrived { newView.reconcile(to.name, arrived) } else { newView.reconcile(to.name) }
+    if let arrived { newView.reconcile(to, arrived) } else { newView.reconcile(to) }
     // The place and the name of a directory decide how its content is shown, so the views of a moved directory are refreshed.
-    let moves = [moved, replaced].compactMap { $0 }
-    if moves.contains(where: { FileType(mode: $0.st_mode) == .directory }) {
-      let identities = moves.map(FileIdentity.init)
-      if isShownDifferently(from, in: oldView, than: to, in: newView) {
+    if [moved, replaced].contains(where: { $0.map { FileType(mode: $0.st_mode) == .directory } ?? false }) {
+      let identities = [moved, replaced].compactMap { $0.map(FileIdentity.init) }
+      if isShownDifferently(oldName, in: oldView, than: newName, in: newView) {
         invalidateAllNames(in: cachedDirectories(below: identities), waits: false)
       }
       refreshViews { id in identities.contains { nodes.isBelow(id, $0) } }
     }
     if flags.contains(.exchange) {
-      exchangeSidecars(of: from.name, in: old, with: to.name, in: new, client)
+      exchangeSidecars(of: from, in: old, with: to, in: new, client)
     } else {
-      moveSidecar(of: from.name, in: old, to: to.name, in: new, client)
+      moveSidecar(of: from, in: old, to: to, in: new, client)
     }
-    moveNetatalkFile(of: from.name, in: old, to: to.name, in: new, flags, client)
+    moveNetatalkFile(of: from, in: old, to: to, in: new, flags, client)
     return FileIdentity(moved)
   }
 
@@ -84,10 +85,10 @@ extension View {
 
   /// Records in the node table where the entries are now, and invalidates the names by which the kernel still knows them.
   private func recordRename(
-    _ moved: stat, _ from: CName, in old: LockedDirectory, over replaced: stat?, _ to: CName,
-    in new: LockedDirectory, _ flags: RenameFlags
+    _ moved: stat, _ from: (name: Name, c: CName), in old: LockedDirectory, over replaced: stat?,
+    _ to: (name: Name, c: CName), in new: LockedDirectory, _ flags: RenameFlags
   ) {
-    let (oldLink, newLink) = ((old.node, from), (new.node, to))
+    let (oldLink, newLink) = ((old.node, from.c), (new.node, to.c))
     correctNames(of: moved, from: oldLink, to: newLink)
     var aliases: (moved: AliasKinds, replaced: AliasKinds) = ([], [])
     if let replaced {
@@ -96,17 +97,17 @@ extension View {
         expireOtherNames(of: replaced)
       }
       let isLast = replaced.st_nlink <= 1 || FileType(mode: replaced.st_mode) == .directory
-      for nodeKind in [NodeKind.plain, .packageFile] {
+      for nodeKind in nodeKinds(of: replaced) {
         aliases.replaced.formUnion(
           flags.contains(.exchange)
             ? nodes.didMove(FileIdentity(replaced), nodeKind: nodeKind, from: newLink, to: oldLink)
-            : to.withPointer {
+            : to.c.withPointer {
               nodes.didRemove(
                 FileIdentity(replaced), nodeKind: nodeKind, from: new.node, name: $0, isLast: isLast)
             })
       }
     }
-    for nodeKind in [NodeKind.plain, .packageFile] {
+    for nodeKind in nodeKinds(of: moved) {
       aliases.moved.formUnion(
         nodes.didMove(FileIdentity(moved), nodeKind: nodeKind, from: oldLink, to: newLink))
     }
@@ -117,6 +118,11 @@ extension View {
     invalidateOtherAlias(
       aliases.replaced, to.name, new.view?.listedDisplayName(to.name), in: new.node,
       mayBeDirectory: replaced.map { FileType(mode: $0.st_mode) == .directory } ?? false)
+  }
+
+  /// The kinds of nodes that a file may have.
+  private func nodeKinds(of status: stat) -> [NodeKind] {
+    FileType(mode: status.st_mode) == .directory ? [.plain, .packageFile] : [.plain]
   }
 
   /// Whether the content of a directory may have different display names in the two places.
@@ -135,8 +141,8 @@ extension View {
     let status = try cName.withPointer { (name) throws(Errno) in try directory.handle.status(name) }
     switch type {
     case .package: try finish(beginRemoval(cName, status, in: directory, client), in: directory)
-    case .directory: try removeEmptyDirectory(cName, in: directory, client)
-    default: try removeFile(cName, status, in: directory, client)
+    case .directory: try removeEmptyDirectory(name, in: directory, client)
+    default: try removeFile(name, status, in: directory, client)
     }
   }
 }

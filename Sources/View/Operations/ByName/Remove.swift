@@ -10,17 +10,18 @@ extension View {
     var removed: Name?
     let removal: PackageRemoval? = try preparing(name, in: parent) { (name) throws(Errno) in
       let entry = try name.existing()
+      let realName = entry.realName.name
       let status = try entry.realName.withPointer { (real) throws(Errno) in
         try name.directory.handle.status(real)
       }
-      try refuseRemoving(entry.realName.name, isDirectory: entry.nodeKind == .packageFile, from: parent)
+      try refuseRemoving(realName, isDirectory: entry.nodeKind == .packageFile, from: parent)
       if entry.nodeKind == .packageFile {
         return try beginRemoval(entry.realName, status, in: name.directory, client)
       }
       let memory = tunnelMemory(of: name, client)
-      try removeFile(entry.realName, status, in: name.directory, client)
+      try removeFile(realName, status, in: name.directory, client)
       recordInTunnel(memory, client: client)
-      removed = entry.realName.name
+      removed = realName
       return nil
     }
     if let removed { noteMarker(removed, in: parent) }
@@ -33,20 +34,21 @@ extension View {
     let removed = try preparing(name, in: parent) { (name) throws(Errno) -> Name in
       let entry = try name.existing()
       if entry.nodeKind == .packageFile { throw .notDirectory }
-      try refuseRemoving(entry.realName.name, isDirectory: true, from: parent)
-      try removeEmptyDirectory(entry.realName, in: name.directory, client)
-      return entry.realName.name
+      let realName = entry.realName.name
+      try refuseRemoving(realName, isDirectory: true, from: parent)
+      try removeEmptyDirectory(realName, in: name.directory, client)
+      return realName
     }
     noteMarker(removed, in: parent)
   }
 
   /// Removes a directory together with its AppleDouble sidecar.
   func removeEmptyDirectory(
-    _ realName: CName, in directory: LockedDirectory, _ client: Client
+    _ realName: Name, in directory: LockedDirectory, _ client: Client
   ) throws(Errno) {
     let (handle, parent) = (directory.handle, directory.node)
-    let sidecar = sidecar(of: realName.name, in: directory)
-    try realName.withPointer { (name) throws(Errno) in
+    let sidecar = sidecar(of: realName, in: directory)
+    try CName(realName).withPointer { (name) throws(Errno) in
       let status = try handle.status(name)
       let left = lastState(of: name, status, in: handle)
       try cached.suppressingSelfEvents((parent, .removed, name)) { () throws(Errno) in
@@ -55,7 +57,7 @@ extension View {
       keepLastState(left)
       invalidateOtherAlias(
         nodes.didRemove(FileIdentity(status), nodeKind: .plain, from: parent, name: name, isLast: true),
-        realName.name, directory.view?.listedDisplayName(realName.name), in: parent, mayBeDirectory: true)
+        realName, directory.view?.listedDisplayName(realName), in: parent, mayBeDirectory: true)
       dropTunnelEntries(of: FileIdentity(status))
     }
     noteRemoved(realName, sidecar, in: directory, client)
@@ -63,11 +65,11 @@ extension View {
 
   /// Removes one name of a file together with its AppleDouble sidecar.
   func removeFile(
-    _ realName: CName, _ status: stat, in directory: LockedDirectory, _ client: Client
+    _ realName: Name, _ status: stat, in directory: LockedDirectory, _ client: Client
   ) throws(Errno) {
     let (handle, parent) = (directory.handle, directory.node)
-    let sidecar = sidecar(of: realName.name, in: directory)
-    try realName.withPointer { (name) throws(Errno) in
+    let sidecar = sidecar(of: realName, in: directory)
+    try CName(realName).withPointer { (name) throws(Errno) in
       let left = lastState(of: name, status, in: handle)
       try cached.suppressingSelfEvents((parent, .removed, name)) { () throws(Errno) in
         try client.impersonateWithAnySetID { () throws(Errno) in try handle.directory.unlink(name) }
@@ -77,16 +79,16 @@ extension View {
       invalidateOtherAlias(
         nodes.didRemove(
           FileIdentity(status), nodeKind: .plain, from: parent, name: name, isLast: status.st_nlink <= 1),
-        realName.name, directory.view?.listedDisplayName(realName.name), in: parent, mayBeDirectory: false)
+        realName, directory.view?.listedDisplayName(realName), in: parent, mayBeDirectory: false)
     }
     noteRemoved(realName, sidecar, in: directory, client)
   }
 
   private func noteRemoved(
-    _ realName: CName, _ sidecar: Name?, in directory: LockedDirectory, _ client: Client
+    _ realName: Name, _ sidecar: Name?, in directory: LockedDirectory, _ client: Client
   ) {
-    directory.view?.reconcileRemoved(realName.name)
+    directory.view?.reconcileRemoved(realName)
     if let sidecar { removeSidecar(sidecar, in: directory, client.credentials) }
-    removeNetatalkFile(of: realName.name, in: directory, client)
+    removeNetatalkFile(of: realName, in: directory, client)
   }
 }

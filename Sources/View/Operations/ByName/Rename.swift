@@ -76,11 +76,10 @@ extension View {
   private func renameReal(
     _ old: PreparedName, _ new: PreparedName, _ flags: RenameFlags, _ client: Client
   ) throws(Errno) {
-    let (from, to) = (CName(copying: old.bytes), CName(copying: new.bytes))
     let (oldParent, newParent) = (old.directory.node, new.directory.node)
-    try refuseMoving(from.name, isDirectory: true, from: oldParent, to: newParent, over: to.name)
-    try move(from, in: old.directory, to: to, in: new.directory, flags, client)
-    cached.noteMade(to.name, in: newParent)
+    try refuseMoving(old.typed, isDirectory: true, from: oldParent, to: newParent, over: new.typed)
+    try move(old.typed, in: old.directory, to: new.typed, in: new.directory, flags, client)
+    cached.noteMade(new.typed, in: newParent)
     for parent in [oldParent, newParent] { currentView(of: parent)?.noteAllChanged() }
   }
 
@@ -92,7 +91,7 @@ extension View {
     _ tunnelled: Tunnel.Remembered?, _ client: Client
   ) throws(Errno) -> FileIdentity? {
     func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) -> FileIdentity {
-      try self.move(CName(from), in: old.directory, to: CName(to), in: new.directory, flags, client)
+      try self.move(from, in: old.directory, to: to, in: new.directory, flags, client)
     }
     let existing = new.entry
     switch plan {
@@ -115,7 +114,7 @@ extension View {
       do throws(Errno) { try removeReplaced(remove, existing?.apparentType, in: new.directory, client) } catch
       {
         _ = try? self.move(
-          CName(to), in: new.directory, to: CName(from), in: old.directory, .noReplace, client)
+          to, in: new.directory, to: from, in: old.directory, .noReplace, client)
         throw error
       }
       return moved
