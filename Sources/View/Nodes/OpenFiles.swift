@@ -99,7 +99,7 @@ package final class OpenFile: Sendable {
 /// The open files of each node: a file without a name is still reached through their descriptors.
 final class OpenNodes: Sendable {
   private struct State {
-    var files: [NodeID: [OpenFile]] = [:]
+    var files = NodeMap<[OpenFile]>()
     /// The nodes with modifications that the watch does not report.
     var suppressed: Set<NodeID> = []
   }
@@ -109,18 +109,26 @@ final class OpenNodes: Sendable {
 
   init(watch: ChangeWatch?) { self.watch = watch }
 
-  func insert(_ file: OpenFile) { state.withLock { $0.files[file.node, default: []].append(file) } }
+  func insert(_ file: OpenFile) {
+    state.withLock { state in
+      if state.files.withValue(of: file.node, { $0.append(file) }) == nil {
+        state.files.insert([file], for: file.node)
+      }
+    }
+  }
 
   func remove(_ file: OpenFile) {
     state.withLock { state in
-      guard let index = state.files.index(forKey: file.node) else { return }
-      state.files.values[index].removeAll { $0 === file }
-      let rest = state.files.values[index]
-      if file.mayWrite, state.suppressed.contains(file.node), !rest.contains(where: \.mayWrite) {
+      let rest = state.files.withValue(of: file.node) { files in
+        files.removeAll { $0 === file }
+        return (isEmpty: files.isEmpty, isWritten: files.contains(where: \.mayWrite))
+      }
+      guard let rest else { return }
+      if file.mayWrite, !rest.isWritten, state.suppressed.contains(file.node) {
         watch?.restoreModifications(of: file.descriptor)
         state.suppressed.remove(file.node)
       }
-      if rest.isEmpty { state.files.remove(at: index) }
+      if rest.isEmpty { state.files.remove(file.node) }
     }
   }
 
