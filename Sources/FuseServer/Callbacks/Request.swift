@@ -92,7 +92,8 @@ extension Request {
   /// Replies with the entry of a name in a directory.
   func reply(_ found: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     let view = view
-    let entry = found.current
+    var entry = found
+    entry.dropStaleVersions()
     var out = parameters(entry)
     if server.notifier.hasOverflowed(parent) { out.entry_timeout = 0 }
     if fuse_reply_entry(raw, &out) == -ENOENT {
@@ -121,13 +122,16 @@ extension Request {
     return out
   }
 
-  /// Replies to GETATTR or STATX. For a directory with stale names, the reply is deferred until the kernel has dropped them: a path walk
-  /// requests the attributes before it uses the names.
+  /// Replies to GETATTR or STATX. For a directory with stale names, the reply is deferred until the kernel has dropped them: a
+  /// path walk requests the attributes before it uses the names.
   func replyAttributes(of id: NodeID) throws(Errno) {
+    let isStatx = dfs_is_statx()
+    guard server.notifier.mayHoldStaleNames(id) else {
+      return try replyAttributesNow(of: id, isStatx: isStatx)
+    }
     // A request gets one reply, from any thread.
     nonisolated(unsafe) let request = self
     let client = fuse_req_ctx(raw)!.pointee.pid
-    let isStatx = dfs_is_statx()
     let isDeferred = server.notifier.deferReply(untilNamesDropped: id, for: client) {
       do throws(Errno) { try request.replyAttributesNow(of: id, isStatx: isStatx) } catch { request.fail(error) }
     }

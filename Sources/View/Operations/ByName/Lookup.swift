@@ -13,13 +13,11 @@ package struct Entry: Sendable {
   /// The same for the attributes.
   package var attributesVersion: DirectoryVersion? = nil
 
-  /// The same entry, without permission to cache what has changed since the lookup began. A change after that, while the reply
-  /// is on its way, is invalidated after the reply (``View/revalidateAfterReply(_:_:_:)``).
-  package var current: Entry {
-    var entry = self
-    if nameVersion?.isStale ?? false { entry.nameVersion = nil }
-    if attributesVersion?.isStale(for: id) ?? false { entry.attributesVersion = nil }
-    return entry
+  /// Withdraws the permission to cache what has changed since the lookup began. A change after that, while the reply is on its
+  /// way, is invalidated after the reply (``View/revalidateAfterReply(_:_:_:)``).
+  package mutating func dropStaleVersions() {
+    if nameVersion?.isStale ?? false { nameVersion = nil }
+    if attributesVersion?.isStale(for: id) ?? false { attributesVersion = nil }
   }
 
   /// The same file, of which the kernel must cache nothing.
