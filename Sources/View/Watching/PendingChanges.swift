@@ -26,7 +26,8 @@ struct PendingChanges {
     }
   }
 
-  /// What is to be reported to programs that watch the mount, beside changes of names. The change loop does that.
+  /// What is to be reported to programs that watch the mount, beside changes of names. The change loop does that. The contents of
+  /// these entries are stale, too.
   struct Unreported {
     /// The names of entries that another process wrote.
     var written: Set<Name> = []
@@ -81,9 +82,12 @@ struct PendingChanges {
       }
     case .content(let cName, let isOwn):
       let name = Name(copying: cName)
-      stale.contents.insert(name)
+      if hasView, isCollecting, !isOwn {
+        unreported.written.insert(name)
+      } else {
+        stale.contents.insert(name)
+      }
       guard hasView else { break }
-      if isCollecting, !isOwn { unreported.written.insert(name) }
       inspectAgain {
         if change.isContentOnly { return }
         $0.contents.insert(name)
@@ -93,9 +97,8 @@ struct PendingChanges {
     case .modification(let cName, _): stale.contents.insert(Name(copying: cName))
     case .attributes(let cName):
       let name = Name(copying: cName)
-      stale.contents.insert(name)
+      if hasView, isCollecting { unreported.attributes.insert(name) } else { stale.contents.insert(name) }
       guard hasView else { break }
-      if isCollecting { unreported.attributes.insert(name) }
       inspectAgain { $0.attributes.insert(name) }
     case .directoryAttributes: stale.haveAttributesChanged = true
     case .everything:
@@ -135,6 +138,9 @@ struct PendingChanges {
       isViewOutdated = false
       isAnnounced = false
     }
+    stale.contents.formUnion(unreported.written)
+    stale.contents.formUnion(unreported.attributes)
+    stale.limit()
     return (stale, unreported, isViewOutdated ? view : nil)
   }
 }
