@@ -207,6 +207,31 @@ import Testing
     #expect(listing(filled) == listing(alone))
   }
 
+  @Test(arguments: 0..<20 as Range<UInt64>)
+  func rivals_ofAChange_areAllThatItListsDifferently(seed: UInt64) {
+    var random = SplitMix(state: seed)
+    var projection = Projection()
+    for step in 0..<300 {
+      let stem = ["a", "b", "c"][Int(random.next() % 3)]
+      let ext = ["", ".x", ".y", ".z"][Int(random.next() % 4)]
+      let name = Name(stem + ext)
+      var child: Child? = file(name, stem: ext.isEmpty || random.next() % 4 == 0 ? nil : stem.utf8.count)
+      switch random.next() % 4 {
+      case 0: child = nil
+      case 1: child = file(name, hidden: .configured)
+      default: break
+      }
+      let before = listing(projection)
+      let rivals = projection.rivals(of: name, becoming: child).map { projection.realName(at: $0) }
+      if let child { projection.upsert(child) } else { projection.remove(realName: name) }
+      let after = listing(projection)
+      #expect(!rivals.contains(name), "seed \(seed), step \(step)")
+      for other in before.keys where other != name && after[other] != before[other] {
+        #expect(rivals.contains(other), "seed \(seed), step \(step): \(other)")
+      }
+    }
+  }
+
   @Test func tenThousandNamesWithOneStem_areProjected() {
     var projection = Projection()
     for index in 0..<10_000 { projection.upsert(file(Name("core.\(index)"), stem: 4)) }

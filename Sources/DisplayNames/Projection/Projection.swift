@@ -282,32 +282,38 @@ public struct Projection: ~Copyable, Sendable {
   ///   - realName: the child's real name; the child need not exist yet.
   ///   - future: the child's data after the change; nil when it is about to be removed.
   public func rivals(of realName: Name, becoming future: Child?) -> Set<Slot> {
-    var rivals = Set(localized.keys)
+    var rivals = localized.isEmpty ? [] : Set(localized.keys)
     let slot = slot(realName: realName.bytes.span)
-    let own = slot.map { claimedHashes(of: $0) } ?? []
     func add(_ name: Span<UInt8>) {
       let hash = hash(of: name)
-      if let other = claims.onlyOther(than: slot, isClaimant: own.contains(hash), hash: hash) {
+      let isClaimant = slot.map { self.isClaimant($0, of: hash) } ?? false
+      if let other = claims.onlyOther(than: slot, isClaimant: isClaimant, hash: hash) {
         rivals.insert(other)
       }
     }
-    func add(_ child: Child) {
-      guard child.hidden == nil else { return }
-      if let name = child.localized { add(name.bytes.span) }
-      if let length = child.stemLength { add(realName.bytes.span.extracting(0..<length)) }
+    /// - Parameter stemLength: 0 where no extension is hidden.
+    func add(_ localized: Name?, stemLength: Int) {
+      if let localized { add(localized.bytes.span) }
+      if stemLength > 0 { add(realName.bytes.span.extracting(0..<stemLength)) }
     }
     add(realName.bytes.span)
-    if let present = slot.flatMap({ child(at: $0) }) { add(present) }
-    if let future { add(future) }
+    if let slot, records[slot].hidden == nil {
+      let name = localized.isEmpty ? nil : localized[slot]?.name
+      add(name, stemLength: Int(records[slot].stemLength))
+    }
+    if let future, future.hidden == nil { add(future.localized, stemLength: future.stemLength ?? 0) }
     if let slot { rivals.remove(slot) }
     return rivals
   }
 
-  private func claimedHashes(of slot: Slot) -> [Int] {
-    guard records[slot].hidden == nil else { return [] }
-    let stem = stemHash(of: slot).map { [$0] } ?? []
-    guard let claimed = localized[slot] else { return stem }
-    return [hash(of: claimed.name.bytes.span)] + (claimed.demoted ? stem : [])
+  /// Whether a child claims the name with that hash.
+  private func isClaimant(_ slot: Slot, of hash: Int) -> Bool {
+    if records[slot].hidden != nil { return false }
+    if !localized.isEmpty, let claimed = localized[slot] {
+      if self.hash(of: claimed.name.bytes.span) == hash { return true }
+      if !claimed.demoted { return false }
+    }
+    return stemHash(of: slot) == hash
   }
 
   /// The rung of the child in a live slot; `realName` for a hidden child.

@@ -31,6 +31,7 @@ extension DirectoryView {
         state.ownEffects.displaced.append((rival, staleName(name, of: rival)))
       }
     }
+    if isOwn, state.baseline.before.isEmpty { return }
     guard let slot = state.projection.slot(realName: name.bytes.span) else { return }
     if isOwn { state.baseline.before[slot] = nil } else { recordListing(slot) }
   }
@@ -90,14 +91,16 @@ extension DirectoryView {
   /// Invalidates the names that stand for something else after a change through the mount, before the reply to that change.
   func invalidateDisplaced() {
     guard !state.ownEffects.displaced.isEmpty || !state.ownEffects.altered.isEmpty else { return }
-    var names = state.ownEffects.displaced.compactMap { slot, stale -> StaleName? in
+    defer {
+      state.ownEffects.displaced.removeAll(keepingCapacity: true)
+      state.ownEffects.altered.removeAll(keepingCapacity: true)
+    }
+    var names = takeNegativeEntries(of: state.ownEffects.altered)
+    for (slot, stale) in state.ownEffects.displaced {
       let isShownStill =
         state.projection.summary(at: slot) != nil && state.projection.displayName(at: slot) == stale.name
-      return isShownStill ? nil : stale
+      if !isShownStill { names.append(stale) }
     }
-    names += takeNegativeEntries(of: state.ownEffects.altered)
-    state.ownEffects.displaced = []
-    state.ownEffects.altered = []
     if !names.isEmpty { cached.kernel?.invalidateBeforeNextWalk(names) }
   }
 
