@@ -59,7 +59,7 @@ extension Operations {
         var used = 0
         var added: [(entry: Entry, name: CName)] = []
         do throws(Errno) {
-          let version = view.versionOfEntries(in: directory, from: Int64(offset), client: request.client)
+          let versioned = view.versionOfEntries(in: directory, from: Int64(offset), client: request.client)
           // An entry takes several times the space that it takes in the backing directory.
           try view.list(directory, from: Int64(offset), size: size / 4) { listed in
             let length = UInt32(listed.name.count)
@@ -67,7 +67,7 @@ extension Operations {
             if length > DFS_NAME_MAX { return true }
             guard used + dfs_plus_size(length) <= size else { return false }
             var parameters = fuse_entry_param()
-            if let version, let entry = view.entry(of: listed, in: directory, version) {
+            if let versioned, let entry = view.entry(of: listed, in: directory, versioned) {
               parameters = request.parameters(entry)
               added.append((entry, CName(listed.name)))
             } else {

@@ -128,32 +128,36 @@ extension View {
 
 /// Attributes in READDIRPLUS replies.
 extension View {
-  /// The version of the directory for the entries of a READDIRPLUS reply, taken before the entries are looked at. Nil where the
+  /// The directory and its version for the entries of a READDIRPLUS reply, taken before the entries are looked at. Nil where the
   /// reply carries names alone.
   package func versionOfEntries(in open: OpenDirectory, from position: Int64, client: Client)
-    -> DirectoryVersion?
+    -> (directory: DirectoryHandle, version: DirectoryVersion)?
   {
     // At later positions the kernel sends READDIRPLUS only if the attributes in earlier replies were of use.
     if position == 0, !readdirPlusPolicy.noteListing(open.node, client.thread) { return nil }
     guard let handle = try? directory(open.node) else { return nil }
-    return cached.version(open.node, handle)
+    return cached.version(open.node, handle).map { (handle, $0) }
   }
 
   /// The entry of a listed name for a READDIRPLUS reply, with its nlookup count incremented. Nil where the kernel has to look the
   /// name up.
   package func entry(
-    of listed: borrowing ReaddirEntry, in open: OpenDirectory, _ version: DirectoryVersion
+    of listed: borrowing ReaddirEntry, in open: OpenDirectory,
+    _ versioned: (directory: DirectoryHandle, version: DirectoryVersion)
   ) -> Entry? {
-    guard let bytes = listed.realName, let handle = try? directory(open.node) else { return nil }
+    guard let bytes = listed.realName else { return nil }
+    let handle = versioned.directory
     let name = CName(bytes: bytes)
-    let byRealName = bytes.elementsEqual(listed.name)
+    let shown = listed.name
+    let byRealName =
+      bytes.count == shown.count && memcmp(bytes.baseAddress!, shown.baseAddress!, shown.count) == 0
     guard let status = name.withPointer({ try? handle.status($0) }),
       inodeNumber(FileIdentity(status), .plain) == listed.inode
     else { return nil }
     let isWatched = if case .view(let view) = open.content { view.isWatched } else { true }
     let found = Found(
       directory: handle, realName: name, status: status, nodeKind: .plain, isEntryCacheable: isWatched)
-    return try? entry(found, in: open.node, byRealName: byRealName, version: version)
+    return try? entry(found, in: open.node, byRealName: byRealName, version: versioned.version)
   }
 
   /// Takes back the nlookup counts of entries in a reply that did not reach the kernel.
