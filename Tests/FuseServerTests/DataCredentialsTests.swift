@@ -4,7 +4,7 @@ import View
 @testable import FuseServer
 
 /// The credentials with which data is read and written where the kernel names no client.
-@Suite struct DataIdentityTests {
+@Suite struct DataCredentialsTests {
   private let anna = DataCredentials(user: 1000, group: 1000)
   private let bert = DataCredentials(user: 1001, group: 1000)
 
