@@ -85,12 +85,19 @@ import Testing
   }
 
   /// A slow reference implementation of the rule: add claims until no child owes one.
-  private func oracle(_ children: [Child]) -> [Name: Name] {
+  func oracle(_ children: [Child], composes: Bool = false) -> [Name: Name] {
+    func shown(_ name: Name) -> Name { composes ? name.composed : name }
     let rungs = children.map { child -> [Name] in
       guard child.hidden == nil else { return [child.realName] }
-      return [child.localized, child.stemLength.map { Name(child.realName.bytes.prefix($0)) }].compactMap(
-        \.self)
-        + [child.realName]
+      var rungs = [
+        child.localized, child.stemLength.map { shown(Name(child.realName.bytes.prefix($0))) },
+        shown(child.realName), child.realName,
+      ].compactMap(\.self)
+      // Each name once.
+      for index in rungs.indices.reversed() where rungs[..<index].contains(rungs[index]) {
+        rungs.remove(at: index)
+      }
+      return rungs
     }
     var level = children.map { _ in 0 }
     var changed = true
@@ -102,10 +109,11 @@ import Testing
         let isContested = children.indices.contains { other in
           guard other != index else { return false }
           if children[other].realName == name { return true }
-          return children[other].hidden == nil
-            && rungs[other][...min(level[other], rungs[other].count - 1)].dropLast(
-              level[other] == rungs[other].count - 1 ? 1 : 0
-            ).contains(name)
+          guard children[other].hidden == nil else { return false }
+          if shown(children[other].realName) == name { return true }
+          return rungs[other][...min(level[other], rungs[other].count - 1)].dropLast(
+            level[other] == rungs[other].count - 1 ? 1 : 0
+          ).contains(name)
         }
         if isContested {
           level[index] += 1

@@ -1,4 +1,4 @@
-/// An open-addressed set of slots, looked up by the hash of a name that the caller stores.
+/// An open-addressed set of slots, looked up by the hash of a name that the caller stores. A slot may be in it with several names.
 ///
 /// Eight bytes per cell, at most half of the cells in use. A directory of a million entries has one of these tables; a dictionary
 /// keyed by name would store every name twice.
@@ -39,7 +39,7 @@ struct NameTable: Sendable {
     if count * 2 > cells.count { grow(for: count) }
   }
 
-  /// Adds a slot. It must not be in the set already.
+  /// Adds a slot. With that hash it must be in the set no more often than it is to be removed.
   mutating func insert(_ slot: Int, hash: Int) {
     if (used + 1) * 2 > cells.count { grow(for: (cells.lazy.filter(\.isLive).count + 1) * 3 / 2) }
     put(Cell(slot: UInt32(slot + 1), tag: Self.tag(hash)))
@@ -49,9 +49,10 @@ struct NameTable: Sendable {
   mutating func remove(_ slot: Int, hash: Int) {
     guard !cells.isEmpty else { return }
     let mask = cells.count - 1
-    var position = Int(Self.tag(hash) >> shift)
+    let tag = Self.tag(hash)
+    var position = Int(tag >> shift)
     while cells[position].slot != 0 {
-      if cells[position].slot == UInt32(slot + 1) {
+      if cells[position].slot == UInt32(slot + 1), cells[position].tag == tag {
         cells[position].slot = Self.tombstone
         return
       }

@@ -2,12 +2,13 @@ import Glibc
 
 /// The projection: the names of a directory's entries in the view.
 ///
-/// A child has a list of candidate names, its rungs: its localized name, its name without the extension, its real name. It is
-/// listed under its first uncontested rung. A name is contested for a child when it is the real name of another child (listed or
-/// not), or when another child claims it too. A child claims its first rung. When that rung is contested, the child also claims
-/// the next one and keeps the first claim, so that all members of a clashing group fall back together. The result is the least
-/// fixed point of a rule that only adds claims: it depends only on the set of children and not on the order in which they were
-/// added.
+/// A child has a list of candidate names, its rungs: its localized name, its name without the extension, its composed real name
+/// where the real name is decomposed, its real name. It is listed under its first uncontested rung. A name is contested for a
+/// child when it is the real name of another child (listed or not), or when another child claims it too. A child claims its first
+/// rung. When that rung is contested, the child also claims the next one and keeps the first claim, so that all members of a
+/// clashing group fall back together. A composed real name is claimed in any case: it is the real name as others type it. The
+/// result is the least fixed point of a rule that only adds claims: it depends only on the set of children and not on the order in
+/// which they were added.
 ///
 /// Changing one child costs O(1), whatever the size of the directory. Only the rungs of localized children, which are few, are
 /// recomputed when a change touches one of them.
@@ -47,13 +48,15 @@ public struct Projection: ~Copyable, Sendable {
   public typealias Slot = Int
 
   /// The rung under which a child is listed.
-  public enum Rung: Sendable, Equatable { case localized, extensionHidden, realName }
+  public enum Rung: Sendable, Equatable { case localized, extensionHidden, composed, realName }
 
   /// The result of looking a name up in this directory.
   public struct Resolution: Sendable, Equatable {
     public let slot: Slot
     /// Whether the name is the child's display name, which may equal its real name.
     public let byDisplayName: Bool
+    /// Whether the name has other bytes than both and is only equal to one of them by ``Projection/matching``.
+    public var isMatch = false
   }
 
   struct Record: Equatable {
@@ -65,6 +68,10 @@ public struct Projection: ~Copyable, Sendable {
     var kind: EntryKind
     var hidden: HiddenReason?
     var isLive = true
+    /// The length of the composed real name, which follows the real name in `bytes`; 0 where there is none.
+    var composedLength: UInt16 = 0
+    /// The length of the composed real name without the extension that is hidden.
+    var composedStemLength: UInt16 = 0
     var inode: UInt64
 
     init(
@@ -98,12 +105,22 @@ public struct Projection: ~Copyable, Sendable {
   /// Whether any claimed name may also be claimed by another child or be its real name. While false, computing a display name
   /// needs no table look-up.
   var mayBeContested = false
-  private var localized: [Slot: LocalizedClaim] = [:]
+  private(set) var localized: [Slot: LocalizedClaim] = [:]
+  /// How names are compared that no child has.
+  public private(set) var matching: NameMatching
+  /// Whether decomposed names are shown composed.
+  public private(set) var composes: Bool
+  /// The children by the shared form of each name that they have and that is not that form itself. So with `canonical` a
+  /// directory of composed names, which nearly all are, has none.
+  var sharedForms = NameTable()
   /// The hashes of all rungs of localized children, with use counts. A change that touches none of them leaves their rungs as
   /// they are.
   private var localizedRungs: [Int: Int] = [:]
 
-  public init() {}
+  public init(matching: NameMatching = .exact, composes: Bool = false) {
+    self.matching = matching
+    self.composes = composes
+  }
 
   /// Incremented with each change. A reader that has listed the children can compare it to detect whether the listing is still
   /// valid.
@@ -135,21 +152,39 @@ public struct Projection: ~Copyable, Sendable {
     var record = Record(
       nameOffset: bytes.count, nameLength: realName.count, stemLength: stemLength, entryType: entryType,
       kind: kind, hidden: hidden, inode: inode)
+    let composed = hidden == nil ? record.compose(realName, if: composes) : nil
+    // A localized name equal to the name of the next rung is not counted as localized.
+    let isComposed =
+      localizedName != nil
+      && composed.map {
+        localizedName!.bytes == (stemLength == nil ? $0 : Array($0.prefix(Int(record.composedStemLength))))
+      } ?? false
+    let localizedName = isComposed ? nil : localizedName
     if let slot = realNames.find(hash: nameHash, where: { realNameEquals($0, realName) }) {
-      record.nameOffset = records[slot].nameOffset
-      if records[slot] == record,
+      let old = records[slot]
+      record.nameOffset = old.nameOffset
+      if old == record,
         localized.isEmpty && localizedName == nil || localized[slot]?.name == localizedName
       {
         return slot
       }
       version += 1
       retract(slot)
+      if let composed, old.composedLength == 0 {
+        record.nameOffset = UInt32(bytes.count)
+        realName.withUnsafeBytes { bytes.append(contentsOf: $0) }
+        bytes += composed
+        wastedBytes += Int(old.nameLength)
+      } else if composed == nil {
+        wastedBytes += Int(old.composedLength)
+      }
       records[slot] = record
       claim(slot, localizedName: localizedName)
       return slot
     }
     version += 1
     realName.withUnsafeBytes { bytes.append(contentsOf: $0) }
+    if let composed { bytes += composed }
     let slot: Slot
     if let reused = free.popLast() {
       slot = reused
@@ -159,6 +194,7 @@ public struct Projection: ~Copyable, Sendable {
       records.append(record)
     }
     realNames.insert(slot, hash: nameHash)
+    if let form = sharedFormHash(of: realName) { sharedForms.insert(slot, hash: form) }
     if claims.count(hash: nameHash) > 0 { mayBeContested = true }
     if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil {
       recomputeLocalized()
@@ -174,6 +210,7 @@ public struct Projection: ~Copyable, Sendable {
     retract(slot)
     let nameHash = hash(of: realName.bytes.span)
     realNames.remove(slot, hash: nameHash)
+    if let form = sharedFormHash(of: realName.bytes.span) { sharedForms.remove(slot, hash: form) }
     discard(slot)
     if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil { recomputeLocalized() }
     if wastedBytes > 65536, wastedBytes > bytes.count / 2 { compact() }
@@ -182,7 +219,7 @@ public struct Projection: ~Copyable, Sendable {
   /// Frees the slot of a child that is in no table: one that was removed, or a duplicate.
   mutating func discard(_ slot: Slot) {
     records[slot].isLive = false
-    wastedBytes += Int(records[slot].nameLength)
+    wastedBytes += Int(records[slot].nameLength) + Int(records[slot].composedLength)
     free.append(slot)
   }
 
@@ -203,6 +240,8 @@ public struct Projection: ~Copyable, Sendable {
       guard let claimed = localized[slot], equal(claimed.name.bytes.span, name) else { return nil }
     case .extensionHidden:
       guard equal(bytes.span.extracting(stemRange(slot)), name) else { return nil }
+    case .composed:
+      guard equal(bytes.span.extracting(composedRange(slot)), name) else { return nil }
     case .realName: return nil
     }
     return Resolution(slot: slot, byDisplayName: true)
@@ -254,25 +293,19 @@ public struct Projection: ~Copyable, Sendable {
 
   /// The display name of the child in a live slot; for a hidden child, its real name.
   public func displayName(at slot: Slot) -> Name {
-    switch rung(of: slot) {
-    case .localized: localized[slot]!.name
-    case .extensionHidden: Name(realName(at: slot).bytes.prefix(Int(records[slot].stemLength)))
-    case .realName: realName(at: slot)
-    }
+    withDisplayName(at: slot) { Name($0) }
   }
 
   /// Calls `body` with the display name's bytes, without copying them.
   public func withDisplayName<R>(at slot: Slot, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
-    let record = records[slot]
-    let rung = rung(of: slot)
-    switch rung {
+    let shown: Range<Int>
+    switch rung(of: slot) {
     case .localized: return localized[slot]!.name.bytes.withUnsafeBufferPointer(body)
-    case .extensionHidden, .realName:
-      let length = rung == .realName ? Int(record.nameLength) : Int(record.stemLength)
-      return bytes.withUnsafeBufferPointer {
-        body(UnsafeBufferPointer(rebasing: $0[Int(record.nameOffset)..<Int(record.nameOffset) + length]))
-      }
+    case .extensionHidden: shown = stemRange(slot)
+    case .composed: shown = composedRange(slot)
+    case .realName: shown = range(slot)
     }
+    return bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[shown])) }
   }
 
   /// The other children whose display name may change when one child changes: those that share a rung with it, before or after
@@ -291,10 +324,16 @@ public struct Projection: ~Copyable, Sendable {
         rivals.insert(other)
       }
     }
+    let composed = composes ? NormalForm.composed(realName.bytes.span) : nil
     /// - Parameter stemLength: 0 where no extension is hidden.
     func add(_ localized: Name?, stemLength: Int) {
       if let localized { add(localized.bytes.span) }
-      if stemLength > 0 { add(realName.bytes.span.extracting(0..<stemLength)) }
+      if let composed {
+        if stemLength > 0 { add(Name(realName.bytes.prefix(stemLength)).composed.bytes.span) }
+        add(composed.span)
+      } else if stemLength > 0 {
+        add(realName.bytes.span.extracting(0..<stemLength))
+      }
     }
     add(realName.bytes.span)
     if let slot, records[slot].hidden == nil {
@@ -309,7 +348,9 @@ public struct Projection: ~Copyable, Sendable {
   /// Whether a child claims the name with that hash.
   private func isClaimant(_ slot: Slot, of hash: Int) -> Bool {
     if records[slot].hidden != nil { return false }
-    if !localized.isEmpty, let claimed = localized[slot] {
+    let claimed = localized.isEmpty ? nil : localized[slot]
+    if composedHash(of: slot, claimed?.name) == hash { return true }
+    if let claimed {
       if self.hash(of: claimed.name.bytes.span) == hash { return true }
       if !claimed.demoted { return false }
     }
@@ -326,6 +367,11 @@ public struct Projection: ~Copyable, Sendable {
       let stem = bytes.span.extracting(stemRange(slot))
       if !isContested(stem, hash: hash(of: stem), for: slot) { return .extensionHidden }
     }
+    if record.composedLength > 0 {
+      if !mayBeContested { return .composed }
+      let composed = bytes.span.extracting(composedRange(slot))
+      if !isContested(composed, hash: hash(of: composed), for: slot) { return .composed }
+    }
     return .realName
   }
 
@@ -340,14 +386,22 @@ public struct Projection: ~Copyable, Sendable {
       let nameHash = hash(of: localizedName.bytes.span)
       addClaim(slot, on: localizedName.bytes.span, hash: nameHash)
       localizedRungs[nameHash, default: 0] += 1
+      if let form = sharedFormHash(of: localizedName.bytes.span) { sharedForms.insert(slot, hash: form) }
+    }
+    if let composedHash = composedHash(of: slot, localizedName) {
+      addClaim(slot, in: composedRange(slot), hash: composedHash)
+      if !localizedRungs.isEmpty, localizedRungs[composedHash] != nil { touched = true }
     }
     if record.stemLength > 0 {
       let stemHash = hash(of: bytes.span.extracting(stemRange(slot)))
       if localizedName != nil {
         localizedRungs[stemHash, default: 0] += 1
       } else {
-        addStemClaim(slot, hash: stemHash)
+        addClaim(slot, in: stemRange(slot), hash: stemHash)
         if !localizedRungs.isEmpty, localizedRungs[stemHash] != nil { touched = true }
+      }
+      if let form = sharedFormHash(of: bytes.span.extracting(stemRange(slot))) {
+        sharedForms.insert(slot, hash: form)
       }
     }
     if touched { recomputeLocalized() }
@@ -359,14 +413,13 @@ public struct Projection: ~Copyable, Sendable {
     mayBeContested = claimants > 1 || realNames.find(hash: hash, where: { realNameEquals($0, name) }) != nil
   }
 
-  /// Claims the real name without its extension.
-  mutating func addStemClaim(_ slot: Slot, hash: Int) {
+  /// Claims a name that is stored in `bytes`.
+  mutating func addClaim(_ slot: Slot, in range: Range<Int>, hash: Int) {
     let claimants = claims.add(slot, hash: hash)
     if mayBeContested { return }
     mayBeContested =
       claimants > 1
-      || realNames.find(
-        hash: hash, where: { realNameEquals($0, bytes.span.extracting(stemRange(slot))) }) != nil
+      || realNames.find(hash: hash, where: { realNameEquals($0, bytes.span.extracting(range)) }) != nil
   }
 
   private mutating func retract(_ slot: Slot) {
@@ -374,10 +427,12 @@ public struct Projection: ~Copyable, Sendable {
     guard record.hidden == nil else { return }
     var touched = false
     let stemHash = record.stemLength == 0 ? 0 : hash(of: bytes.span.extracting(stemRange(slot)))
+    let composedHash = composedHash(of: slot, localized[slot]?.name)
     if let claimed = localized.removeValue(forKey: slot) {
       let nameHash = hash(of: claimed.name.bytes.span)
       claims.remove(slot, hash: nameHash)
       leaveRung(nameHash)
+      if let form = sharedFormHash(of: claimed.name.bytes.span) { sharedForms.remove(slot, hash: form) }
       if record.stemLength > 0 {
         if claimed.demoted { claims.remove(slot, hash: stemHash) }
         leaveRung(stemHash)
@@ -386,6 +441,13 @@ public struct Projection: ~Copyable, Sendable {
     } else if record.stemLength > 0 {
       claims.remove(slot, hash: stemHash)
       touched = !localizedRungs.isEmpty && localizedRungs[stemHash] != nil
+    }
+    if let composedHash {
+      claims.remove(slot, hash: composedHash)
+      if !localizedRungs.isEmpty, localizedRungs[composedHash] != nil { touched = true }
+    }
+    if record.stemLength > 0, let form = sharedFormHash(of: bytes.span.extracting(stemRange(slot))) {
+      sharedForms.remove(slot, hash: form)
     }
     if touched { recomputeLocalized() }
   }
@@ -409,7 +471,7 @@ public struct Projection: ~Copyable, Sendable {
           continue
         }
         localized[slot]!.demoted = true
-        if let stemHash = stemHash(of: slot) { addStemClaim(slot, hash: stemHash) }
+        if let stemHash = stemHash(of: slot) { addClaim(slot, in: stemRange(slot), hash: stemHash) }
         changed = true
       }
     }
@@ -418,6 +480,14 @@ public struct Projection: ~Copyable, Sendable {
   private func stemHash(of slot: Slot) -> Int? {
     let length = Int(records[slot].stemLength)
     return length == 0 ? nil : hash(of: bytes.span.extracting(stemRange(slot)))
+  }
+
+  /// The hash of the claim on the composed real name. Nil where there is none, or the localized name is the same: a child claims
+  /// a name once.
+  private func composedHash(of slot: Slot, _ localizedName: Name?) -> Int? {
+    if records[slot].composedLength == 0 { return nil }
+    let composed = bytes.span.extracting(composedRange(slot))
+    return localizedName.map { equal($0.bytes.span, composed) } ?? false ? nil : hash(of: composed)
   }
 
   private func isContested(_ name: Span<UInt8>, hash nameHash: Int, for slot: Slot) -> Bool {
@@ -437,13 +507,22 @@ public struct Projection: ~Copyable, Sendable {
     return start..<start + (length ?? Int(records[slot].nameLength))
   }
 
-  func stemRange(_ slot: Slot) -> Range<Int> { range(slot, Int(records[slot].stemLength)) }
+  /// The range of the name without its extension, composed where the real name is shown composed.
+  func stemRange(_ slot: Slot) -> Range<Int> {
+    guard records[slot].composedLength > 0 else { return range(slot, Int(records[slot].stemLength)) }
+    return composedRange(slot).prefix(Int(records[slot].composedStemLength))
+  }
+
+  func composedRange(_ slot: Slot) -> Range<Int> {
+    let start = range(slot).upperBound
+    return start..<start + Int(records[slot].composedLength)
+  }
 
   func realNameEquals(_ slot: Slot, _ name: Span<UInt8>) -> Bool {
     equal(bytes.span.extracting(range(slot)), name)
   }
 
-  private func equal(_ a: Span<UInt8>, _ b: Span<UInt8>) -> Bool {
+  func equal(_ a: Span<UInt8>, _ b: Span<UInt8>) -> Bool {
     guard a.count == b.count else { return false }
     return a.withUnsafeBytes { left in
       b.withUnsafeBytes { right in
@@ -455,13 +534,22 @@ public struct Projection: ~Copyable, Sendable {
 
   func hash(of name: Span<UInt8>) -> Int { NameHash.hash(of: name) }
 
+  /// Shows and compares names by other rules from now on. Each child has to be given again (``upsert(_:)``).
+  public mutating func change(matching: NameMatching, composes: Bool) {
+    self.composes = composes
+    guard matching != self.matching else { return }
+    self.matching = matching
+    rebuildSharedForms()
+  }
+
   private mutating func compact() {
     var packed: [UInt8] = []
     packed.reserveCapacity(bytes.count - wastedBytes)
     for slot in records.indices where records[slot].isLive {
       let start = Int(records[slot].nameOffset)
       records[slot].nameOffset = UInt32(packed.count)
-      packed.append(contentsOf: bytes[start..<start + Int(records[slot].nameLength)])
+      let length = Int(records[slot].nameLength) + Int(records[slot].composedLength)
+      packed.append(contentsOf: bytes[start..<start + length])
     }
     bytes = packed
     wastedBytes = 0

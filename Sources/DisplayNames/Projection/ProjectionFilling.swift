@@ -8,12 +8,15 @@ public struct ProjectionFilling: ~Copyable {
     let slot: UInt32
   }
 
-  private var projection = Projection()
+  private var projection: Projection
   private var names: [HashedSlot] = []
   private var stems: [HashedSlot] = []
+  private var composed: [HashedSlot] = []
+  private var sharedForms: [HashedSlot] = []
 
   /// - Parameter count: the approximate number of children.
-  public init(count: Int) {
+  public init(count: Int, matching: NameMatching = .exact, composes: Bool = false) {
+    projection = Projection(matching: matching, composes: composes)
     projection.records.reserveCapacity(count)
     projection.bytes.reserveCapacity(16 * count)
     names.reserveCapacity(count)
@@ -25,20 +28,33 @@ public struct ProjectionFilling: ~Copyable {
     stemLength: Int?
   ) {
     let slot = UInt32(projection.records.count)
-    projection.records.append(
-      Projection.Record(
-        nameOffset: projection.bytes.count, nameLength: realName.count, stemLength: stemLength,
-        entryType: entryType, kind: kind, hidden: hidden, inode: inode))
+    var record = Projection.Record(
+      nameOffset: projection.bytes.count, nameLength: realName.count, stemLength: stemLength,
+      entryType: entryType, kind: kind, hidden: hidden, inode: inode)
+    let shownComposed = hidden == nil ? record.compose(realName, if: projection.composes) : nil
+    projection.records.append(record)
     realName.withUnsafeBytes { projection.bytes.append(contentsOf: $0) }
     names.append(HashedSlot(hash: NameHash.hash(of: realName), slot: slot))
-    if let stemLength, hidden == nil {
-      stems.append(HashedSlot(hash: NameHash.hash(of: realName.extracting(0..<stemLength)), slot: slot))
+    if let form = projection.sharedFormHash(of: realName) {
+      sharedForms.append(HashedSlot(hash: form, slot: slot))
+    }
+    if let shownComposed {
+      projection.bytes += shownComposed
+      composed.append(HashedSlot(hash: NameHash.hash(of: shownComposed.span), slot: slot))
+    }
+    if stemLength != nil, hidden == nil {
+      let range = projection.stemRange(Int(slot))
+      let hash = NameHash.hash(of: projection.bytes.span.extracting(range))
+      stems.append(HashedSlot(hash: hash, slot: slot))
+      let form = projection.sharedFormHash(of: projection.bytes.span.extracting(range))
+      if let form { sharedForms.append(HashedSlot(hash: form, slot: slot)) }
     }
   }
 
   public consuming func finish() -> Projection {
     projection.realNames.reserve(names.count)
-    projection.claims.reserve(stems.count)
+    projection.claims.reserve(stems.count + composed.count)
+    projection.sharedForms.reserve(sharedForms.count)
     var again: Set<Projection.Slot> = []
     for name in Self.inOrder(names) {
       let slot = Int(name.slot)
@@ -54,7 +70,15 @@ public struct ProjectionFilling: ~Copyable {
       }
     }
     for stem in Self.inOrder(stems) where again.isEmpty || !again.contains(Int(stem.slot)) {
-      projection.addStemClaim(Int(stem.slot), hash: stem.hash)
+      let slot = Int(stem.slot)
+      projection.addClaim(slot, in: projection.stemRange(slot), hash: stem.hash)
+    }
+    for name in Self.inOrder(composed) where again.isEmpty || !again.contains(Int(name.slot)) {
+      let slot = Int(name.slot)
+      projection.addClaim(slot, in: projection.composedRange(slot), hash: name.hash)
+    }
+    for form in Self.inOrder(sharedForms) where again.isEmpty || !again.contains(Int(form.slot)) {
+      projection.sharedForms.insert(Int(form.slot), hash: form.hash)
     }
     projection.version += 1
     return projection

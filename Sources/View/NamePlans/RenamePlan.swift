@@ -18,7 +18,7 @@ package enum ApparentType: Sendable {
 
 /// Which kind of an entry's names led to it.
 package enum Addressing: Sendable {
-  /// The real name, or a display name equal to it.
+  /// The real name, or a display name that is equal to it or is its composed form.
   case realName
   /// A display name that is the real name without its extension.
   case hiddenExtension
@@ -32,20 +32,27 @@ package struct RenameSource: Sendable {
   package let displayName: Name
   package let addressing: Addressing
   package let apparentType: ApparentType
+  /// The length of the real name without the extension that is hidden, in bytes; nil where the display name tells it. A composed
+  /// display name does not, nor does a name that is only equal to it.
+  package let stemLength: Int?
 
-  package init(realName: Name, displayName: Name, addressing: Addressing, apparentType: ApparentType = .file) {
+  package init(
+    realName: Name, displayName: Name, addressing: Addressing, apparentType: ApparentType = .file,
+    stemLength: Int? = nil
+  ) {
     self.realName = realName
     self.displayName = displayName
     self.addressing = addressing
     self.apparentType = apparentType
+    self.stemLength = stemLength
   }
 
   /// The part of the real name that the display name leaves out, including the period.
-  var hiddenExtension: ArraySlice<UInt8> { realName.bytes.dropFirst(displayName.bytes.count) }
+  var hiddenExtension: ArraySlice<UInt8> { realName.bytes.dropFirst(stemLength ?? displayName.bytes.count) }
 
   /// A display name that is not a prefix of the real name hides no extension, so it can only be a localized name.
   var effectiveAddressing: Addressing {
-    guard addressing == .hiddenExtension else { return addressing }
+    guard addressing == .hiddenExtension, stemLength == nil else { return addressing }
     let isPrefix =
       realName.bytes.starts(with: displayName.bytes) && hiddenExtension.first == UInt8(ascii: ".")
     return isPrefix ? .hiddenExtension : .localized
@@ -155,11 +162,13 @@ package enum RenamePlan: Equatable, Sendable {
       return target.existing == nil ? .noChange : .refuse(.fileExists)
     }
     if let existing = target.existing { return replace(existing, by: source, named: name, in: directory) }
-    if name != target.typed, directory.hasEntry(name) { return .refuse(.fileExists) }
     // Where the backing tree folds case, RENAME_NOREPLACE would fail because the new spelling of the name finds the source
     // itself.
-    let isOwnInOtherCase = target.sameDirectory && name.equalsIgnoringCase(source.realName)
-    let exclusive = flags.contains(.noReplace) || (name != target.typed && !isOwnInOtherCase)
+    let isOwnInOtherForm = target.sameDirectory && name.isCaselessMatch(of: source.realName)
+    if name != target.typed, directory.hasEntry(name) || !isOwnInOtherForm && directory.hasMatch(name) {
+      return .refuse(.fileExists)
+    }
+    let exclusive = flags.contains(.noReplace) || (name != target.typed && !isOwnInOtherForm)
     return .move(from: source.realName, to: name, exclusive: exclusive)
   }
 
@@ -177,8 +186,9 @@ package enum RenamePlan: Equatable, Sendable {
     _ existing: RenameTarget.Existing, by source: RenameSource, named name: Name,
     in directory: some DestinationFacts
   ) -> RenamePlan {
-    // `photo.JPG` is as good a name for a JPEG as `photo.jpg`, and where the backing tree folds case they are the same name.
-    guard name.equalsIgnoringCase(existing.realName) else {
+    // `photo.JPG` is as good a name for a JPEG as `photo.jpg`, and where the backing tree folds case they are the same name. A
+    // composed name keeps the bytes of the decomposed one.
+    guard name.isCaselessMatch(of: existing.realName) else {
       if directory.hasEntry(name) { return .refuse(.fileExists) }
       return .moveThenRemove(from: source.realName, to: name, remove: existing.realName)
     }

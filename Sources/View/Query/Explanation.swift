@@ -108,14 +108,17 @@ extension View {
   ) -> Explanation {
     let rung = projection.rung(of: slot)
     let verdict = rules.verdict(on: child.realName.bytes.span, isDirectory: child.kind.isDirectory)
+    let composed = child.hidden == nil && projection.composes ? child.realName.composed : child.realName
     let first: Projection.Rung =
-      child.localized != nil ? .localized : child.stemLength != nil ? .extensionHidden : .realName
+      child.localized != nil
+      ? .localized
+      : child.stemLength != nil ? .extensionHidden : composed != child.realName ? .composed : .realName
     return Explanation(
       realName: child.realName, realPath: path(of: child.realName, in: directory),
       displayName: projection.displayName(at: slot), kind: child.kind, isHidden: child.hidden != nil,
       isLocalized: child.hidden == nil && rung == .localized,
       isContested: child.hidden == nil && rung != first,
-      reason: ([reason(child, rung)] + configured(child, rung, verdict)).joined(separator: " "))
+      reason: ([reason(child, rung, composed)] + configured(child, rung, verdict)).joined(separator: " "))
   }
 
   private static func plain(_ name: Name, _ type: FileType, in directory: [UInt8]) -> Explanation {
@@ -153,7 +156,7 @@ extension View {
     return sentences
   }
 
-  private static func reason(_ child: Projection.Child, _ rung: Projection.Rung) -> String {
+  private static func reason(_ child: Projection.Child, _ rung: Projection.Rung, _ composed: Name) -> String {
     if let hidden = child.hidden { return "Hidden. " + hidden.explanation }
     if child.realName == ContainerData.realName {
       return "It is all that an application keeps in its iCloud container beside the documents."
@@ -167,11 +170,16 @@ extension View {
         return "Its localized name is \(localized), \(contested) Its extension is hidden."
       }
       return "Its extension is hidden."
-    case .realName:
-      if let localized = child.localized { return "Its localized name is \(localized), \(contested)" }
+    case .composed, .realName:
+      let shown =
+        rung == .composed ? " Its name is decomposed, and shown composed (Unicode normalization form C)." : ""
+      if let localized = child.localized { return "Its localized name is \(localized), \(contested)\(shown)" }
       if let stem = child.stemLength {
-        return "Without its extension it would be \(Name(child.realName.bytes.prefix(stem))), \(contested)"
+        return
+          "Without its extension it would be \(Name(child.realName.bytes.prefix(stem))), \(contested)\(shown)"
       }
+      if !shown.isEmpty { return String(shown.dropFirst()) }
+      if composed != child.realName { return "Composed it would be \(composed), \(contested)" }
       return "Shown under its real name."
     }
   }

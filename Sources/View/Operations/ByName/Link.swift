@@ -92,11 +92,11 @@ extension View {
         switch projection.rung(of: slot) {
         case .localized: .localized
         case .extensionHidden: .hiddenExtension
-        case .realName: .realName
+        case .composed, .realName: .realName
         }
       return RenameSource(
         realName: real, displayName: projection.displayName(at: slot), addressing: addressing,
-        apparentType: type)
+        apparentType: type, stemLength: projection.child(at: slot)?.stemLength)
     }
     return resolved ?? plain
   }

@@ -145,6 +145,8 @@ private struct DestinationDirectory: DestinationFacts {
 
   func hasEntry(_ name: Name) -> Bool { view?.projection.slot(realName: name.bytes.span) != nil }
 
+  func hasMatch(_ name: Name) -> Bool { false }
+
   func canShow(_ name: Name) -> Bool {
     guard let view else { return false }
     return !view.projection.isClaimed(name.bytes.span) && !view.site.role.contains(.insidePackage)
