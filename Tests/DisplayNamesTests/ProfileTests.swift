@@ -67,7 +67,8 @@ import Testing
 
   @Test(arguments: [
     ("extensions", "hide, all, flag, show"), ("hidden", "reach, deny, show"), ("packages", "file, directory"),
-    ("profile", "auto, macos, home, unix, ios, icloud, plain, none"),
+    ("profile", "auto, macos, home, unix, ios, icloud, plain, none"), ("normalization", "nfc, off"),
+    ("matching", "exact, canonical, caseless"),
   ])
   func set_ofInvalidValue_reportsAllowedValues(name: String, allowed: String) {
     var options = ViewOptions()
@@ -95,5 +96,7 @@ import Testing
     let mirror = options.resolved(.macos)
     #expect(mirror.extensions == .show && mirror.hidden == .show && mirror.packages == .directory)
     #expect(mirror.languages.isEmpty)
+    #expect(options.normalization == .nfc && options.matching == .canonical)
+    #expect(mirror.normalization == .off && mirror.matching == .exact)
   }
 }

@@ -142,37 +142,45 @@ struct Save: Sendable, CustomTestStringConvertible {
 
 struct SaveDirectory: Sendable {
   let path: String
+  /// What takes the place of `report` in the names.
+  var report = "report"
+
+  private func at(_ name: String) -> String { "\(path)/\(renamed(name))" }
+
+  func renamed(_ name: String) -> String {
+    name.split(separator: "report", omittingEmptySubsequences: false).joined(separator: report)
+  }
 
   func write(_ name: String, _ flags: CInt) throws {
-    let file = try OpenFile("\(path)/\(name)", O_WRONLY | O_CREAT | flags)
+    let file = try OpenFile(at(name), O_WRONLY | O_CREAT | flags)
     #expect(file.write("new") == 3)
     #expect(ftruncate(file.descriptor, 3) == 0)
     #expect(fsync(file.descriptor) == 0)
   }
 
-  func create(_ name: String) throws { _ = try OpenFile("\(path)/\(name)", O_RDWR | O_CREAT | O_EXCL) }
+  func create(_ name: String) throws { _ = try OpenFile(at(name), O_RDWR | O_CREAT | O_EXCL) }
 
   func copy(_ name: String, to copy: String) throws {
-    let file = try OpenFile("\(path)/\(copy)", O_WRONLY | O_CREAT | O_EXCL)
-    file.write(text("\(path)/\(name)") ?? "")
+    let file = try OpenFile(at(copy), O_WRONLY | O_CREAT | O_EXCL)
+    file.write(text(at(name)) ?? "")
   }
 
   func expectTaken(_ name: String) {
     #expect(throws: Errno.fileExists) { try create(name) }
-    #expect(throws: Never.self) { try OpenFile("\(path)/\(name)", O_RDWR) }
+    #expect(throws: Never.self) { try OpenFile(at(name), O_RDWR) }
   }
 
-  func remove(_ name: String) throws { try check(unlink("\(path)/\(name)")) }
+  func remove(_ name: String) throws { try check(unlink(at(name))) }
 
   func move(_ name: String, _ new: String, _ flags: CUnsignedInt = 0) throws {
-    try check(dfs_renameat(AT_FDCWD, "\(path)/\(name)", AT_FDCWD, "\(path)/\(new)", flags))
+    try check(dfs_renameat(AT_FDCWD, at(name), AT_FDCWD, at(new), flags))
   }
 
-  func hardLink(_ name: String, _ new: String) throws { try check(link("\(path)/\(name)", "\(path)/\(new)")) }
+  func hardLink(_ name: String, _ new: String) throws { try check(link(at(name), at(new))) }
 
-  func makeLink(_ name: String) throws { try check(symlink("anna@host.1:2", "\(path)/\(name)")) }
+  func makeLink(_ name: String) throws { try check(symlink("anna@host.1:2", at(name))) }
 
-  func allow(_ name: String, _ mode: mode_t) throws { try check(chmod("\(path)/\(name)", mode)) }
+  func allow(_ name: String, _ mode: mode_t) throws { try check(chmod(at(name), mode)) }
 
   private func check(_ result: CInt) throws { if result != 0 { throw Errno(rawValue: errno) } }
 }
@@ -203,6 +211,37 @@ struct SaveDirectory: Sendable {
         #expect(view.realListing().difference(from: expected) == nil)
       }
       for left in save.left { #expect(text(view.real("\(left)")) == "old") }
+    }
+  }
+
+  @Test(arguments: Save.all, ["", "extensions=show"])
+  func saveThroughComposedName_keepsDecomposedBytes(_ save: Save, options: String) throws {
+    let real = options.isEmpty ? "re\u{301}port.txt" : "re\u{301}port"
+    let view = try MountedView(options) { root in try put("old", at: "\(root)/\(real)") }
+    let directory = SaveDirectory(path: view.mountPoint, report: "r\u{e9}port")
+    for _ in 0..<2 {
+      try save.calls(directory)
+      #expect(text(view.real(real)) == "new" && text(view.at("r\u{e9}port")) == "new")
+      var left = save.left.map { directory.renamed("\($0)") }
+      if !options.isEmpty { left = left.map { String($0.dropLast(4)) } }
+      if save.program == "nano -B" { left = ["r\u{e9}port~"] }
+      #expect(view.realListing().difference(from: Set((left + [real]).map { FileName($0) })) == nil)
+      for name in left { unlink(view.real(name)) }
+      try put("old", at: view.real(real))
+    }
+  }
+
+  @Test(arguments: Save.all, ["REPORT", "Report.TXT"])
+  func saveThroughMatchingName_keepsBytes(_ save: Save, typed: String) throws {
+    let view = try MountedView("matching=caseless") { root in try put("old", at: "\(root)/report.txt") }
+    for _ in 0..<2 {
+      try save.calls(SaveDirectory(path: view.mountPoint, report: typed))
+      #expect(text(view.real("report.txt")) == "new")
+      #expect(text(view.at("report")) == "new" && text(view.at(typed)) == "new")
+      let others = view.realListing().subtracting(["report.txt"])
+      #expect(others.isSubset(of: ["\(typed)~", "\(typed)~.txt"].map { FileName($0) }), "\(others)")
+      for name in others { unlink(view.real("\(name)")) }
+      try put("old", at: view.real("report.txt"))
     }
   }
 

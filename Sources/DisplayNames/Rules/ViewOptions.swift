@@ -35,6 +35,8 @@ public struct ViewOptions: Sendable, Equatable {
   public var extensions = ExtensionMode.hide
   public var hidden = HiddenMode.reach
   public var packages = PackageMode.file
+  public var normalization = NameNormalization.nfc
+  public var matching = NameMatching.canonical
   public var profile = Profile.auto
   public var finderInfo = FinderInfoMode.auto
   public var appleDouble = AppleDoubleMode.hide
@@ -60,6 +62,8 @@ public struct ViewOptions: Sendable, Equatable {
     .choice("extensions", \.extensions),
     .choice("hidden", \.hidden),
     .choice("packages", \.packages),
+    .choice("normalization", \.normalization),
+    .choice("matching", \.matching),
     .choice("profile", \.profile),
     .choice("finder-info", \.finderInfo),
     .choice("appledouble", \.appleDouble),
@@ -89,6 +93,8 @@ public struct ViewOptions: Sendable, Equatable {
     result.extensions = .show
     result.hidden = .show
     result.packages = .directory
+    result.normalization = .off
+    result.matching = .exact
     result.languages = []
     result.finderInfo = .off
     result.appleDouble = .hide

@@ -9,10 +9,12 @@ extension DirectoryView {
   func noteNegativeEntry(_ name: Name, _ version: DirectoryVersion) -> Bool {
     lock.lock()
     defer { lock.unlock() }
+    // A name that several entries match resolves once all but one of them are gone.
     guard state.isRead, isWatched, version.directory === watched,
-      state.projection.resolve(name.bytes.span) == nil
+      state.projection.resolve(name.bytes.span) == nil,
+      state.projection.matches(of: name.bytes.span) == .none
     else { return false }
-    return version.noteNegativeEntry(name)
+    return version.noteNegativeEntry(name, state.projection.matching)
   }
 
   /// Removes the names of some entries from the record of negative entries.
@@ -21,12 +23,9 @@ extension DirectoryView {
   func takeNegativeEntries(of slots: [Projection.Slot]) -> [StaleName] {
     guard watched.hasNegativeEntries else { return [] }
     return slots.filter { state.projection.summary(at: $0) != nil }.flatMap { slot in
-      [state.projection.displayName(at: slot), state.projection.realName(at: slot)].filter(
-        watched.removeNegativeEntry
-      )
-      .map {
-        staleName($0, of: slot)
-      }
+      [state.projection.displayName(at: slot), state.projection.realName(at: slot)]
+        .flatMap { watched.removeNegativeEntries(equalTo: $0, by: state.projection.matching) }
+        .map { staleName($0, of: slot) }
     }
   }
 }

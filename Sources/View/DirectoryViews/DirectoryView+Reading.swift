@@ -66,6 +66,10 @@ extension DirectoryView {
     state.times.mayHaveMissed = comparesTimes && FileTimes.isRecent(status.st_mtim)
     state.facts = inspector.facts(of: handle.directory, at: site)
     watchNetatalk()
+    let matching = inspector.options.matching
+    // The content of a package is shown as it is on the disk.
+    let composes = inspector.options.normalization == .nfc && !site.role.contains(.insidePackage)
+    state.projection.change(matching: matching, composes: composes)
     var gone = Set<Name>()
     if state.isRead {
       for slot in 0..<state.projection.slotLimit where state.projection.summary(at: slot) != nil {
@@ -82,7 +86,9 @@ extension DirectoryView {
     let plain = isFirst ? inspector.nameOnlyRules(at: site, facts: state.facts) : nil
     // A directory entry on disk takes some 32 bytes. The reserve is limited, whatever size the file system reports: more entries
     // are added as they come.
-    var filling = ProjectionFilling(count: plain == nil ? 0 : max(0, min(Int(status.st_size) / 32, 1 << 16)))
+    var filling = ProjectionFilling(
+      count: plain == nil ? 0 : max(0, min(Int(status.st_size) / 32, 1 << 16)), matching: matching,
+      composes: composes)
     var others: [(name: Name, type: FileType, inode: UInt64)] = []
     let ahead = state.ahead.take()?.entries(ifTimesMatch: status)
     try forEachEntry(of: readable.rawValue, ahead) { (entry) throws(Errno) in

@@ -64,8 +64,12 @@ extension View {
         link.parent == id && link.matches(status) && link.name.name == name
           && nodes.aliases(of: node).contains(.real)
       } else { false }
+    let absent = directory.removeNegativeEntries(equalTo: name, by: options.matching)
+    for other in absent where other != name {
+      kernel.invalidate([StaleName(other, in: id, mayBeDirectory: true)])
+    }
     // The kernel knows the right place of an entry that was made through the mount by this name.
-    if !directory.removeNegativeEntry(name), isInPlace { return }
+    if !absent.contains(name), isInPlace { return }
     let mayBeDirectory =
       status.map { FileType(mode: $0.st_mode) == .directory } ?? false
       || known.contains { nodes.link(of: $0)?.type == .directory }
@@ -119,7 +123,14 @@ extension View {
   /// Invalidates names that, after changes of the backing tree, stand for another entry or for none.
   func invalidateNames(_ changes: [ViewChange]) {
     guard let kernel = cached.kernel else { return }
-    func invalidate(_ item: ListingEntry) { kernel.invalidate([item.staleName]) }
+    let matching = options.matching
+    func invalidate(_ item: ListingEntry) {
+      let absent =
+        cached.directory(item.directory)?.removeNegativeEntries(equalTo: item.name, by: matching) ?? []
+      kernel.invalidate(
+        [item.staleName]
+          + absent.filter { $0 != item.name }.map { StaleName($0, in: item.directory, mayBeDirectory: true) })
+    }
     for change in changes {
       switch change {
       case .appeared(let item), .vanished(let item): invalidate(item)

@@ -40,8 +40,12 @@ extension View {
     // With `hidden=deny`, ENOENT depends on more than the name. An AppleDouble sidecar appears and disappears with its file.
     guard options.hidden != .deny, strncmp(name, "._", 2) != 0 else { return false }
     if directoryViews.view(of: parent)?.noteNegativeEntry(copy, version) ?? false { return true }
-    // Where hidden entries are not listed, no display name begins with a period: only an entry with this real name can appear.
-    guard options.hidden == .reach, name[0] == 0x2e, !inspector.hasKnownExtension(copy) else { return false }
+    // Where hidden entries are not listed, no display name begins with a period: only an entry with this real name can appear,
+    // or one with an equal name.
+    guard options.hidden == .reach, name[0] == 0x2e, !inspector.hasKnownExtension(copy), !mayMatch(name)
+    else {
+      return false
+    }
     return version.noteNegativeEntry(copy)
   }
 

@@ -28,7 +28,9 @@ package struct DirectoryVersion: Sendable {
   /// Records that the kernel is about to cache a negative entry.
   ///
   /// - Returns: false when it must not.
-  func noteNegativeEntry(_ name: Name) -> Bool { directory.noteNegativeEntry(name) }
+  func noteNegativeEntry(_ name: Name, _ matching: NameMatching = .exact) -> Bool {
+    directory.noteNegativeEntry(name, matching)
+  }
 
   /// Records a change of the directory by the holder of this version: all other versions of the directory become stale.
   mutating func noteOwnChange() {

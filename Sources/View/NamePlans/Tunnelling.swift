@@ -7,7 +7,8 @@ extension View {
   /// The data to remember when a display name that hides an extension goes away. Called before that, because it reads the file's
   /// Finder info.
   func tunnelMemory(of name: PreparedName, _ client: Client) -> TunnelMemory? {
-    guard let entry = name.entry, entry.byDisplayName, !entry.realName.equals(name.bytes), entry.kind == .file
+    guard let entry = name.entry, entry.byDisplayName || entry.isMatch, !entry.realName.equals(name.bytes),
+      entry.kind == .file
     else { return nil }
     return TunnelMemory(
       directory: key(name.directory.node), display: name.typed, real: entry.realName.name,
@@ -17,12 +18,13 @@ extension View {
 
   /// The Finder info of a file that is about to be replaced. It stays with the name, because that is what a save by renaming
   /// means.
-  func metadataToTransfer(of name: PreparedName, _ client: Client) -> [Tunnel.Attribute] {
-    guard let replaced = name.entry, replaced.kind == .file,
-      inspector.metadata.isPresent || replaced.byDisplayName && mayHideExtension(replaced, in: name.directory)
+  func metadataToTransfer(
+    of replaced: Resolved?, in directory: LockedDirectory, _ client: Client
+  ) -> [Tunnel.Attribute] {
+    guard let replaced, replaced.kind == .file,
+      inspector.metadata.isPresent || replaced.byDisplayName && mayHideExtension(replaced, in: directory)
     else { return [] }
-    return inspector.metadata.stored(
-      of: replaced.realName, in: name.directory.handle.directory, client: client)
+    return inspector.metadata.stored(of: replaced.realName, in: directory.handle.directory, client: client)
   }
 
   private func mayHideExtension(_ entry: Resolved, in directory: LockedDirectory) -> Bool {

@@ -1,15 +1,18 @@
-/// The kinds of names that lead to an entry: its real name, and its display name if the two differ.
+/// The kinds of names that lead to an entry: its real name, its display name if the two differ, and names that are only equal to
+/// one of them (the option `matching`).
 ///
 /// The kernel may hold a dentry for each. When a change uses one of the names, the kernel updates the dentry of that name by
-/// itself. The daemon has to invalidate the other dentry.
+/// itself. The daemon has to invalidate the other dentry. The dentry of a name that is only equal is never valid for longer than
+/// its reply, so the kernel looks it up again by itself.
 package struct AliasKinds: OptionSet, Sendable {
   package let rawValue: UInt8
   package init(rawValue: UInt8) { self.rawValue = rawValue }
   package static let real = AliasKinds(rawValue: 1)
   package static let display = AliasKinds(rawValue: 2)
+  package static let match = AliasKinds(rawValue: 4)
 
   /// Whether a change through one name leaves a stale dentry of the other.
-  var areSeveral: Bool { self == [.real, .display] }
+  var areSeveral: Bool { rawValue.nonzeroBitCount > 1 }
 }
 
 /// The names under which the kernel knows a node by the link that is in use. 4 bytes for each node.
@@ -27,10 +30,14 @@ struct KernelAliases {
   static let none = KernelAliases(kinds: [], wasFoundByRealName: true, isEntryCacheable: false)
 
   /// Those of a node that was looked up for the first time.
-  init(byRealName: Bool, isEntryCacheable: Bool) {
+  init(byRealName: Bool, isMatch: Bool = false, isEntryCacheable: Bool) {
     self.init(
-      kinds: byRealName ? .real : .display, wasFoundByRealName: byRealName, isEntryCacheable: isEntryCacheable
-    )
+      kinds: Self.kind(byRealName, isMatch), wasFoundByRealName: byRealName,
+      isEntryCacheable: isEntryCacheable)
+  }
+
+  private static func kind(_ byRealName: Bool, _ isMatch: Bool) -> AliasKinds {
+    isMatch ? .match : byRealName ? .real : .display
   }
 
   private init(kinds: AliasKinds, wasFoundByRealName: Bool, isEntryCacheable: Bool) {
@@ -43,8 +50,8 @@ struct KernelAliases {
   ///
   /// - Parameter isOnly: whether it has no other. It has one for each directory: `d_splice_alias` moves it to the name that was
   ///   looked up last.
-  mutating func addAlias(byRealName: Bool, isOnly: Bool) {
-    let kind: AliasKinds = byRealName ? .real : .display
+  mutating func addAlias(byRealName: Bool, isMatch: Bool = false, isOnly: Bool) {
+    let kind = Self.kind(byRealName, isMatch)
     if isOnly { kinds = kind } else { kinds.insert(kind) }
     wasFoundByRealName = byRealName
   }

@@ -112,13 +112,15 @@ package final class NodeTable: Sendable {
   ///   - type: the type of the backing file.
   ///   - name: the file's real name.
   ///   - byRealName: whether the file was looked up by that name.
+  ///   - isMatch: whether it was looked up by a name that is only equal to its real name or display name.
   ///   - isOnlyName: whether the file has no other name, so that the kernel may cache this one.
   ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link. A directory
   ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
   /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`.
   package func lookupOrInsert(
     _ identity: FileIdentity, _ type: BackingTree.FileType, nodeKind: NodeKind, parent: NodeID,
-    name: UnsafePointer<CChar>, byRealName: Bool = true, isOnlyName: Bool = true, identityMatch: IdentityMatch
+    name: UnsafePointer<CChar>, byRealName: Bool = true, isMatch: Bool = false, isOnlyName: Bool = true,
+    identityMatch: IdentityMatch
   ) -> LookupResult? {
     withState { links -> LookupResult? in
       let key = Inodes.Key(identity, nodeKind)
@@ -146,7 +148,7 @@ package final class NodeTable: Sendable {
             }
           }
           links.changeAliases(of: found) { aliases in
-            aliases.addAlias(byRealName: byRealName, isOnly: isPlainDirectory)
+            aliases.addAlias(byRealName: byRealName, isMatch: isMatch, isOnly: isPlainDirectory)
             if isOnlyName { aliases.isEntryCacheable = true }
           }
           return LookupResult(
@@ -155,7 +157,8 @@ package final class NodeTable: Sendable {
         }
       }
       let new = links.add(
-        key, type, linkKey, KernelAliases(byRealName: byRealName, isEntryCacheable: isOnlyName))
+        key, type, linkKey,
+        KernelAliases(byRealName: byRealName, isMatch: isMatch, isEntryCacheable: isOnlyName))
       return LookupResult(
         id: NodeID(new), generation: links.inodes[new].generation, kinds: links[new].aliases.kinds,
         replaced: replaced

@@ -11,10 +11,7 @@ package final class WatchedDirectory: Sendable {
   let subscription: ChangeWatch.Subscription?
 
   /// The names of which the kernel may hold negative entries.
-  private let negativeEntries = Guarded<Set<Name>>([])
-
-  /// The maximum number of negative entries in one directory: each has to be invalidated by name.
-  private static let maximumNegativeEntries = 1024
+  private let negativeEntries = Guarded(NegativeEntries())
 
   var node: NodeID { changes.node }
 
@@ -37,24 +34,30 @@ package final class WatchedDirectory: Sendable {
 
   /// Records that the kernel is about to cache a negative entry.
   ///
+  /// - Parameter matching: how the name is compared with those of entries that appear.
   /// - Returns: false when it must not.
-  func noteNegativeEntry(_ name: Name) -> Bool {
-    negativeEntries.withLock { negativeEntries in
-      if negativeEntries.count < Self.maximumNegativeEntries { negativeEntries.insert(name) }
-      return negativeEntries.contains(name)
-    }
+  func noteNegativeEntry(_ name: Name, _ matching: NameMatching = .exact) -> Bool {
+    negativeEntries.withLock { $0.insert(name, matching) }
   }
 
   /// Removes a name from the record of negative entries.
   ///
   /// - Returns: whether the kernel may hold a negative entry of that name.
-  func removeNegativeEntry(_ name: Name) -> Bool { negativeEntries.withLock { $0.remove(name) != nil } }
+  func removeNegativeEntry(_ name: Name) -> Bool { negativeEntries.withLock { $0.remove(name) } }
+
+  /// Removes the names that may resolve now that an entry has the name `name`: this one, and those that are equal to it by
+  /// `matching`.
+  ///
+  /// - Returns: those of which the kernel may hold a negative entry.
+  func removeNegativeEntries(equalTo name: Name, by matching: NameMatching) -> [Name] {
+    negativeEntries.withLock { $0.isEmpty ? [] : $0.remove(equalTo: name, by: matching) }
+  }
 
   /// Removes and returns all names of which the kernel may hold negative entries.
   func takeNegativeEntries() -> Set<Name> {
     negativeEntries.withLock { negativeEntries in
-      defer { negativeEntries = [] }
-      return negativeEntries
+      defer { negativeEntries = NegativeEntries() }
+      return negativeEntries.names
     }
   }
 

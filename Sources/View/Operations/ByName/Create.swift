@@ -83,8 +83,12 @@ extension View {
       cached.noteMade(typed, in: parent)
       view?.reconcile(real, status)
       made = real
-      let found = Found(directory: directory, realName: realName, status: status, nodeKind: .plain)
-      let entry = try entry(found, in: parent, byRealName: real == typed, version: version)
+      // A real name that was given back may only match the typed one.
+      let isMatch = real != typed && view?.projection.resolve(typed.bytes.span) == nil
+      let found = Found(
+        directory: directory, realName: realName, status: status, nodeKind: .plain, byRealName: real == typed,
+        isMatch: isMatch, isEntryCacheable: !isMatch)
+      let entry = try entry(found, in: parent, version: version)
       let isFlushNeeded = realName.withPointer { needsFlush($0, status) }
       let file = opened(descriptor, entry.id, flags, status, needsFlush: isFlushNeeded, client)
       openNodes.insert(file)
@@ -114,8 +118,10 @@ extension View {
     let handle = directory.handle
     let status = try existing.realName.withPointer { (name) throws(Errno) in try handle.status(name) }
     guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
-    let found = Found(directory: handle, realName: existing.realName, status: status, nodeKind: .plain)
-    let entry = try entry(found, in: directory.node, byRealName: !existing.byDisplayName)
+    let found = Found(
+      directory: handle, realName: existing.realName, status: status, nodeKind: .plain,
+      byRealName: !existing.byDisplayName, isMatch: existing.isMatch)
+    let entry = try entry(found, in: directory.node)
     do throws(Errno) {
       return CreatedFile(entry: entry, file: try open(entry.id, flags: flags, client: client))
     } catch {

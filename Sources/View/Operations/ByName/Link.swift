@@ -47,9 +47,10 @@ extension View {
       }
       return try entry(
         Found(
-          directory: directory, realName: realName, status: try fileStatus(located.rawValue), nodeKind: .plain
-        ),
-        in: parent, byRealName: real == typed)
+          directory: directory, realName: realName, status: try fileStatus(located.rawValue),
+          nodeKind: .plain,
+          byRealName: real == typed),
+        in: parent)
     }
   }
 

@@ -64,8 +64,7 @@ extension View {
     _ parent: NodeID, _ handle: DirectoryHandle, _ name: UnsafePointer<CChar>, version: DirectoryVersion?
   ) throws(Errno) -> Entry {
     let found = try find(parent, handle, name)
-    let byRealName = found.realName.equals(name)
-    return try entry(found, in: parent, byRealName: byRealName, version: version)
+    return try entry(found, in: parent, version: version)
   }
 
   /// Subtracts `count` from the kernel's lookup count (nlookup) of a node. (FORGET)
@@ -78,7 +77,7 @@ extension View {
   ///   - identityMatch: whether the file is the one that the kernel knows, if the kernel's was seen under another link.
   /// - Throws: EINTR when the walk of a package was interrupted. The nlookup is then as before.
   func entry(
-    _ found: Found, in parent: NodeID, byRealName: Bool = true, version: DirectoryVersion? = nil,
+    _ found: Found, in parent: NodeID, version: DirectoryVersion? = nil,
     identityMatch: NodeTable.IdentityMatch = .unknown
   ) throws(Errno) -> Entry {
     let type = FileType(mode: found.status.st_mode)
@@ -86,7 +85,8 @@ extension View {
       found.realName.withPointer {
         nodes.lookupOrInsert(
           FileIdentity(found.status), type, nodeKind: found.nodeKind, parent: parent, name: $0,
-          byRealName: byRealName, isOnlyName: found.status.st_nlink <= 1, identityMatch: identityMatch)
+          byRealName: found.byRealName, isMatch: found.isMatch, isOnlyName: found.status.st_nlink <= 1,
+          identityMatch: identityMatch)
       }
     }
     let node =

@@ -20,6 +20,15 @@ struct PreparedName {
   /// The entry that the name stands for. Nil where it stands for none, and where the directory has no view to resolve it.
   let entry: Resolved?
 
+  /// The entry that a rename to the name replaces. That is none where the name is only equal to a name of the entry that is
+  /// renamed: then its case or normalization changes.
+  func entry(unlessRenamedFrom source: PreparedName) -> Resolved? {
+    guard let entry, entry.isMatch, let renamed = source.entry, source.directory.view === directory.view,
+      renamed.realName.withPointer(entry.realName.equals), strcmp(source.bytes, bytes) != 0
+    else { return self.entry }
+    return nil
+  }
+
   /// The entry that the name stands for. Without a view the name is taken for a real name.
   func existing() throws(Errno) -> Resolved {
     if let entry { return entry }
@@ -107,7 +116,9 @@ extension View {
   func refuseIfDenied(_ kind: EntryKind, _ name: PreparedName) throws(Errno) {
     guard options.hidden == .deny, let view = name.directory.view else { return }
     // An entry that exists but does not resolve is denied too, whatever rule hides it.
-    if name.entry == nil && view.projection.slot(realName: name.typed.bytes.span) != nil
+    if name.entry == nil
+      && (view.projection.slot(realName: name.typed.bytes.span) != nil
+        || view.projection.hasHiddenMatch(of: name.typed.bytes.span))
       || inspector.isHiddenByName(name.typed, kind, at: view.site)
     {
       throw .permissionDenied
@@ -145,10 +156,13 @@ private struct DestinationDirectory: DestinationFacts {
 
   func hasEntry(_ name: Name) -> Bool { view?.projection.slot(realName: name.bytes.span) != nil }
 
-  func hasMatch(_ name: Name) -> Bool { false }
+  func hasMatch(_ name: Name) -> Bool {
+    view.map { $0.projection.matches(of: name.bytes.span) != .none } ?? false
+  }
 
   func canShow(_ name: Name) -> Bool {
     guard let view else { return false }
-    return !view.projection.isClaimed(name.bytes.span) && !view.site.role.contains(.insidePackage)
+    return !view.projection.isClaimed(name.bytes.span) && !hasMatch(name)
+      && !view.site.role.contains(.insidePackage)
   }
 }

@@ -19,7 +19,7 @@ extension View {
         return nil
       }
       let source = try old.existing()
-      let existing = new.entry
+      let existing = flags.isEmpty ? new.entry(unlessRenamedFrom: old) : new.entry
       try refuseIfDenied(source.kind.isDirectory ? .directory : source.kind, new)
       if flags.contains(.exchange), let existing {
         try refuseIfDenied(existing.kind.isDirectory ? .directory : existing.kind, old)
@@ -33,8 +33,9 @@ extension View {
         throw .invalidArgument
       }
       let tunnelled = existing == nil ? recall(new.typed, in: newParent, client: client) : nil
+      let renameSource = renameSource(source, old)
       let plan = RenamePlan.plan(
-        renameSource(source, old),
+        renameSource,
         to: RenameTarget(
           typed: new.typed,
           existing: try existing.map { (existing) throws(Errno) in
@@ -46,13 +47,13 @@ extension View {
           sameDirectory: old.directory.view === newView, tunnelled: tunnelled?.realName),
         flags: flags, in: destination(new.directory))
       let memory = tunnelMemory(of: old, client)
-      guard let moved = try carryOut(plan, source, old, new, tunnelled, client) else {
+      guard let moved = try carryOut(plan, source, existing, old, new, tunnelled, client) else {
         // The kernel renames its dentry nevertheless.
         invalidateBeforeNextWalk(old.typed, in: oldParent)
         invalidateBeforeNextWalk(new.typed, in: newParent)
         return nil
       }
-      noteRenamed(source, moved, as: plan.newName, old, new, client)
+      noteRenamed(renameSource, source, moved, as: plan.newName, old, new, client)
       if let existing, let replaced { noteUnseen(existing, replaced, in: newParent) }
       // An exchange removes no name.
       if !flags.contains(.exchange) { recordInTunnel(memory, client: client) }
@@ -87,18 +88,17 @@ extension View {
   ///
   /// - Returns: the identity of the entry that was moved; nil if the plan is to do nothing.
   private func carryOut(
-    _ plan: RenamePlan, _ source: Resolved, _ old: PreparedName, _ new: PreparedName,
+    _ plan: RenamePlan, _ source: Resolved, _ existing: Resolved?, _ old: PreparedName, _ new: PreparedName,
     _ tunnelled: Tunnel.Remembered?, _ client: Client
   ) throws(Errno) -> FileIdentity? {
     func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) -> FileIdentity {
       try self.move(from, in: old.directory, to: to, in: new.directory, flags, client)
     }
-    let existing = new.entry
     switch plan {
     case .noChange: return nil
     case .refuse(let error): throw error
     case .move(let from, let to, let exclusive):
-      let metadataToTransfer = metadataToTransfer(of: new, client)
+      let metadataToTransfer = metadataToTransfer(of: existing, in: new.directory, client)
       let moved = try move(
         from, to, exclusive || existing == nil && options.hidden == .deny ? .noReplace : [])
       if let tunnelled, to == tunnelled.realName {
@@ -133,14 +133,15 @@ extension View {
   ///
   /// - Parameter newName: its new real name; nil after an exchange.
   private func noteRenamed(
-    _ source: Resolved, _ moved: FileIdentity, as newName: Name?, _ old: PreparedName, _ new: PreparedName,
+    _ renamed: RenameSource, _ source: Resolved, _ moved: FileIdentity, as newName: Name?,
+    _ old: PreparedName, _ new: PreparedName,
     _ client: Client
   ) {
     let (oldParent, newParent, typed) = (old.directory.node, new.directory.node, new.typed)
     cached.noteMade(typed, in: newParent)
     if let newName {
       // A client that types the hidden extension wants to see it ("What you see is what you type").
-      if source.byDisplayName, !source.realName.equals(old.bytes), newName == typed {
+      if renamed.addressing == .hiddenExtension, newName == typed {
         showExtension(of: newName, in: new.directory, client)
       }
       if source.kind.isDirectory { noteApplication(newName, moved) }
@@ -166,8 +167,9 @@ extension View {
     _ realName: Name, _ identity: FileIdentity, _ nodeKind: NodeKind, _ new: PreparedName
   ) {
     let resolved = new.directory.view.flatMap { resolve(new.bytes, in: $0.projection) }
-    // The new name may have made a package of a directory, or a directory of a package.
-    if let resolved, resolved.realName.name == realName, resolved.nodeKind == nodeKind {
+    // The new name may have made a package of a directory, or a directory of a package. A name that is only equal to one of the
+    // entry's names must not stay for as long as the old name might.
+    if let resolved, !resolved.isMatch, resolved.realName.name == realName, resolved.nodeKind == nodeKind {
       nodes.didRenameDentry(identity, nodeKind: nodeKind, byRealName: new.typed == realName)
     } else {
       invalidateBeforeNextWalk(new.typed, in: new.directory.node)
@@ -202,15 +204,19 @@ extension View {
   }
 
   private func renameSource(_ source: Resolved, _ name: PreparedName) -> RenameSource {
-    let addressing: Addressing
-    if source.realName.equals(name.bytes) {
-      addressing = .realName
-    } else {
-      let rung = source.slot.flatMap { name.directory.view?.projection.rung(of: $0) }
-      addressing = rung == .localized ? .localized : .hiddenExtension
+    var addressing = Addressing.realName
+    var stemLength: Int?
+    if source.byDisplayName, !source.realName.equals(name.bytes), let slot = source.slot {
+      switch name.directory.view?.projection.rung(of: slot) {
+      case .localized: addressing = .localized
+      case .extensionHidden:
+        addressing = .hiddenExtension
+        stemLength = name.directory.view?.projection.child(at: slot)?.stemLength
+      case .composed, .realName, nil: break
+      }
     }
     return RenameSource(
       realName: source.realName.name, displayName: name.typed, addressing: addressing,
-      apparentType: source.apparentType)
+      apparentType: source.apparentType, stemLength: stemLength)
   }
 }

@@ -37,8 +37,7 @@ extension View {
     let handle = try directory(item.directory)
     return try CName(item.name).withPointer { (name) throws(Errno) in
       let found = try find(item.directory, handle, name)
-      return try entry(
-        found, in: item.directory, byRealName: found.realName.equals(name), identityMatch: .moving)
+      return try entry(found, in: item.directory, identityMatch: .moving)
     }
   }
 

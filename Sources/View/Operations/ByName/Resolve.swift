@@ -11,6 +11,8 @@ struct Resolved {
   /// Nil where names are not projected.
   let slot: Projection.Slot?
   let byDisplayName: Bool
+  /// Whether the name has other bytes than the entry's names and is only equal to one of them. (`matching`)
+  var isMatch = false
   let nodeKind: NodeKind
 
   /// The type of the entry as seen by the client that gave the name.
@@ -42,24 +44,32 @@ struct Found {
   let realName: CName
   let status: stat
   let nodeKind: NodeKind
+  /// Whether the name is the entry's real name, or only equal to it.
+  var byRealName = true
+  /// Whether the name is only equal to one of the entry's names. Such a name is never cached: it is one of many, and a change
+  /// of the entry could not invalidate it.
+  var isMatch = false
   /// Whether the name stands for the same file until the watch on the directory reports a change.
   var isEntryCacheable = true
 }
 
 /// From names in the view to entries of the backing tree.
 extension View {
-  /// The entry that a name stands for in a projection; nil for hidden entries where they are denied.
+  /// The entry that a name stands for in a projection; nil for hidden entries where they are denied. Equal bytes come first; a
+  /// name that no entry has stands for the one entry whose name is equal to it by the option `matching`.
   func resolve(_ name: UnsafePointer<CChar>, in projection: borrowing Projection) -> Resolved? {
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
-    guard let resolution = projection.resolve(Span(_unsafeElements: bytes)),
-      let summary = projection.summary(at: resolution.slot)
-    else { return nil }
+    var resolution = projection.resolve(Span(_unsafeElements: bytes))
+    if resolution == nil, case .one(let match) = projection.matches(of: Span(_unsafeElements: bytes)) {
+      resolution = match
+    }
+    guard let resolution, let summary = projection.summary(at: resolution.slot) else { return nil }
     if summary.isHidden, options.hidden == .deny { return nil }
     let showsAsFile = summary.kind == .package && resolution.byDisplayName && options.packages == .file
     return Resolved(
       realName: projection.withRealName(at: resolution.slot) { CName(bytes: $0) }, kind: summary.kind,
       isHidden: summary.isHidden, slot: resolution.slot, byDisplayName: resolution.byDisplayName,
-      nodeKind: showsAsFile ? .packageFile : .plain)
+      isMatch: resolution.isMatch, nodeKind: showsAsFile ? .packageFile : .plain)
   }
 
   /// Resolves a name that is only looked at. (An operation that changes something prepares its names: ``PreparedName``.)
@@ -81,9 +91,11 @@ extension View {
             FileType(mode: found.status.st_mode) == .directory && inspector.mayBePackage(name)
           if !mayBePackage { return found }
         } catch {
-          // The directory is read only for a name that could be a display name: a display name begins with a period only where
-          // hidden entries are shown.
-          guard error == .noSuchFileOrDirectory, name[0] != 0x2e || inspector.showsDotNames else {
+          // The directory is read only for a name that could be a display name, or equal to another name: a display name begins
+          // with a period only where hidden entries are shown.
+          guard error == .noSuchFileOrDirectory,
+            name[0] != 0x2e || inspector.showsDotNames || mayMatch(name)
+          else {
             throw error
           }
         }
@@ -97,6 +109,12 @@ extension View {
       guard error == .permissionDenied, options.hidden != .deny else { throw error }
       return try findReal(name, in: handle)
     }
+  }
+
+  /// Whether a name may be equal to a name with other bytes.
+  func mayMatch(_ name: UnsafePointer<CChar>) -> Bool {
+    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
+    return options.matching.mayMatch(Span(_unsafeElements: bytes))
   }
 
   private func findReal(_ name: UnsafePointer<CChar>, in handle: DirectoryHandle) throws(Errno) -> Found {
@@ -113,6 +131,7 @@ extension View {
     let status = try found.realName.withPointer { (name) throws(Errno) in try view.handle.status(name) }
     return Found(
       directory: view.handle, realName: found.realName, status: status, nodeKind: found.nodeKind,
-      isEntryCacheable: view.isWatched)
+      byRealName: found.isMatch ? !found.byDisplayName : found.realName.equals(name), isMatch: found.isMatch,
+      isEntryCacheable: view.isWatched && !found.isMatch)
   }
 }

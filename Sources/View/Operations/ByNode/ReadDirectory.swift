@@ -156,8 +156,9 @@ extension View {
     else { return nil }
     let isWatched = if case .view(let view) = open.content { view.isWatched } else { true }
     let found = Found(
-      directory: handle, realName: name, status: status, nodeKind: .plain, isEntryCacheable: isWatched)
-    return try? entry(found, in: open.node, byRealName: byRealName, version: versioned.version)
+      directory: handle, realName: name, status: status, nodeKind: .plain, byRealName: byRealName,
+      isEntryCacheable: isWatched)
+    return try? entry(found, in: open.node, version: versioned.version)
   }
 
   /// Takes back the nlookup counts of entries in a reply that did not reach the kernel.
