@@ -60,6 +60,37 @@ import Testing
       query(view, "name", "-o", "extensions=show", view.real("Users/anna/Documents/a.txt")).text == "a.txt")
   }
 
+  @Test func explain_reportsComparison() throws {
+    let view = try MountedView("matching=caseless") { root in try put("x", at: "\(root)/Cafe\u{301}.txt") }
+    let spellings = [
+      ("Caf\u{e9}", "exact"), ("Cafe\u{301}.txt", "exact"), ("Cafe\u{301}", "canonical"),
+      ("Caf\u{e9}.txt", "canonical"), ("CAF\u{c9}", "caseless"),
+    ]
+    for (name, comparison) in spellings {
+      for path in [view.at(name), view.real(name)] {
+        let text = query(view, "explain", "-o", "matching=caseless", path).text
+        #expect(text.hasSuffix("\nmatching:     \(comparison)"), "\(path): \(text)")
+        let json = query(view, "explain", "--json", "-o", "matching=caseless", path).text
+        #expect(json.hasSuffix(", \"matching\": \"\(comparison)\"}"), "\(path): \(json)")
+        let real = query(view, "realpath", "-o", "matching=caseless", path).output
+        #expect(FileName(real.dropLast()) == FileName(view.real("Cafe\u{301}.txt")))
+      }
+    }
+    #expect(!query(view, "explain", view.mountPoint).text.contains("matching:"))
+    #expect(query(view, "explain", "-o", "matching=exact", view.real("CAF\u{c9}")).status == 2)
+  }
+
+  @Test func doctor_countsTwins() throws {
+    let view = try MountedView { root in
+      for name in ["\u{e9}", "e\u{301}", "README", "readme", "Readme", "sub/\u{c9}", "sub/a", "A"] {
+        try put("x", at: "\(root)/\(name)")
+      }
+    }
+    let text = query(view, "doctor", view.source).text
+    #expect(text.contains("equal names: 2 entries have") && text.contains("and 5 but for case too"), "\(text)")
+    #expect(query(view, "doctor", view.real("sub")).text.contains("equal names: no entry has"))
+  }
+
   @Test func explain_printsReason() throws {
     let view = try view()
     let shown = query(view, "explain", view.real("Users/anna/Documents/a.txt"))
@@ -76,7 +107,8 @@ import Testing
     let package = query(view, "explain", "--json", view.real("Applications/Calculator.app"))
     #expect(json(package, "d['displayName'], d['kind'], d['hidden']") == "('Rechner', 'package', False)")
     #expect(
-      json(package, "sorted(d)") == "['displayName', 'hidden', 'kind', 'realName', 'realPath', 'reason']")
+      json(package, "sorted(d)")
+        == "['displayName', 'hidden', 'kind', 'matching', 'realName', 'realPath', 'reason']")
     #expect(query(view, "explain", view.real("absent")).status == 2)
   }
 
@@ -174,7 +206,7 @@ import Testing
     for name in ["note\nkind:         package", "escape\u{1b}[31m"] {
       for path in [view.at(name), view.real(name + ".txt")] {
         let text = query(view, "explain", path).text
-        #expect(text.split(separator: "\n").count == 5 && !text.contains("\u{1b}"), "\(text)")
+        #expect(text.split(separator: "\n").count == 6 && !text.contains("\u{1b}"), "\(text)")
       }
     }
   }

@@ -38,6 +38,16 @@ public struct Explanation: Sendable {
   }
 }
 
+extension Explanation {
+  /// How `typed` leads to the entry: `exact` by its real name or display name; nil if it is equal to neither.
+  package func comparison(with typed: Name) -> NameMatching? {
+    NameMatching.allCases.first { matching in
+      let form = matching.sharedForm(of: typed)
+      return form == matching.sharedForm(of: realName) || form == matching.sharedForm(of: displayName)
+    }
+  }
+}
+
 extension View {
   /// How the view shows a node.
   ///

@@ -1,5 +1,6 @@
 import BackingTree
 import CLinux
+import DisplayNames
 import Glibc
 import SystemPackage
 import View
@@ -16,7 +17,7 @@ struct SourceChecks {
     place = try options.place(of: path)
   }
 
-  var findings: [Finding] { [attributes] + nestedMounts + [clashes] }
+  var findings: [Finding] { [attributes] + nestedMounts + names }
 
   private var attributes: Finding {
     let count = path.withPlatformString { getxattr($0, "user.displayfs.probe", nil, 0) }
@@ -25,7 +26,8 @@ struct SourceChecks {
       return .ok("extended attributes", "\(path) supports them, so Finder info can be stored with files")
     }
     return .advice(
-      "extended attributes", "\(path) does not support them (\(error)): Finder info is read from AppleDouble files only",
+      "extended attributes",
+      "\(path) does not support them (\(error)): Finder info is read from AppleDouble files only",
       do: "nothing, if the tree has no Finder info; otherwise move it to a file system that supports them")
   }
 
@@ -44,27 +46,34 @@ struct SourceChecks {
   /// How many entries are checked for clashing names.
   private static let limit = 100_000
 
-  private var clashes: Finding {
+  private var names: [Finding] {
     let check = "clashing names"
     var seen = 0
     var examples: [FilePath] = []
     var count = 0
+    var twins = Twins()
     var walk = ViewWalk(view: place.view, includesHidden: false, descends: true)
     do throws(Errno) {
       try walk.visit(place.node) { entry, _ in
         seen += 1
+        twins.add(entry)
         guard entry.isContested else { return true }
         count += 1
         if examples.count < 3 { examples.append(entry.realPath) }
         return seen < Self.limit
       }
-    } catch { return .problem(check, "\(path): \(error)", do: "check the permissions of the directory") }
+    } catch { return [.problem(check, "\(path): \(error)", do: "check the permissions of the directory")] }
     let extent = seen < Self.limit ? "" : " among the first \(seen)"
-    if count == 0 { return .ok(check, "every entry\(extent) has the name it should have") }
-    return .advice(
+    if count == 0 {
+      return [.ok(check, "every entry\(extent) has the name it should have"), twins.finding(extent)]
+    }
+    let clashes = Finding.advice(
       check,
       "\(count) entries\(extent) keep more of their real names, as they would look like others: "
         + examples.map(\.description).joined(separator: ", ") + (count > examples.count ? ", ..." : ""),
-      do: "nothing; displayfs explain gives the reason for each. Renaming one of two frees the name for the other")
+      do:
+        "nothing; displayfs explain gives the reason for each. Renaming one of two frees the name for the other"
+    )
+    return [clashes, twins.finding(extent)]
   }
 }

@@ -14,7 +14,16 @@ struct EntryQuery: ParsableArguments {
   /// Prints the explanation of the entry, as JSON or by `printing` it.
   func report(printing: (Explanation) -> Void) throws {
     let explanation = try options.explanation(of: path)
-    if options.json { Output.line(JSON.object(explanation)) } else { printing(explanation) }
+    if options.json {
+      Output.line(JSON.object(explanation, comparison(explanation)))
+    } else {
+      printing(explanation)
+    }
+  }
+
+  /// How the path's last name leads to the entry; nil where it is no name of it, as in `.`.
+  func comparison(_ explanation: Explanation) -> NameMatching? {
+    path.lastComponent.flatMap { explanation.comparison(with: Name($0.bytes)) }
   }
 }
 
@@ -34,6 +43,7 @@ struct Explain: ParsableCommand {
         reason:       \(explanation.reason)
         """
       Output.line(text)
+      if let comparison = query.comparison(explanation) { Output.line("matching:     \(comparison)") }
     }
   }
 }

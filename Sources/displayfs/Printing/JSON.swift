@@ -1,15 +1,18 @@
+import DisplayNames
 import View
 
 /// Output as JSON (RFC 8259). A name that is not UTF-8 is written as text with replacement characters and, in a field `...Bytes`,
 /// in hexadecimal.
 enum JSON {
-  static func object(_ explanation: Explanation) -> String {
+  /// - Parameter comparison: how the name that was given led to the entry.
+  static func object(_ explanation: Explanation, _ comparison: NameMatching? = nil) -> String {
     let names = object([
       ("displayName", explanation.displayName.bytes), ("realName", explanation.realName.bytes),
       ("realPath", explanation.realPathBytes), ("kind", Array(explanation.kind.word.utf8)),
       ("reason", Array(explanation.reason.utf8)),
     ])
-    return names.dropLast() + ", \"hidden\": \(explanation.isHidden)}"
+    let matching = comparison.map { ", \"matching\": \"\($0)\"" } ?? ""
+    return names.dropLast() + ", \"hidden\": \(explanation.isHidden)\(matching)}"
   }
 
   static func object(_ fields: [(key: String, value: [UInt8])]) -> String {
