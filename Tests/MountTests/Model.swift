@@ -2,7 +2,7 @@ import Glibc
 import SystemPackage
 
 /// A slow reference model of a small tree and its view: every query looks at all siblings, and only the necessary state is
-/// remembered. All names are ASCII.
+/// remembered. All names are ASCII; ``encoded(_:)`` puts a composed and a decomposed letter in the place of two signs.
 ///
 /// Returns what each operation through a mount must do. The rules of listing, resolving and changing are those of the view's
 /// contract. The errors that the kernel returns before it sends a request come from the man pages of rename(2), link(2) and the
@@ -31,9 +31,11 @@ final class Model {
     let byDisplayName: Bool
     /// A package by its display name: a regular file to programs.
     let isPackageFile: Bool
+    /// The extension that the name leaves off.
+    var hiddenExtension: String?
+    /// Whether the name is only equal to one of the entry's.
+    var isMatch = false
 
-    /// Whether the name leaves an extension off.
-    func hidesExtension(_ typed: String) -> Bool { byDisplayName && typed != real }
     var actsAsDirectory: Bool { node.isDirectory && !isPackageFile }
   }
 
@@ -48,8 +50,61 @@ final class Model {
   let root = Node(.directory)
   private var tunnel: ModelTunnel
 
+  private let matching: Matching
+  private let composes: Bool
+
+  enum Matching { case exact, canonical, caseless }
+
   /// - Parameter tunnelling: whether the mount remembers names.
-  init(tunnelling: Bool) { tunnel = ModelTunnel(isOn: tunnelling) }
+  init(tunnelling: Bool, matching: Matching, composes: Bool) {
+    tunnel = ModelTunnel(isOn: tunnelling)
+    (self.matching, self.composes) = (matching, composes)
+  }
+
+  // MARK: Equal names
+
+  /// A name or path as it is on the disk.
+  static func encoded(_ name: String) -> String {
+    var text = String.UnicodeScalarView()
+    for scalar in name.unicodeScalars {
+      switch scalar {
+      case "<": text.append("\u{e9}")
+      case ">": text.append(contentsOf: "e\u{301}".unicodeScalars)
+      default: text.append(scalar)
+      }
+    }
+    return String(text)
+  }
+
+  private func composed(_ name: String) -> String {
+    composes ? String(name.map { $0 == ">" ? "<" : $0 }) : name
+  }
+
+  private static func caseless(_ name: String) -> String {
+    String(name.lowercased().map { $0 == ">" ? "<" : $0 })
+  }
+
+  /// The form that equal names share; nil for a name that is compared by its bytes.
+  private func form(_ name: String) -> String? {
+    switch matching {
+    case .exact: nil
+    case .canonical:
+      name.contains { $0 == "<" || $0 == ">" } ? String(name.map { $0 == ">" ? "<" : $0 }) : nil
+    case .caseless: Self.caseless(name)
+    }
+  }
+
+  /// The real names of the children that a name is equal to.
+  private func matches(_ name: String, in directory: Node) -> [String] {
+    guard let form = form(name) else { return [] }
+    return directory.children.keys.filter { real in
+      self.form(real) == form || !isHidden(real) && self.form(displayName(real, in: directory)) == form
+    }
+  }
+
+  private func hasMatch(_ name: String, in directory: Node, besides others: [String] = []) -> Bool {
+    !Set(matches(name, in: directory)).subtracting(others).isEmpty
+  }
 
   // MARK: Names
 
@@ -68,8 +123,6 @@ final class Model {
     split(name).map { known.contains($0.ext) } ?? false
   }
 
-  private static func equalIgnoringCase(_ a: String, _ b: String) -> Bool { a.lowercased() == b.lowercased() }
-
   func isPackage(_ directory: Node) -> Bool {
     guard directory.isDirectory, let parent = directory.parent, !isInsidePackage(parent) else { return false }
     return Self.split(directory.name)?.ext == "rtfd"
@@ -82,40 +135,63 @@ final class Model {
 
   private func isHidden(_ name: String) -> Bool { name.hasPrefix(".") }
 
-  /// The name that a child would like to be listed under.
-  private func candidate(_ name: String, in directory: Node) -> String {
+  /// The name without the extension, if that is hidden unless others want the name.
+  private func stem(_ name: String, in directory: Node) -> String? {
     guard !isHidden(name), !isInsidePackage(directory), let child = directory.children[name],
       let (stem, ext) = Self.split(name), !Self.hasKnownExtension(stem)
-    else { return name }
-    return (child.isDirectory ? ext == "rtfd" : Self.hiddenOnFiles.contains(ext)) ? stem : name
+    else { return nil }
+    return (child.isDirectory ? ext == "rtfd" : Self.hiddenOnFiles.contains(ext)) ? composed(stem) : nil
+  }
+
+  /// The names but for the real one that a child would like to be listed under, the best first.
+  private func candidates(_ name: String, in directory: Node) -> [String] {
+    if isHidden(name) || isInsidePackage(directory) { return [] }
+    let whole = composed(name)
+    return [stem(name, in: directory), whole == name ? nil : whole].compactMap(\.self)
   }
 
   /// The name that a visible child is listed under.
   func displayName(_ name: String, in directory: Node) -> String {
-    let wish = candidate(name, in: directory)
-    let isContested = directory.children.keys.contains { other in
-      other != name && (other == wish || (!isHidden(other) && candidate(other, in: directory) == wish))
-    }
-    return isContested ? name : wish
+    candidates(name, in: directory).first { wish in
+      !directory.children.keys.contains { other in
+        other != name && (other == wish || candidates(other, in: directory).contains(wish))
+      }
+    } ?? name
   }
 
   func find(_ name: String, in directory: Node) -> Found? {
     for (real, child) in directory.children where !isHidden(real) && displayName(real, in: directory) == name
     {
-      return Found(node: child, real: real, byDisplayName: true, isPackageFile: isPackage(child))
+      return shown(child, real, in: directory)
     }
-    return directory.children[name].map {
-      Found(node: $0, real: name, byDisplayName: false, isPackageFile: false)
+    if let child = directory.children[name] {
+      return Found(node: child, real: name, byDisplayName: false, isPackageFile: false)
     }
+    let matches = matches(name, in: directory)
+    guard matches.count == 1, let child = directory.children[matches[0]] else { return nil }
+    let isShown = !isHidden(matches[0]) && form(displayName(matches[0], in: directory)) == form(name)
+    var found =
+      isShown
+      ? shown(child, matches[0], in: directory)
+      : Found(node: child, real: matches[0], byDisplayName: false, isPackageFile: false)
+    found.isMatch = true
+    return found
+  }
+
+  /// A child by its display name.
+  private func shown(_ child: Node, _ real: String, in directory: Node) -> Found {
+    let stem = stem(real, in: directory)
+    let hidesExtension = stem != nil && displayName(real, in: directory) == stem
+    return Found(
+      node: child, real: real, byDisplayName: true, isPackageFile: isPackage(child),
+      hiddenExtension: hidesExtension ? String(real.dropFirst(stem!.count)) : nil)
   }
 
   /// What a directory lists, each name with what it is.
   func listing(of directory: Node) -> [String: Found] {
     var result: [String: Found] = [:]
     for (real, child) in directory.children where !isHidden(real) {
-      let isPackageFile = isPackage(child)
-      result[displayName(real, in: directory)] =
-        Found(node: child, real: real, byDisplayName: true, isPackageFile: isPackageFile)
+      result[displayName(real, in: directory)] = shown(child, real, in: directory)
     }
     return result
   }
@@ -171,8 +247,11 @@ final class Model {
   /// The real names that a regular file may get which comes under a name that is free.
   private func realNames(forNew name: String, in directory: Node) -> [String] {
     let (remembered, isSure) = tunnel.recall(name, in: directory)
-    let isWanted = directory.children.keys.contains { !isHidden($0) && candidate($0, in: directory) == name }
-    guard let remembered, directory.children[remembered] == nil, !isWanted, !isInsidePackage(directory) else {
+    let isWanted = directory.children.keys.contains { candidates($0, in: directory).contains(name) }
+    guard let remembered, directory.children[remembered] == nil, !hasMatch(remembered, in: directory),
+      !isWanted,
+      !hasMatch(name, in: directory), !isInsidePackage(directory)
+    else {
       return [name]
     }
     return isSure ? [remembered] : [remembered, name]
@@ -208,13 +287,15 @@ final class Model {
     if find(typed, in: target) != nil { return [Outcome(error: .fileExists)] }
     if found.node.isDirectory { return [Outcome(error: .notPermitted)] }
     var reals = [typed]
-    if found.hidesExtension(name) {
-      reals = [Self.name(typed, keeping: String(found.real.dropFirst(name.count)))]
+    if let hidden = found.hiddenExtension {
+      reals = [Self.name(typed, keeping: hidden)]
     } else if found.node.kind == .file {
       reals = realNames(forNew: typed, in: target)
     }
     return reals.map { real in
-      if real != typed, target.children[real] != nil { return Outcome(error: .fileExists) }
+      if real != typed, target.children[real] != nil || hasMatch(real, in: target) {
+        return Outcome(error: .fileExists)
+      }
       return Outcome(made: real) { [self] in
         target.children[real] = found.node
         if tunnel.recall(typed, in: target).real == real { tunnel.forget(typed, in: target) }
@@ -255,8 +336,8 @@ final class Model {
       if !source.actsAsDirectory, existing.actsAsDirectory { return refused(.isDirectory) }
     }
     let reals: [String]
-    if source.hidesExtension(name) {
-      reals = [Self.name(typed, keeping: String(source.real.dropFirst(name.count)))]
+    if let hidden = source.hiddenExtension {
+      reals = [Self.name(typed, keeping: hidden)]
     } else if let existing {
       // A file does not get a package's name.
       reals = [existing.isPackageFile && !source.isPackageFile ? typed : existing.real]
@@ -270,9 +351,12 @@ final class Model {
     _ source: Found, _ name: String, in directory: Node, to real: String, typed: String, _ existing: Found?,
     in target: Node
   ) -> Outcome {
-    let isInPlace = existing.map { Self.equalIgnoringCase($0.real, real) } ?? false
+    let isInPlace = existing.map { Self.caseless($0.real) == Self.caseless(real) } ?? false
     // An entry is replaced only if its name was typed.
-    if !isInPlace, real != typed || existing != nil, target.children[real] != nil {
+    let own = (directory === target ? [source.real] : []) + [existing?.real].compactMap(\.self)
+    if !isInPlace, real != typed || existing != nil,
+      target.children[real] != nil || hasMatch(real, in: target, besides: own)
+    {
       return Outcome(error: .fileExists)
     }
     if let existing, existing.actsAsDirectory, !existing.node.children.isEmpty {
@@ -327,7 +411,7 @@ final class Model {
   }
 
   private func remember(_ found: Found, _ name: String, in directory: Node) {
-    guard found.node.kind == .file, found.hidesExtension(name) else { return }
+    guard found.node.kind == .file, found.byDisplayName || found.isMatch, name != found.real else { return }
     tunnel.remember(name, found.real, in: directory)
   }
 

@@ -11,13 +11,17 @@ import Testing
     getenv(variable).flatMap { UInt64(String(cString: $0)) }
   }
 
-  @Test(arguments: ["", "tunnel=off"])
+  @Test(arguments: ["", "tunnel=off", "matching=caseless", "matching=exact,normalization=off"])
   func everyOperation_matchesModel(options: String) throws {
     // The same every time, so that what fails is what was changed; campaigns choose their own.
     let seed = Self.number("DISPLAYFS_MODEL_SEED") ?? 2
     let operations = Int(Self.number("DISPLAYFS_MODEL_OPERATIONS") ?? 2_500)
     let view = try MountedView(options)
-    let run = ModelRun(view, seed: seed, tunnelling: options.isEmpty)
+    let model = Model(
+      tunnelling: options != "tunnel=off",
+      matching: options.contains("exact") ? .exact : options.contains("caseless") ? .caseless : .canonical,
+      composes: !options.contains("normalization=off"))
+    let run = ModelRun(view, model, seed: seed)
     do {
       for _ in 0..<operations { try run.step() }
       try run.compareTrees()
@@ -40,9 +44,9 @@ final class ModelRun {
   private var count = 0
   private var held: [(file: OpenFile, node: Model.Node)] = []
 
-  init(_ view: MountedView, seed: UInt64, tunnelling: Bool) {
+  init(_ view: MountedView, _ model: Model, seed: UInt64) {
     self.view = view
-    model = Model(tunnelling: tunnelling)
+    self.model = model
     random = SplitMix(seed)
   }
 
@@ -83,8 +87,12 @@ final class ModelRun {
   private typealias Place = (node: Model.Node, real: String, view: String?)
 
   private func path(_ place: Place, _ name: String) -> String {
-    view.at(place.view! == "" ? name : "\(place.view!)/\(name)")
+    at(place.view! == "" ? name : "\(place.view!)/\(name)")
   }
+
+  private func at(_ path: String) -> String { view.at(Model.encoded(path)) }
+
+  private func real(_ path: String) -> String { view.real(Model.encoded(path)) }
 
   private func write(_ place: Place, _ name: String) throws {
     let exclusive = Bool.random(using: &random)
@@ -156,7 +164,7 @@ final class ModelRun {
     var possible = outcomes.filter { $0.error == error }
     if error == nil, possible.count > 1 {
       possible = possible.filter { outcome in
-        outcome.made.map { isThere(view.real(directory.isEmpty ? $0 : "\(directory)/\($0)")) } ?? false
+        outcome.made.map { isThere(real(directory.isEmpty ? $0 : "\(directory)/\($0)")) } ?? false
       }
     }
     guard let outcome = possible.first else {
@@ -176,22 +184,22 @@ final class ModelRun {
   /// The backing tree has the model's names and contents, and the view lists what the model lists.
   func compareTrees() throws {
     for (node, real, path) in model.directories() {
-      let names = view.realListing(real)
-      let expected = Set(node.children.keys.map { FileName($0) })
+      let names = view.realListing(Model.encoded(real))
+      let expected = Set(node.children.keys.map { FileName(Model.encoded($0)) })
       if let difference = names.difference(from: expected) {
         throw Deviation(text: "backing /\(real): \(difference)")
       }
       for (name, child) in node.children where !child.isDirectory {
-        try compareContent(child, view.real(real.isEmpty ? name : "\(real)/\(name)"))
+        try compareContent(child, self.real(real.isEmpty ? name : "\(real)/\(name)"))
       }
       guard let path else { continue }
-      let listed = (namesAsListed(view.at(path)) ?? []).sorted()
+      let listed = (namesAsListed(at(path)) ?? []).sorted()
       let listing = model.listing(of: node)
-      if listed != listing.keys.map({ FileName($0) }).sorted() {
+      if listed != listing.keys.map({ FileName(Model.encoded($0)) }).sorted() {
         throw Deviation(text: "view /\(path): \(listed), not \(listing.keys.sorted())")
       }
       for (name, found) in listing where Int.random(in: 0..<4, using: &random) == 0 {
-        try compare(found, view.at(path.isEmpty ? name : "\(path)/\(name)"))
+        try compare(found, at(path.isEmpty ? name : "\(path)/\(name)"))
       }
     }
   }
@@ -231,7 +239,7 @@ final class ModelRun {
 
   // MARK: Chance
 
-  private static let stems = ["a", "b", "photo", "v1.2", "b.c"]
+  private static let stems = ["a", "A", "<", ">", "photo", "v1.2", "b.c"]
   private static let extensions = ["", "", ".txt", ".txt", ".jpg", ".JPG", ".png", ".c", ".rtfd", ".rtfd"]
 
   /// A name that is there, by one of its names, or one that may not be.
@@ -241,7 +249,7 @@ final class ModelRun {
     case 0..<2 where !reals.isEmpty: return pick(reals)
     case 2..<5 where !reals.isEmpty: return model.displayName(pick(reals), in: directory)
     case 5: return "." + pick(Self.stems) + pick(Self.extensions)
-    default: return pick(Self.stems.prefix(4)) + pick(Self.extensions)
+    default: return pick(Self.stems.dropLast()) + pick(Self.extensions)
     }
   }
 

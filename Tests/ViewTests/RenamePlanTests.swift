@@ -23,7 +23,7 @@ private struct SampleDirectory: DestinationFacts {
 
   func hasEntry(_ name: Name) -> Bool { names.contains(name) }
 
-  func hasMatch(_ name: Name) -> Bool { false }
+  func hasMatch(_ name: Name, besides others: [Name]) -> Bool { false }
 
   func canShow(_ wanted: Name) -> Bool {
     !names.contains { name in stemLength(name).map { Name(name.bytes.prefix($0)) == wanted } ?? false }

@@ -24,6 +24,11 @@ extension Projection {
     return result
   }
 
+  /// Whether a child is among the matches whose real name is none of `others`.
+  public func hasMatch(of name: Span<UInt8>, besides others: [Name]) -> Bool {
+    firstMatch(of: name) { !others.contains(realName(at: $0.slot)) } != nil
+  }
+
   /// Whether a child that is not listed is among the matches.
   public func hasHiddenMatch(of name: Span<UInt8>) -> Bool {
     firstMatch(of: name) { records[$0.slot].hidden != nil } != nil

@@ -7,8 +7,9 @@ package protocol DestinationFacts {
   func hasKnownExtension(_ name: Name) -> Bool
   /// Whether the directory has an entry with this real name, byte for byte, listed or not.
   func hasEntry(_ name: Name) -> Bool
-  /// Whether the directory has an entry with a name that is equal to this one by the option `matching`.
-  func hasMatch(_ name: Name) -> Bool
+  /// Whether the directory has an entry with a name that is equal to this one by the option `matching`, other than the entries
+  /// with those real names.
+  func hasMatch(_ name: Name, besides others: [Name]) -> Bool
   /// Whether an entry could get this display name by hiding its extension: no other entry claims the name, and the directory is
   /// not inside a package, where every name is a real one.
   func canShow(_ name: Name) -> Bool
@@ -18,7 +19,7 @@ extension DestinationFacts {
   /// The real name that `typed` recently stood for, if it is free and would be shown as `typed` again. Otherwise the typed name
   /// would not resolve.
   func tunnelled(_ name: Name?, for typed: Name) -> Name? {
-    guard let name, !hasEntry(name), !hasMatch(name), canShow(typed) else { return nil }
+    guard let name, !hasEntry(name), !hasMatch(name, besides: []), canShow(typed) else { return nil }
     return name
   }
 }
@@ -65,7 +66,7 @@ package enum CreatePlan: Equatable, Sendable {
       name = source.realName
     }
     guard name.fits else { return .refuse(.fileNameTooLong) }
-    if name != typed, directory.hasEntry(name) || directory.hasMatch(name) { return .refuse(.fileExists) }
+    if name != typed, directory.hasEntry(name) || directory.hasMatch(name, besides: []) { return .refuse(.fileExists) }
     return .create(name, exclusive: name != typed)
   }
 }

@@ -161,11 +161,15 @@ package enum RenamePlan: Equatable, Sendable {
       // There is an entry to replace here only if the target became stale between resolving and planning.
       return target.existing == nil ? .noChange : .refuse(.fileExists)
     }
-    if let existing = target.existing { return replace(existing, by: source, named: name, in: directory) }
+    if let existing = target.existing {
+      return replace(
+        existing, by: source, named: name, sameDirectory: target.sameDirectory, in: directory)
+    }
     // Where the backing tree folds case, RENAME_NOREPLACE would fail because the new spelling of the name finds the source
     // itself.
     let isOwnInOtherForm = target.sameDirectory && name.isCaselessMatch(of: source.realName)
-    if name != target.typed, directory.hasEntry(name) || !isOwnInOtherForm && directory.hasMatch(name) {
+    let own = target.sameDirectory ? [source.realName] : []
+    if name != target.typed, directory.hasEntry(name) || directory.hasMatch(name, besides: own) {
       return .refuse(.fileExists)
     }
     let exclusive = flags.contains(.noReplace) || (name != target.typed && !isOwnInOtherForm)
@@ -184,12 +188,13 @@ package enum RenamePlan: Equatable, Sendable {
 
   private static func replace(
     _ existing: RenameTarget.Existing, by source: RenameSource, named name: Name,
-    in directory: some DestinationFacts
+    sameDirectory: Bool, in directory: some DestinationFacts
   ) -> RenamePlan {
     // `photo.JPG` is as good a name for a JPEG as `photo.jpg`, and where the backing tree folds case they are the same name. A
     // composed name keeps the bytes of the decomposed one.
     guard name.isCaselessMatch(of: existing.realName) else {
-      if directory.hasEntry(name) { return .refuse(.fileExists) }
+      let own = sameDirectory ? [source.realName, existing.realName] : [existing.realName]
+      if directory.hasEntry(name) || directory.hasMatch(name, besides: own) { return .refuse(.fileExists) }
       return .moveThenRemove(from: source.realName, to: name, remove: existing.realName)
     }
     return source.apparentType == .package || existing.apparentType == .package

@@ -156,13 +156,13 @@ private struct DestinationDirectory: DestinationFacts {
 
   func hasEntry(_ name: Name) -> Bool { view?.projection.slot(realName: name.bytes.span) != nil }
 
-  func hasMatch(_ name: Name) -> Bool {
-    view.map { $0.projection.matches(of: name.bytes.span) != .none } ?? false
+  func hasMatch(_ name: Name, besides others: [Name]) -> Bool {
+    view?.projection.hasMatch(of: name.bytes.span, besides: others) ?? false
   }
 
   func canShow(_ name: Name) -> Bool {
     guard let view else { return false }
-    return !view.projection.isClaimed(name.bytes.span) && !hasMatch(name)
+    return !view.projection.isClaimed(name.bytes.span) && view.projection.matches(of: name.bytes.span) == .none
       && !view.site.role.contains(.insidePackage)
   }
 }
