@@ -89,7 +89,7 @@ extension View {
         directory: directory, realName: realName, status: status, nodeKind: .plain, byRealName: real == typed,
         isMatch: isMatch, isEntryCacheable: !isMatch)
       let entry = try entry(found, in: parent, version: version)
-      let isFlushNeeded = realName.withPointer { needsFlush($0, status) }
+      let isFlushNeeded = realName.withPointer { needsFlush($0, status, flags) }
       let file = opened(descriptor, entry.id, flags, status, needsFlush: isFlushNeeded, client)
       openNodes.insert(file)
       return CreatedFile(entry: entry, file: file)

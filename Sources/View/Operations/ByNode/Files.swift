@@ -93,7 +93,7 @@ extension View {
         }
         let status = try fileStatus(found.rawValue)
         if link.matches(status) {
-          let isFlushNeeded = link.name.withPointer { needsFlush($0, status) }
+          let isFlushNeeded = link.name.withPointer { needsFlush($0, status, flags) }
           let file = opened(found, id, flags, status, needsFlush: isFlushNeeded, client)
           if hasCurrentName(id, link, client) {
             staleRetries.clearRefusal(client.thread)
@@ -126,7 +126,10 @@ extension View {
 
   /// Whether a file of that name must be examined, or written out, when a client that may have written it closes it. If not,
   /// the kernel sends no FLUSH, which saves a request per close.
-  func needsFlush(_ name: UnsafePointer<CChar>, _ status: stat) -> Bool {
+  ///
+  /// - Parameter flags: those with which the client opens the file.
+  func needsFlush(_ name: UnsafePointer<CChar>, _ status: stat, _ flags: CInt) -> Bool {
+    if flags & O_ACCMODE == O_RDONLY { return false }
     if UInt64(status.st_dev) != rootDevice || !fileSystem.completesWritesBeforeClose { return true }
     return !isPlainMirror
       && (strcmp(name, ".hidden") == 0 || importsPackages && inspector.mayBecomePackage(name))
