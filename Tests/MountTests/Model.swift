@@ -351,6 +351,10 @@ final class Model {
     _ source: Found, _ name: String, in directory: Node, to real: String, typed: String, _ existing: Found?,
     in target: Node
   ) -> Outcome {
+    // Refused before anything else: more would go than was named.
+    if let existing, existing.isPackageFile, isSame(existing.node, orAbove: directory) {
+      return Outcome(error: .invalidArgument)
+    }
     let isInPlace = existing.map { Self.caseless($0.real) == Self.caseless(real) } ?? false
     // An entry is replaced only if its name was typed.
     let own = (directory === target ? [source.real] : []) + [existing?.real].compactMap(\.self)

@@ -8,16 +8,19 @@ import Testing
 @Suite(.mounting, .serialized) struct SoakTests {
   private static let directories = ["", "Folder", "Other"]
 
-  @Test func view_afterChangesOnBothSides_matchesBackingTree() throws { try soak(try view()) }
+  @Test(arguments: ["matching=canonical", "matching=caseless"])
+  func view_afterChangesOnBothSides_matchesBackingTree(options: String) throws {
+    try soak(try view(options), options)
+  }
 
-  private func view() throws -> MountedView {
-    try MountedView { root in
+  private func view(_ options: String) throws -> MountedView {
+    try MountedView(options) { root in
       for name in Self.directories.dropFirst() { makeDirectory("\(root)/\(name)") }
       makeDirectory("\(root)/Extra.localized/.localized")
     }
   }
 
-  private func soak(_ view: MountedView) throws {
+  private func soak(_ view: MountedView, _ options: String) throws {
     let script = view.source + "-worker.py"
     try put(Self.worker, at: script)
     let seconds = getenv("DISPLAYFS_SOAK_SECONDS").flatMap { Int(String(cString: $0)) } ?? 4
@@ -38,18 +41,30 @@ import Testing
         """)
       #expect(outcome.text == "", "round \(round), seed \(seed)")
       #expect(outcome.errorText == "", "round \(round), seed \(seed)")
-      try #require(compare(view, "round \(round), seed \(seed)"))
+      try #require(compare(view, options, "round \(round), seed \(seed)"))
       round += 1
     }
     print("\(round) pauses, in each of which the view was right")
   }
 
   /// Whether the view is what a fresh look at the backing tree gives.
-  private func compare(_ view: MountedView, _ when: String) -> Bool {
+  private func compare(_ view: MountedView, _ options: String, _ when: String) -> Bool {
     var isRight = true
     for directory in Self.directories {
-      let fresh = Displayfs.run(["ls", view.real(directory)])
+      let fresh = Displayfs.run(["ls", "-o", options, view.real(directory)])
       let shown = view.listing(directory)
+      let entries = entries(of: view, directory, options)
+      for name in Self.spellings {
+        let real = resolve(name, entries, options)
+        let (here, there) = (
+          status(view.at("\(directory)/\(name)")), real.flatMap { status(view.real("\(directory)/\($0)")) }
+        )
+        if (here == nil) != (there == nil) {
+          Issue.record(
+            "\(when), \(directory): \(name) is \(here == nil ? "not " : "")there, \(real ?? "nothing")")
+          isRight = false
+        }
+      }
       if fresh.status != 0 || shown != fresh.names {
         Issue.record("\(when), \(directory): \(shown.difference(from: fresh.names) ?? fresh.errorText)")
         isRight = false
@@ -78,6 +93,41 @@ import Testing
     return isRight
   }
 
+  /// The real and display names of all entries, by a fresh look; the latter are nil for hidden entries.
+  private func entries(
+    of view: MountedView, _ directory: String, _ options: String
+  ) -> [(real: String, shown: String?)] {
+    Displayfs.run(["ls", "-al", "-o", options, view.real(directory)]).text.split(separator: "\n").map {
+      line in
+      let fields = line.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)
+      return (fields[2], fields[0].hasSuffix("(hidden)") ? nil : fields[1])
+    }
+  }
+
+  /// The real name that a name leads to, by comparing it with all.
+  private func resolve(_ name: String, _ entries: [(real: String, shown: String?)], _ options: String)
+    -> String?
+  {
+    // Swift compares strings by canonical equivalence.
+    func isEqual(_ a: String, _ b: String) -> Bool { Array(a.utf8) == Array(b.utf8) }
+    let exact = entries.first { entry in
+      isEqual(entry.real, name) || entry.shown.map { isEqual($0, name) } ?? false
+    }
+    if let exact { return exact.real }
+    func matches(_ other: String) -> Bool {
+      options == "matching=caseless" ? other.lowercased() == name.lowercased() : other == name
+    }
+    let equal = entries.filter { entry in matches(entry.real) || entry.shown.map(matches) ?? false }
+    return equal.count == 1 ? equal[0].real : nil
+  }
+
+  /// Names that entries may have or be equal to.
+  private static let spellings = [
+    "notes", "notes.txt", "NOTES.txt", "Notes.TXT", "NOTES", "letter", "Letter", "LETTER", "letter.rtf",
+    "LETTER.RTF",
+    "\u{e9}", "e\u{301}", "\u{c9}", "E\u{301}", "\u{e9}.txt", "e\u{301}.txt", "\u{c9}.TXT", ".DOT", "Y",
+  ]
+
   /// What is compared of a file.
   private struct Facts: Equatable {
     let inode: UInt64
@@ -99,9 +149,10 @@ import Testing
     kind, root, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
     chance = random.Random(seed)
     names = ["notes.txt", "notes.pdf", "notes", "letter.rtf", "letter", "a.jpg", "a.png", "b.tar.gz", "c.swift",
-             ".dot", "x.localized", "y"]
+             ".dot", "x.localized", "y", "NOTES.txt", "Letter", "\u00e9.txt", "e\u0301.txt", "E\u0301"]
     # What any of them may be called. Most are not there most of the time.
     called = names + [name.rsplit(".", 1)[0] for name in names if name.rfind(".") > 0]
+    called += [name.swapcase() for name in called] + ["\u00e9", "e\u0301", "\u00c9"]
     expected = {errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.EISDIR, errno.ENOTDIR, errno.ESTALE, errno.EPERM,
                 errno.EINVAL, errno.EBUSY}
     def path():

@@ -422,13 +422,22 @@ private let exchanges: [RenameRow] = [
     #expect(plan == row.plan)
   }
 
-  @Test(arguments: hiddenExtensionToAbsent) func plan_toAbsentName_carriesHiddenExtension(row: RenameRow) { check(row) }
-  @Test(arguments: hiddenExtensionToPresent) func plan_toPresentName_replacesWithOwnExtension(row: RenameRow) {
+  @Test(arguments: hiddenExtensionToAbsent) func plan_toAbsentName_carriesHiddenExtension(row: RenameRow) {
     check(row)
   }
-  @Test(arguments: realNameToAbsent) func plan_fromRealNameToAbsentName_takesTypedName(row: RenameRow) { check(row) }
-  @Test(arguments: realNameToPresent) func plan_fromRealNameToPresentName_keepsItsRealName(row: RenameRow) { check(row) }
-  @Test(arguments: localizedNames) func plan_fromLocalizedName_movesButDoesNotEdit(row: RenameRow) { check(row) }
+  @Test(arguments: hiddenExtensionToPresent) func plan_toPresentName_replacesWithOwnExtension(row: RenameRow)
+  {
+    check(row)
+  }
+  @Test(arguments: realNameToAbsent) func plan_fromRealNameToAbsentName_takesTypedName(row: RenameRow) {
+    check(row)
+  }
+  @Test(arguments: realNameToPresent) func plan_fromRealNameToPresentName_keepsItsRealName(row: RenameRow) {
+    check(row)
+  }
+  @Test(arguments: localizedNames) func plan_fromLocalizedName_movesButDoesNotEdit(row: RenameRow) {
+    check(row)
+  }
   @Test(arguments: oneEntry) func plan_toSameEntry_movesNothing(row: RenameRow) { check(row) }
   @Test(arguments: exchanges) func plan_forExchange_swapsContents(row: RenameRow) { check(row) }
 
@@ -544,5 +553,78 @@ private let exchanges: [RenameRow] = [
     let file = localized("Notizen", "notes.txt", .file)
     #expect(link(file, "Papiere") == .refuse(.notPermitted))
     #expect(link(file, "Notizen", elsewhere: true) == .create("notes.txt", exclusive: true))
+  }
+}
+
+/// Composed display names, and names that are only equal to those of entries.
+@Suite struct EqualNamePlanTests {
+  private static let decomposed = RenameSource(
+    realName: "e\u{301}.txt", displayName: "\u{e9}", addressing: .hiddenExtension, stemLength: 3)
+
+  /// A directory whose names are compared without regard to case.
+  private struct CaselessDirectory: DestinationFacts {
+    let names: [Name]
+
+    func hasKnownExtension(_ name: Name) -> Bool { stemLength(name) != nil }
+
+    func hasEntry(_ name: Name) -> Bool { names.contains(name) }
+
+    func hasMatch(_ name: Name, besides others: [Name]) -> Bool {
+      names.contains { !others.contains($0) && $0.isCaselessMatch(of: name) }
+    }
+
+    func canShow(_ name: Name) -> Bool { true }
+  }
+
+  private func caseless(_ names: [Name]) -> CaselessDirectory { CaselessDirectory(names: names) }
+
+  @Test func composedStem_keepsExtension() {
+    let directory = directory(["e\u{301}.txt"])
+    #expect(
+      RenamePlan.plan(Self.decomposed, to: RenameTarget(typed: "b"), in: directory)
+        == .move(from: "e\u{301}.txt", to: "b.txt", exclusive: true))
+    #expect(
+      CreatePlan.link(Self.decomposed, typed: "b", sameDirectory: true, tunnelled: nil, in: directory)
+        == .create("b.txt", exclusive: true))
+  }
+
+  @Test func replacementOfEqualName_keepsItsBytes() {
+    let target = RenameTarget(typed: "\u{e9}", existing: .init(realName: "e\u{301}.jpg"))
+    #expect(
+      RenamePlan.plan(hiding("photo", "photo.jpg"), to: target, in: directory(["photo.jpg", "e\u{301}.jpg"]))
+        == .move(from: "photo.jpg", to: "e\u{301}.jpg", exclusive: false))
+    let other = RenameTarget(typed: "NOTES", existing: .init(realName: "notes.jpg"))
+    #expect(
+      RenamePlan.plan(hiding("photo", "photo.jpg"), to: other, in: caseless(["photo.jpg", "notes.jpg"]))
+        == .move(from: "photo.jpg", to: "notes.jpg", exclusive: false))
+  }
+
+  @Test func nameOfPlansMaking_isRefusedWhereATwinWouldArise() {
+    let names: [Name] = ["photo.jpg", "trip.jpg"]
+    #expect(
+      RenamePlan.plan(hiding("photo", "photo.jpg"), to: RenameTarget(typed: "TRIP"), in: caseless(names))
+        == .refuse(.fileExists))
+    #expect(
+      CreatePlan.link(
+        hiding("photo", "photo.jpg"), typed: "TRIP", sameDirectory: true, tunnelled: nil, in: caseless(names))
+        == .refuse(.fileExists))
+    // Its own name in another case.
+    #expect(
+      RenamePlan.plan(hiding("photo", "photo.jpg"), to: RenameTarget(typed: "PHOTO"), in: caseless(names))
+        == .move(from: "photo.jpg", to: "PHOTO.jpg", exclusive: false))
+    #expect(
+      RenamePlan.plan(
+        hiding("photo", "photo.jpg"), to: RenameTarget(typed: "PHOTO", sameDirectory: false),
+        in: caseless(names))
+        == .refuse(.fileExists))
+    // It would be the twin of a third entry, beside the one that it replaces.
+    let target = RenameTarget(typed: "trip", existing: .init(realName: "trip.png"))
+    #expect(
+      RenamePlan.plan(
+        hiding("photo", "photo.jpg"), to: target, in: caseless(["photo.jpg", "trip.png", "TRIP.JPG"]))
+        == .refuse(.fileExists))
+    #expect(
+      RenamePlan.plan(hiding("photo", "photo.jpg"), to: target, in: caseless(["photo.jpg", "trip.png"]))
+        == .moveThenRemove(from: "photo.jpg", to: "trip.jpg", remove: "trip.png"))
   }
 }

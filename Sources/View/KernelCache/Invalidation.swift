@@ -117,7 +117,8 @@ extension View {
 
   // MARK: After directory views were dropped
 
-  /// Invalidates the display names of views that are no longer kept up to date.
+  /// Invalidates the display names of views that are no longer kept up to date, and the negative entries that only a view can
+  /// tell to be stale.
   ///
   /// Descriptors may run out while a worker has one of these views locked for a client. Such a view is left to the change loop,
   /// which holds no lock.
@@ -125,7 +126,8 @@ extension View {
     guard !views.isEmpty, let kernel = cached.kernel else { return }
     for view in views {
       if let names = view.displayNames(waits: isChangeLoop) {
-        kernel.invalidate(names)
+        let absent = view.watched.takeNegativeEntries()
+        kernel.invalidate(names + absent.map { StaleName($0, in: view.node, mayBeDirectory: true) })
       } else {
         changeQueue.noteDropped(view)
       }
