@@ -42,17 +42,35 @@ struct ProgramRun: Sendable, CustomTestStringConvertible {
     #expect(difference == nil, "by the display name", sourceLocation: location)
   }
 
-  private func differenceInView(_ name: String, from expected: Entries, _ location: SourceLocation) throws
-    -> String?
-  {
+  /// Runs the program in a plain directory, and in a view of a document whose real name is decomposed, as on a volume from a Mac.
+  /// There it is given the composed name, as it is typed on Linux. Expects no difference, and that the real name is kept.
+  ///
+  /// - Parameter byRealName: whether the program is given the composed form of the real name, not of the display name.
+  func expectNoDifferenceByComposedName(
+    byRealName: Bool, _ location: SourceLocation = #_sourceLocation
+  ) throws {
+    let (shown, real) = ("R\u{e9}sum\u{e9}", "Re\u{301}sume\u{301}.txt")
+    let typed = byRealName ? shown + ".txt" : shown
+    let plain = try Workplace(document: typed)
+    let outcome = plain.run(script, in: plain.directory, on: typed)
+    #expect(outcome.status == 0, "without a view: \(outcome.complaint)", sourceLocation: location)
+    let expected = plain.entries.renamed(by: [FileName(typed): FileName(real)])
+    let difference = try differenceInView(typed, from: expected, real: real, shown: shown, location)
+    #expect(difference == nil, "by \(typed)", sourceLocation: location)
+  }
+
+  private func differenceInView(
+    _ name: String, from expected: Entries, real: String = "report.txt", shown: String = "report",
+    _ location: SourceLocation
+  ) throws -> String? {
     let workplace = try Workplace(document: name)
-    let view = try MountedView { root in try Workplace.putDocument(at: "\(root)/report.txt") }
-    let original = try OpenFile(view.real("report.txt"))
+    let view = try MountedView { root in try Workplace.putDocument(at: "\(root)/\(real)") }
+    let original = try OpenFile(view.real(real))
     let outcome = workplace.run(script, in: view.mountPoint, on: name)
     #expect(outcome.status == 0, "\(outcome.complaint)", sourceLocation: location)
-    #expect(text(view.real("report.txt")) == Self.after, sourceLocation: location)
-    #expect(text(view.at("report")) == Self.after, sourceLocation: location)
-    #expect(view.listing().contains("report"), sourceLocation: location)
+    #expect(text(view.real(real)) == Self.after, sourceLocation: location)
+    #expect(text(view.at(shown)) == Self.after, sourceLocation: location)
+    #expect(view.listing().contains(FileName(shown)), sourceLocation: location)
     return Entries(of: view.source, originally: original).difference(from: expected)
   }
 }
