@@ -7,9 +7,6 @@ import Testing
     ProgramRun("cp", "cp \"$WORK/$FILE\" ."),
     ProgramRun("cp --remove-destination", "cp --remove-destination \"$WORK/$FILE\" ."),
     ProgramRun("mv", "cp -p \"$WORK/$FILE\" .new; mv .new \"$FILE\""),
-    ProgramRun(
-      "mv away and back",
-      "mkdir Sub; mv \"$FILE\" Sub; cat \"$WORK/$FILE\" >\"Sub/$FILE\"; mv Sub/* .; rmdir Sub"),
     ProgramRun("sed -i", "sed -i s/old/new/ \"$FILE\""),
     ProgramRun("rsync -a", "rsync -a \"$WORK/$FILE\" ."),
     ProgramRun("rsync -a --inplace", "rsync -a --inplace \"$WORK/$FILE\" ."),
@@ -29,6 +26,12 @@ import Testing
   @Test(.needing("vim", "emacs", "rsync"), arguments: runs, [false, true])
   func program_keepsDecomposedRealName(_ run: ProgramRun, byRealName: Bool) throws {
     try run.expectNoDifferenceByComposedName(byRealName: byRealName)
+  }
+
+  @Test func moveAwayAndBack_keepsDecomposedRealName() throws {
+    let run = ProgramRun(
+      "mv", "mkdir Sub; mv \"$FILE\" Sub; cat \"$WORK/$FILE\" >\"Sub/$FILE\"; mv Sub/* .; rmdir Sub")
+    try run.expectNoDifferenceByComposedName(byRealName: false)
   }
 
   private static let resume = "Re\u{301}sume\u{301}.txt"
@@ -68,7 +71,8 @@ import Testing
     #expect(text(view.real(Self.resume)) == "new\n")
   }
 
-  /// An archive as bsdtar makes it on a Mac, whose members have decomposed names.
+  /// An archive as bsdtar makes it on a Mac, whose members have decomposed names. Where the locale has UTF-8, bsdtar composes
+  /// those of a pax archive itself.
   @Test(.needing("bsdtar")) func archiveOfMac_opensByTypedNames() throws {
     let view = try MountedView { root in
       let outcome = Shell.run(
@@ -76,7 +80,7 @@ import Testing
         set -e; mkdir -p "$WORK/$FOLDER"; echo text >"$WORK/$FOLDER/$NAME"
         bsdtar -cf "$WORK/archive.tar" -C "$WORK" "$FOLDER"; bsdtar -xf "$WORK/archive.tar" -C '\(root)'
         """,
-        with: ["WORK": "\(root)/../made", "FOLDER": "E\u{301}te\u{301}", "NAME": Self.resume])
+        with: ["LC_ALL": "C", "WORK": "\(root)/../made", "FOLDER": "E\u{301}te\u{301}", "NAME": Self.resume])
       #expect(outcome.status == 0, "\(outcome.complaint)")
     }
     #expect(names(view.source) == ["E\u{301}te\u{301}"])

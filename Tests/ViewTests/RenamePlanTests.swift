@@ -588,6 +588,24 @@ private let exchanges: [RenameRow] = [
         == .create("b.txt", exclusive: true))
   }
 
+  @Test func moveToOtherDirectory_underUnchangedComposedName_keepsItsBytes() {
+    let folder = RenameSource(
+      realName: "E\u{301}te\u{301}", displayName: "\u{c9}t\u{e9}", addressing: .realName, apparentType: .directory)
+    for source in [Self.decomposed, folder] {
+      let there = RenameTarget(typed: source.displayName, sameDirectory: false)
+      #expect(
+        RenamePlan.plan(source, to: there, in: directory())
+          == .move(from: source.realName, to: source.realName, exclusive: true))
+      #expect(
+        RenamePlan.plan(source, to: there, in: directory([source.realName])) == .refuse(.fileExists))
+    }
+    // The composed form of the whole real name is another name than the one shown: it was typed.
+    let typed = RenameTarget(typed: "\u{e9}.txt", sameDirectory: false)
+    #expect(
+      RenamePlan.plan(Self.decomposed, to: typed, in: directory())
+        == .move(from: "e\u{301}.txt", to: "\u{e9}.txt", exclusive: false))
+  }
+
   @Test func replacementOfEqualName_keepsItsBytes() {
     let target = RenameTarget(typed: "\u{e9}", existing: .init(realName: "e\u{301}.jpg"))
     #expect(

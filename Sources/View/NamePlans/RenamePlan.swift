@@ -60,6 +60,12 @@ package struct RenameSource: Sendable {
 
   /// Whether `typed` is one of the names that the entry already has. A move to such a name changes neither of them.
   func alreadyHasName(_ typed: Name) -> Bool { typed == displayName || typed == realName }
+
+  /// Whether the entry only goes to another directory, under a display name that is its decomposed real name composed. The client has
+  /// not edited that name, so its bytes stay.
+  func keepsDecomposedName(movedTo target: RenameTarget) -> Bool {
+    !target.sameDirectory && target.existing == nil && target.typed == displayName && realName.composed != realName
+  }
 }
 
 /// The requested name, and the entry that has it now.
@@ -148,6 +154,9 @@ package enum RenamePlan: Equatable, Sendable {
     }
     let name: Name
     switch source.effectiveAddressing {
+    case .realName where source.keepsDecomposedName(movedTo: target),
+      .hiddenExtension where source.keepsDecomposedName(movedTo: target):
+      name = source.realName
     case .realName:
       name = target.nameForRealName(of: source, in: directory)
     case .hiddenExtension:
