@@ -85,6 +85,30 @@ import Testing
     }
   }
 
+  /// The standard library compares strings by canonical equivalence.
+  @Test func forms_ofAnyName_areStableAndEquivalent() {
+    var random = SplitMix(state: 11)
+    let marks = Array(0x300...0x36f as ClosedRange<UInt32>)
+    for _ in 0..<3000 {
+      let scalars = (0..<Int(random.next() % 12)).map { _ -> UInt32 in
+        switch random.next() % 4 {
+        case 0: UInt32(random.next() % 0x250)
+        case 1: marks[Int(random.next() % UInt64(marks.count))]
+        case 2: UInt32(0x1100 + random.next() % 0x1000)
+        default: UInt32(random.next() % 0xd800)
+        }
+      }
+      let name = Self.name(scalars)
+      let (composed, caseless) = (composed(name), caseless(name))
+      #expect(composed.text! == name.text! && self.composed(composed) == composed, "\(scalars)")
+      #expect(self.caseless(caseless) == caseless && self.caseless(composed) == caseless, "\(scalars)")
+      let damaged = Name(
+        name.bytes.map { random.next() % 8 == 0 ? UInt8(truncatingIfNeeded: random.next()) : $0 })
+      if damaged.text == nil { #expect(self.composed(damaged) == damaged) }
+      _ = self.caseless(damaged)
+    }
+  }
+
   @Test(arguments: [
     ("Straße", "STRASSE"), ("Straße", "STRAẞE"), ("ΟΔΥΣΣΕΥΣ", "οδυσσευς"), ("ﬁle", "FILE"), ("é", "E\u{301}"),
     ("Å", "å"), ("\u{212b}", "A\u{30a}"), ("한글", "\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}"),

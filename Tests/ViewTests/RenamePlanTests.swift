@@ -422,22 +422,13 @@ private let exchanges: [RenameRow] = [
     #expect(plan == row.plan)
   }
 
-  @Test(arguments: hiddenExtensionToAbsent) func plan_toAbsentName_carriesHiddenExtension(row: RenameRow) {
+  @Test(arguments: hiddenExtensionToAbsent) func plan_toAbsentName_carriesHiddenExtension(row: RenameRow) { check(row) }
+  @Test(arguments: hiddenExtensionToPresent) func plan_toPresentName_replacesWithOwnExtension(row: RenameRow) {
     check(row)
   }
-  @Test(arguments: hiddenExtensionToPresent) func plan_toPresentName_replacesWithOwnExtension(row: RenameRow)
-  {
-    check(row)
-  }
-  @Test(arguments: realNameToAbsent) func plan_fromRealNameToAbsentName_takesTypedName(row: RenameRow) {
-    check(row)
-  }
-  @Test(arguments: realNameToPresent) func plan_fromRealNameToPresentName_keepsItsRealName(row: RenameRow) {
-    check(row)
-  }
-  @Test(arguments: localizedNames) func plan_fromLocalizedName_movesButDoesNotEdit(row: RenameRow) {
-    check(row)
-  }
+  @Test(arguments: realNameToAbsent) func plan_fromRealNameToAbsentName_takesTypedName(row: RenameRow) { check(row) }
+  @Test(arguments: realNameToPresent) func plan_fromRealNameToPresentName_keepsItsRealName(row: RenameRow) { check(row) }
+  @Test(arguments: localizedNames) func plan_fromLocalizedName_movesButDoesNotEdit(row: RenameRow) { check(row) }
   @Test(arguments: oneEntry) func plan_toSameEntry_movesNothing(row: RenameRow) { check(row) }
   @Test(arguments: exchanges) func plan_forExchange_swapsContents(row: RenameRow) { check(row) }
 

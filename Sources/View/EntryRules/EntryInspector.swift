@@ -44,7 +44,7 @@ package final class EntryInspector: Sendable {
 
   /// What the content of a directory says about its entries.
   struct DirectoryFacts {
-    /// The real names in its `.hidden` file.
+    /// The real names in its `.hidden` file, in the form of `listedForm`.
     var hiddenList: Set<[UInt8]> = []
     /// The names of the home's XDG user directories that lie in this directory, by real name.
     var userDirectories: [Name: Name] = [:]
@@ -56,7 +56,7 @@ package final class EntryInspector: Sendable {
     if site.role.contains(.insidePackage) { return DirectoryFacts() }
     var facts = DirectoryFacts()
     if options.hidden != .show, let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes) {
-      facts.hiddenList = HiddenList.parse(list) ?? []
+      facts.hiddenList = Set((HiddenList.parse(list) ?? []).map { listedForm(Name($0)).bytes })
     }
     facts.hasNetatalkDirectory = metadata.isPresent && directory.has(".AppleDouble")
     if let home = homeOfUserDirectories(at: site) {
@@ -64,6 +64,9 @@ package final class EntryInspector: Sendable {
     }
     return facts
   }
+
+  /// The form by which names are compared with those in a `.hidden` file: it may be written by what the view shows.
+  private func listedForm(_ name: Name) -> Name { options.matching == .exact ? name : name.composed }
 
   /// The home with the `.config/user-dirs.dirs` that may name some of the directories at `site`; nil outside homes, and with
   /// the profile macos.
@@ -128,7 +131,7 @@ package final class EntryInspector: Sendable {
     }
     if options.hidden != .show, verdict.isHidden?.value != false {
       var hiddenFacts: HiddenFacts = verdict.isHidden == nil ? [] : .configured
-      if facts.hiddenList.contains(name.bytes) { hiddenFacts.insert(.inHiddenList) }
+      if facts.hiddenList.contains(listedForm(name).bytes) { hiddenFacts.insert(.inHiddenList) }
       if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
       if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
       if sideFiles.contains(.ofSibling), FinderMetadata.isAppleDouble(name, in: directory) {
