@@ -64,8 +64,6 @@ extension View {
           }
         }
       } catch {
-        // Another process has created it in the backing tree since the lookup.
-        if error == .fileExists { view?.reconcile(real) }
         // ELOOP: the name is a symlink, which the kernel has to follow.
         throw error == .tooManySymbolicLinkLevels ? .staleNFSFileHandle : error
       }

@@ -61,13 +61,10 @@ extension View {
       let (directory, view) = (prepared.directory.handle, prepared.directory.view)
       var version = cached.version(parent, directory)
       let start = fileSystemTime()
-      do throws(Errno) {
-        try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
-          try client.impersonateForMode(mode) { () throws(Errno) in try create(directory.directory) }
-        }
-      } catch {
-        if error == .fileExists { view?.reconcile(real) }
-        throw error
+      // EEXIST adds no entry to the view: a file system that folds case has the name under another spelling, and one that another
+      // process has just made is reported by the watch.
+      try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
+        try client.impersonateForMode(mode) { () throws(Errno) in try create(directory.directory) }
       }
       version?.noteOwnChange()
       let status = try directory.status(name)
