@@ -290,6 +290,16 @@ struct SaveDirectory: Sendable {
     #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("report.txt")) == own)
   }
 
+  /// By the spelling of the disk, and by that of the listing.
+  @Test(arguments: [("cafe\u{301}", "caf\u{e9}"), ("caf\u{e9}", "cafe\u{301}")])
+  func tunnel_betweenEqualNames_givesRealNameBack(removed: String, made: String) throws {
+    let view = try MountedView { root in try put("old", at: "\(root)/cafe\u{301}.txt") }
+    #expect(failure { unlink(view.at(removed)) } == nil)
+    try put("new", at: view.at(made))
+    #expect(view.realListing() == ["cafe\u{301}.txt"])
+    #expect(text(view.real("cafe\u{301}.txt")) == "new")
+  }
+
   @Test func tunnelByProcess_givesNoNameToAnotherProcess() throws {
     let view = try view()
     #expect(view.shell("rm report; printf new >report").status == 0)

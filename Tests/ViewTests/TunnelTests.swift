@@ -85,12 +85,6 @@ private let second: Int64 = 1_000_000_000
     #expect(tunnel.take(directory: 1, display: "notes", process: 8, now: 120 * second) == nil)
   }
 
-  @Test func remember_ofNameWithoutHiddenPart_doesNothing() {
-    let tunnel = Tunnel()
-    tunnel.record(directory: 1, display: "v1.2", real: "v1.2", process: 7, now: 0)
-    #expect(tunnel.peek(directory: 1, display: "v1.2", process: 7, now: 0) == nil)
-  }
-
   @Test func take_returnsFinderInfoWithName() {
     let tunnel = Tunnel()
     let info = Tunnel.Attribute(

@@ -91,11 +91,13 @@ package final class Tunnel: Sendable {
     self.capacity = capacity
   }
 
-  /// Records that `display` went away from `directory`, where it stood for `real`. A name that hid no extension is not recorded.
+  /// Records that a name went away from `directory`, where it stood for `real` and had other bytes.
+  ///
+  /// - Parameter display: the name, or what equal names have in common: it may be `real` then.
   package func record(
     directory: UInt64, display: Name, real: Name, attributes: [Attribute] = [], process: Int32, now: Int64
   ) {
-    guard mode != .off, display != real else { return }
+    guard mode != .off else { return }
     var room = Self.attributeLimit
     let kept = attributes.filter { attribute in
       let size = attribute.name.count + attribute.value.count

@@ -11,7 +11,7 @@ extension View {
       entry.kind == .file
     else { return nil }
     return TunnelMemory(
-      directory: key(name.directory.node), display: name.typed, real: entry.realName.name,
+      directory: key(name.directory.node), display: form(of: name.typed), real: entry.realName.name,
       attributes: inspector.metadata.stored(
         of: entry.realName, in: name.directory.handle.directory, client: client))
   }
@@ -51,16 +51,16 @@ extension View {
   /// The remembered data for a name that is about to be created.
   func recall(_ typed: Name, in parent: NodeID, client: Client) -> Tunnel.Remembered? {
     guard !tunnel.isEmpty else { return nil }
-    let directory = key(parent)
-    guard tunnel.mayRecall(directory: directory, display: typed) else { return nil }
+    let (directory, display) = (key(parent), form(of: typed))
+    guard tunnel.mayRecall(directory: directory, display: display) else { return nil }
     return tunnel.peek(
-      directory: directory, display: typed, process: client.threadGroup, now: monotonicNanoseconds())
+      directory: directory, display: display, process: client.threadGroup, now: monotonicNanoseconds())
   }
 
   /// Drops the data of a name that was created again: it is used only once.
   func dropTunnelled(_ typed: Name, in parent: NodeID, client: Client) {
     _ = tunnel.take(
-      directory: key(parent), display: typed, process: client.threadGroup, now: monotonicNanoseconds())
+      directory: key(parent), display: form(of: typed), process: client.threadGroup, now: monotonicNanoseconds())
   }
 
   /// Restores attributes on a file that has just got the name.
@@ -77,6 +77,9 @@ extension View {
 
   /// Called when a directory is removed: the next directory with the same inode number must not get its entries.
   func dropTunnelEntries(of directory: FileIdentity) { tunnel.removeAll(in: Self.key(directory)) }
+
+  /// Equal names have one memory: an editor may move a file away by one spelling and write it by another.
+  private func form(of display: Name) -> Name { options.matching.sharedForm(of: display) }
 
   private func key(_ parent: NodeID) -> UInt64 { nodes.identity(of: parent).map(Self.key) ?? .max }
 
