@@ -94,6 +94,9 @@ final class Model {
     }
   }
 
+  /// Equal names have one memory in the tunnel.
+  private func key(_ name: String) -> String { form(name) ?? name }
+
   /// The real names of the children that a name is equal to.
   private func matches(_ name: String, in directory: Node) -> [String] {
     guard let form = form(name) else { return [] }
@@ -239,14 +242,14 @@ final class Model {
     return realNames(forNew: name, in: directory).map { real in
       Outcome(made: real) { [self] in
         directory.children[real] = Node(.file, content)
-        if real != name { tunnel.forget(name, in: directory) }
+        if tunnel.recall(key(name), in: directory).real == real { tunnel.forget(key(name), in: directory) }
       }
     }
   }
 
   /// The real names that a regular file may get which comes under a name that is free.
   private func realNames(forNew name: String, in directory: Node) -> [String] {
-    let (remembered, isSure) = tunnel.recall(name, in: directory)
+    let (remembered, isSure) = tunnel.recall(key(name), in: directory)
     let isWanted = directory.children.keys.contains { candidates($0, in: directory).contains(name) }
     guard let remembered, directory.children[remembered] == nil, !hasMatch(remembered, in: directory),
       !isWanted,
@@ -298,7 +301,7 @@ final class Model {
       }
       return Outcome(made: real) { [self] in
         target.children[real] = found.node
-        if tunnel.recall(typed, in: target).real == real { tunnel.forget(typed, in: target) }
+        if tunnel.recall(key(typed), in: target).real == real { tunnel.forget(key(typed), in: target) }
       }
     }
   }
@@ -336,7 +339,11 @@ final class Model {
       if !source.actsAsDirectory, existing.actsAsDirectory { return refused(.isDirectory) }
     }
     let reals: [String]
-    if let hidden = source.hiddenExtension {
+    let isComposed = source.byDisplayName && !source.isMatch && composed(source.real) != source.real
+    if isComposed, name != source.real, directory !== target, existing == nil, typed == name {
+      // Moved and not renamed.
+      reals = [source.real]
+    } else if let hidden = source.hiddenExtension {
       reals = [Self.name(typed, keeping: hidden)]
     } else if let existing {
       // A file does not get a package's name.
@@ -374,11 +381,11 @@ final class Model {
     }
     let made = isInPlace ? existing!.real : real
     return Outcome(made: made) { [self] in
-      let isRemembered = existing == nil && tunnel.recall(typed, in: target).real == made
+      let isRemembered = existing == nil && tunnel.recall(key(typed), in: target).real == made
       directory.children[source.real] = nil
       if let existing { target.children[existing.real] = nil }
       put(source.node, made, in: target)
-      if isRemembered { tunnel.forget(typed, in: target) }
+      if isRemembered { tunnel.forget(key(typed), in: target) }
       remember(source, name, in: directory)
     }
   }
@@ -416,7 +423,7 @@ final class Model {
 
   private func remember(_ found: Found, _ name: String, in directory: Node) {
     guard found.node.kind == .file, found.byDisplayName || found.isMatch, name != found.real else { return }
-    tunnel.remember(name, found.real, in: directory)
+    tunnel.remember(key(name), found.real, in: directory)
   }
 
   private func isSame(_ node: Node, orAbove other: Node) -> Bool {

@@ -550,7 +550,7 @@ private let exchanges: [RenameRow] = [
 /// Composed display names, and names that are only equal to those of entries.
 @Suite struct EqualNamePlanTests {
   private static let decomposed = RenameSource(
-    realName: "e\u{301}.txt", displayName: "\u{e9}", addressing: .hiddenExtension, stemLength: 3)
+    realName: "e\u{301}.txt", displayName: "\u{e9}", addressing: .hiddenExtension, stemLength: 3, isComposed: true)
 
   /// A directory whose names are compared without regard to case.
   private struct CaselessDirectory: DestinationFacts {
@@ -581,7 +581,8 @@ private let exchanges: [RenameRow] = [
 
   @Test func moveToOtherDirectory_underUnchangedComposedName_keepsItsBytes() {
     let folder = RenameSource(
-      realName: "E\u{301}te\u{301}", displayName: "\u{c9}t\u{e9}", addressing: .realName, apparentType: .directory)
+      realName: "E\u{301}te\u{301}", displayName: "\u{c9}t\u{e9}", addressing: .realName, apparentType: .directory,
+      isComposed: true)
     for source in [Self.decomposed, folder] {
       let there = RenameTarget(typed: source.displayName, sameDirectory: false)
       #expect(

@@ -35,16 +35,19 @@ package struct RenameSource: Sendable {
   /// The length of the real name without the extension that is hidden, in bytes; nil where the display name tells it. A composed
   /// display name does not, nor does a name that is only equal to it.
   package let stemLength: Int?
+  /// Whether the real name is decomposed, and the display name shows it composed.
+  package let isComposed: Bool
 
   package init(
     realName: Name, displayName: Name, addressing: Addressing, apparentType: ApparentType = .file,
-    stemLength: Int? = nil
+    stemLength: Int? = nil, isComposed: Bool = false
   ) {
     self.realName = realName
     self.displayName = displayName
     self.addressing = addressing
     self.apparentType = apparentType
     self.stemLength = stemLength
+    self.isComposed = isComposed
   }
 
   /// The part of the real name that the display name leaves out, including the period.
@@ -61,10 +64,10 @@ package struct RenameSource: Sendable {
   /// Whether `typed` is one of the names that the entry already has. A move to such a name changes neither of them.
   func alreadyHasName(_ typed: Name) -> Bool { typed == displayName || typed == realName }
 
-  /// Whether the entry only goes to another directory, under a display name that is its decomposed real name composed. The client has
-  /// not edited that name, so its bytes stay.
+  /// Whether the entry only goes to another directory, under its composed display name. The client has not edited that name, so
+  /// the bytes of the real name stay.
   func keepsDecomposedName(movedTo target: RenameTarget) -> Bool {
-    !target.sameDirectory && target.existing == nil && target.typed == displayName && realName.composed != realName
+    isComposed && !target.sameDirectory && target.existing == nil && target.typed == displayName
   }
 }
 

@@ -206,17 +206,20 @@ extension View {
   private func renameSource(_ source: Resolved, _ name: PreparedName) -> RenameSource {
     var addressing = Addressing.realName
     var stemLength: Int?
+    var isComposed = false
     if source.byDisplayName, !source.realName.equals(name.bytes), let slot = source.slot {
       switch name.directory.view?.projection.rung(of: slot) {
       case .localized: addressing = .localized
       case .extensionHidden:
         addressing = .hiddenExtension
         stemLength = name.directory.view?.projection.child(at: slot)?.stemLength
-      case .composed, .realName, nil: break
+        isComposed = !source.isMatch && source.realName.name.composed != source.realName.name
+      case .composed: isComposed = !source.isMatch
+      case .realName, nil: break
       }
     }
     return RenameSource(
       realName: source.realName.name, displayName: name.typed, addressing: addressing,
-      apparentType: source.apparentType, stemLength: stemLength)
+      apparentType: source.apparentType, stemLength: stemLength, isComposed: isComposed)
   }
 }
