@@ -1,5 +1,5 @@
-// FUSE_STATX, by which the kernel requests a birth time (protocol 7.39, Linux 6.6). libfuse knows it since 3.18, and has it handled
-// apart from GETATTR. Here it becomes a GETATTR with a reply of its own, whatever libfuse's version.
+// FUSE_STATX, by which the kernel requests a birth time (protocol 7.39, Linux 6.6). libfuse knows it since 3.18, and has it
+// handled apart from GETATTR. Here it becomes a GETATTR with a reply of its own, whatever libfuse's version.
 #pragma once
 #include "session.h"
 #include <stdbool.h>
