@@ -91,7 +91,9 @@ let package = Package(
     // The code of the articles for users of the library, who reach public declarations alone.
     .testTarget(
       name: "ExampleTests",
-      dependencies: ["DisplayNames", "View", .product(name: "SystemPackage", package: "swift-system")],
+      dependencies: [
+        "DisplayNames", "View", "ViewedTree", .product(name: "SystemPackage", package: "swift-system"),
+      ],
       packageAccess: false),
     .testTarget(
       name: "FuseServerTests",

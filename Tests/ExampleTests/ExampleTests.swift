@@ -3,6 +3,7 @@ import Glibc
 import SystemPackage
 import Testing
 import View
+import ViewedTree
 
 // The code of the article Sources/View/View.docc/NamesInPrograms.md, word for word. This target has no access to declarations of
 // `package` level, as other packages have none.
@@ -24,26 +25,8 @@ func readNames(of volume: FilePath) throws -> (listed: [Name], song: Explanation
 
 /// The examples for users of the library.
 @Suite struct ExampleTests {
-  /// A Macintosh volume with one document.
-  private func withVolume(_ body: (FilePath) throws -> Void) throws {
-    var template = Array("/tmp/displayfs-example-XXXXXX".utf8CString)
-    let root = FilePath(String(cString: try #require(mkdtemp(&template))))
-    let directories = [
-      "System", "System/Library", "System/Library/CoreServices", "Users", "Users/anna", "Users/anna/Library",
-      "Users/anna/Music",
-    ]
-    let files = ["Users/.localized", "Users/anna/Music/.localized", "Users/anna/Music/song.mp3"]
-    defer {
-      for path in (directories + files).sorted().reversed() { remove("\(root)/\(path)") }
-      rmdir("\(root)")
-    }
-    for path in directories { mkdir("\(root)/\(path)", 0o755) }
-    for path in files { close(open("\(root)/\(path)", O_WRONLY | O_CREAT, 0o644)) }
-    try body(root)
-  }
-
   @Test func exampleOfArticle_onAVolume_readsNames() throws {
-    try withVolume { root in
+    try withMacintoshVolume { root in
       let (listed, song) = try readNames(of: root)
       #expect(listed == ["Musik"])
       #expect(song.displayName == "song")
@@ -72,7 +55,7 @@ func readNames(of volume: FilePath) throws -> (listed: [Name], song: Explanation
   }
 
   @Test func entries_ofFile_throwWhatAndWhy() throws {
-    try withVolume { root in
+    try withMacintoshVolume { root in
       let path = root.appending("Users/anna/Music/song.mp3")
       let song = try ViewedPath(path, options: ViewOptions())
       let failure = try #require(throws: ViewedPath.Failure.self) { try song.entries() }
