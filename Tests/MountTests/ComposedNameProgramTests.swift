@@ -10,18 +10,11 @@ import Testing
     ProgramRun("sed -i", "sed -i s/old/new/ \"$FILE\""),
     ProgramRun("rsync -a", "rsync -a \"$WORK/$FILE\" ."),
     ProgramRun("rsync -a --inplace", "rsync -a --inplace \"$WORK/$FILE\" ."),
-    ProgramRun("vim", vim("backupcopy=auto")),
-    ProgramRun("vim, a new file renamed over the old", vim("backupcopy=no")),
-    ProgramRun("vim, the old file rewritten", vim("backupcopy=yes")),
-    ProgramRun(
-      "emacs",
-      "emacs -Q --batch --eval '(progn (setq make-backup-files nil) (find-file (getenv \"FILE\")) "
-        + "(search-forward \"old\") (replace-match \"new\") (save-buffer))'"),
+    EditorTests.vim("backupcopy=auto", "backupcopy=auto"),
+    EditorTests.vim("a new file renamed over the old", "backupcopy=no"),
+    EditorTests.vim("the old file rewritten", "backupcopy=yes"),
+    EditorTests.emacs("without backups", "(setq make-backup-files nil) (change \"old\" \"new\")"),
   ]
-
-  private static func vim(_ options: String) -> String {
-    "vim -N -u NONE -i NONE -es -c 'set backupskip= swapfile \(options)' -c '%s/old/new/' -c wq \"$FILE\""
-  }
 
   @Test(.needing("vim", "emacs", "rsync"), arguments: runs, [false, true])
   func program_keepsDecomposedRealName(_ run: ProgramRun, byRealName: Bool) throws {

@@ -2,7 +2,7 @@ import Testing
 
 /// Saving a document through its display name, with the editors that people use.
 @Suite(.mounting) struct EditorTests {
-  private static func vim(_ title: String, _ options: String, backup: FileName? = nil) -> ProgramRun {
+  static func vim(_ title: String, _ options: String, backup: FileName? = nil) -> ProgramRun {
     let vim = "vim -N -u NONE -i NONE -es -c 'set backupskip= updatecount=1 swapfile \(options)'"
     return ProgramRun("vim, \(title)", "\(vim) -c '%s/old/new/' -c wq \"$FILE\"", backup: backup)
   }
@@ -46,7 +46,7 @@ import Testing
     ("old text", "\u{4}\u{4}\u{4}new\u{f}"), ("Name to Write", "\r"), ("Wrote 1 line", "\u{18}"),
   ]
 
-  private static func emacs(_ title: String, _ lisp: String, backup: FileName? = nil) -> ProgramRun {
+  static func emacs(_ title: String, _ lisp: String, backup: FileName? = nil) -> ProgramRun {
     let open = "(setq backup-enable-predicate (lambda (_) t)) (find-file (getenv \"FILE\"))"
     let edit =
       "(defun change (from to) (goto-char (point-min)) (search-forward from) (replace-match to) (save-buffer))"
