@@ -157,8 +157,7 @@ package enum RenamePlan: Equatable, Sendable {
     }
     let name: Name
     switch source.effectiveAddressing {
-    case .realName where source.keepsDecomposedName(movedTo: target),
-      .hiddenExtension where source.keepsDecomposedName(movedTo: target):
+    case _ where source.keepsDecomposedName(movedTo: target):
       name = source.realName
     case .realName:
       name = target.nameForRealName(of: source, in: directory)
