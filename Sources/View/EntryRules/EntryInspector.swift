@@ -131,7 +131,9 @@ package final class EntryInspector: Sendable {
     }
     if options.hidden != .show, verdict.isHidden?.value != false {
       var hiddenFacts: HiddenFacts = verdict.isHidden == nil ? [] : .configured
-      if facts.hiddenList.contains(listedForm(name).bytes) { hiddenFacts.insert(.inHiddenList) }
+      if !facts.hiddenList.isEmpty, facts.hiddenList.contains(listedForm(name).bytes) {
+        hiddenFacts.insert(.inHiddenList)
+      }
       if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
       if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
       if sideFiles.contains(.ofSibling), FinderMetadata.isAppleDouble(name, in: directory) {
