@@ -38,7 +38,7 @@ import Testing
 
   @Test func displayName_whenRivalLeaves_isVisibleWhenCallReturns() throws {
     let view = try view()
-    for _ in 0..<5 {
+    for _ in 0..<100 {
       try put("other", at: view.at("notes.pdf"))
       expectAbsent(view, "notes")
       #expect(unlink(view.at("notes.pdf")) == 0)

@@ -95,13 +95,16 @@ extension DirectoryView {
       state.ownEffects.displaced.removeAll(keepingCapacity: true)
       state.ownEffects.altered.removeAll(keepingCapacity: true)
     }
-    var names = takeNegativeEntries(of: state.ownEffects.altered)
+    let absent = negativeEntries(of: state.ownEffects.altered)
+    var names = absent.map { staleName($0.entry.name, of: $0.slot) }
     for (slot, stale) in state.ownEffects.displaced {
       let isShownStill =
         state.projection.summary(at: slot) != nil && state.projection.displayName(at: slot) == stale.name
       if !isShownStill { names.append(stale) }
     }
-    if !names.isEmpty { cached.kernel?.invalidateBeforeNextWalk(names) }
+    guard !names.isEmpty else { return }
+    cached.kernel?.invalidateBeforeNextWalk(names)
+    watched.removeNegativeEntries(absent.map(\.entry))
   }
 
   /// The record for the invalidation of a name by which the kernel may know an entry.

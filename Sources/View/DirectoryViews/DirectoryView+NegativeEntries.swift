@@ -17,15 +17,13 @@ extension DirectoryView {
     return version.noteNegativeEntry(name, state.projection.matching)
   }
 
-  /// Removes the names of some entries from the record of negative entries.
-  ///
-  /// - Returns: the names of which the kernel may hold a negative entry, which has to be invalidated.
-  func takeNegativeEntries(of slots: [Projection.Slot]) -> [StaleName] {
+  /// The names of some entries of which the kernel may hold a negative entry, which has to be invalidated.
+  func negativeEntries(of slots: [Projection.Slot]) -> [(entry: NegativeEntry, slot: Projection.Slot)] {
     guard watched.hasNegativeEntries else { return [] }
     return slots.filter { state.projection.summary(at: $0) != nil }.flatMap { slot in
       [state.projection.displayName(at: slot), state.projection.realName(at: slot)]
-        .flatMap { watched.removeNegativeEntries(equalTo: $0, by: state.projection.matching) }
-        .map { staleName($0, of: slot) }
+        .flatMap { watched.negativeEntries(equalTo: $0, by: state.projection.matching) }
+        .map { ($0, slot) }
     }
   }
 }

@@ -16,7 +16,7 @@ extension View {
       invalidate(changed.stale, in: directory, kernel)
     }
     for directory in cached.removeSurplus() {
-      invalidateEverything(in: [directory.node], negativeEntries: directory.takeNegativeEntries(), kernel)
+      invalidateEverything(in: directory, kernel)
     }
   }
 
@@ -27,8 +27,7 @@ extension View {
     if stale.isEverything {
       let isReachable = isReachable(id)
       if cached.remove(id, ifStill: directory) {
-        invalidateEverything(
-          in: [id], negativeEntries: directory.takeNegativeEntries(), kernel, areReachable: isReachable)
+        invalidateEverything(in: directory, kernel, isReachable: isReachable)
       }
       return
     }
@@ -64,12 +63,9 @@ extension View {
         link.parent == id && link.matches(status) && link.name.name == name
           && nodes.aliases(of: node).contains(.real)
       } else { false }
-    let absent = directory.removeNegativeEntries(equalTo: name, by: options.matching)
-    for other in absent where other != name {
-      kernel.invalidate([StaleName(other, in: id, mayBeDirectory: true)])
-    }
+    let wasAbsent = invalidateNegativeEntries(equalTo: name, in: directory, kernel).contains(name)
     // The kernel knows the right place of an entry that was made through the mount by this name.
-    if !absent.contains(name), isInPlace { return }
+    if wasAbsent || isInPlace { return }
     let mayBeDirectory =
       status.map { FileType(mode: $0.st_mode) == .directory } ?? false
       || known.contains { nodes.link(of: $0)?.type == .directory }
@@ -103,33 +99,47 @@ extension View {
     kernel.expireAttributes(of: directory, in: nodes.link(of: directory)?.parent)
   }
 
-  /// Invalidates all that the kernel may cache of some directories.
+  /// Invalidates the negative entries of a name that an entry of the backing tree may have now, and of the names equal to it.
   ///
-  /// - Parameter areReachable: false for a removed directory, which was emptied name by name before.
+  /// Done before the next path walk, as after a change through the mount: such a change may make one of the names resolve while
+  /// the message is queued.
+  ///
+  /// - Returns: the names that were invalidated.
+  @discardableResult
+  private func invalidateNegativeEntries(
+    equalTo name: Name, in directory: WatchedDirectory, _ kernel: any KernelCacheInvalidator
+  ) -> [Name] {
+    let absent = directory.negativeEntries(equalTo: name, by: options.matching)
+    if !absent.isEmpty { kernel.invalidateBeforeNextWalk(staleNames(of: absent, in: directory.node)) }
+    directory.removeNegativeEntries(absent)
+    return absent.map(\.name)
+  }
+
+  /// Invalidates all that the kernel may cache of a directory.
+  ///
+  /// - Parameter isReachable: false for a removed directory, which was emptied name by name before.
   private func invalidateEverything(
-    in directories: Set<NodeID>, negativeEntries: Set<Name>, _ kernel: any KernelCacheInvalidator,
-    areReachable: Bool = true
+    in directory: WatchedDirectory, _ kernel: any KernelCacheInvalidator, isReachable: Bool = true
   ) {
-    for id in directories {
-      expireAttributes(of: id, kernel)
-      kernel.invalidate(negativeEntries.map { StaleName($0, in: id, mayBeDirectory: true) })
-    }
-    for (node, link) in nodes.children(of: directories) {
+    let id = directory.node
+    expireAttributes(of: id, kernel)
+    let absent = directory.allNegativeEntries
+    kernel.invalidateBeforeNextWalk(staleNames(of: absent, in: id))
+    directory.removeNegativeEntries(absent)
+    for (node, link) in nodes.children(of: [id]) {
       kernel.expireAttributes(of: node, in: link.parent)
     }
-    if areReachable { kernel.invalidate(staleNames(in: directories, waits: true)) }
+    if isReachable { kernel.invalidate(staleNames(in: [id], waits: true)) }
   }
 
   /// Invalidates names that, after changes of the backing tree, stand for another entry or for none.
   func invalidateNames(_ changes: [ViewChange]) {
     guard let kernel = cached.kernel else { return }
-    let matching = options.matching
     func invalidate(_ item: ListingEntry) {
-      let absent =
-        cached.directory(item.directory)?.removeNegativeEntries(equalTo: item.name, by: matching) ?? []
-      kernel.invalidate(
-        [item.staleName]
-          + absent.filter { $0 != item.name }.map { StaleName($0, in: item.directory, mayBeDirectory: true) })
+      if let directory = cached.directory(item.directory) {
+        invalidateNegativeEntries(equalTo: item.name, in: directory, kernel)
+      }
+      kernel.invalidate([item.staleName])
     }
     for change in changes {
       switch change {

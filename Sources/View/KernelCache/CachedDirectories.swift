@@ -159,5 +159,5 @@ final class CachedDirectories: Sendable {
   func noteOwnChange(in id: NodeID) { directory(id)?.changes.noteOwnChange() }
 
   /// Records that something was made through the mount under a name. The kernel's negative entry of the name is gone with that.
-  func noteMade(_ name: Name, in id: NodeID) { _ = directory(id)?.removeNegativeEntry(name) }
+  func noteMade(_ name: Name, in id: NodeID) { directory(id)?.removeNegativeEntry(name) }
 }

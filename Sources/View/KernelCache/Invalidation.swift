@@ -66,7 +66,9 @@ extension View {
   ///
   /// - Parameter waits: see `staleNames`.
   func invalidateAllNames(in directories: [WatchedDirectory], waits: Bool) {
+    let absent = directories.map { ($0, $0.allNegativeEntries) }
     invalidateBeforeNextWalk(staleNames(in: Set(directories.map(\.node)), waits: waits))
+    for (directory, entries) in absent { directory.removeNegativeEntries(entries) }
   }
 
   /// The names under which the kernel may know any entry of a directory. Called with no directory view locked.
@@ -83,10 +85,13 @@ extension View {
     }
     for id in directories {
       result += directoryViews.view(of: id)?.displayNames(waits: waits) ?? []
-      result +=
-        cached.directory(id)?.takeNegativeEntries().map { StaleName($0, in: id, mayBeDirectory: true) } ?? []
+      result += cached.directory(id).map { staleNames(of: $0.allNegativeEntries, in: id) } ?? []
     }
     return result
+  }
+
+  func staleNames(of entries: [NegativeEntry], in directory: NodeID) -> [StaleName] {
+    entries.map { StaleName($0.name, in: directory, mayBeDirectory: true) }
   }
 
   /// Records whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
@@ -126,8 +131,10 @@ extension View {
     guard !views.isEmpty, let kernel = cached.kernel else { return }
     for view in views {
       if let names = view.displayNames(waits: isChangeLoop) {
-        let absent = view.watched.takeNegativeEntries()
-        kernel.invalidate(names + absent.map { StaleName($0, in: view.node, mayBeDirectory: true) })
+        let absent = view.watched.allNegativeEntries
+        kernel.invalidate(names)
+        kernel.invalidateBeforeNextWalk(staleNames(of: absent, in: view.node))
+        view.watched.removeNegativeEntries(absent)
       } else {
         changeQueue.noteDropped(view)
       }

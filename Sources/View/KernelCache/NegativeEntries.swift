@@ -1,47 +1,69 @@
 import DisplayNames
 
-/// The names in one directory of which the kernel may hold negative entries.
+/// A name of which the kernel may hold a negative entry, as of the last reply that said so.
+struct NegativeEntry: Hashable {
+  let name: Name
+  fileprivate let reply: UInt64
+}
+
+/// The record of the names in one directory of which the kernel may hold negative entries.
+///
+/// A name is removed only after the message that invalidates its negative entry is queued: a thread that makes the name resolve
+/// in between must find it here, to have the next path walk wait for that message.
 struct NegativeEntries {
-  /// The names, each with the form that it shares with names that are equal to it; nil for its own form.
-  private var forms: [Name: Name?] = [:]
+  private struct Record {
+    /// The form that the name shares with names that are equal to it; nil for its own form.
+    let form: Name?
+    /// The number of the last reply after which the kernel may hold the negative entry.
+    var reply: UInt64
+  }
+
+  private var records: [Name: Record] = [:]
   private var namesByForm: [Name: Set<Name>] = [:]
+  private var replies: UInt64 = 0
 
   /// The maximum number in one directory: each has to be invalidated by name.
   private static let maximum = 1024
 
-  var isEmpty: Bool { forms.isEmpty }
-  var names: Set<Name> { Set(forms.keys) }
+  var isEmpty: Bool { records.isEmpty }
+  var all: [NegativeEntry] { records.map { NegativeEntry(name: $0.key, reply: $0.value.reply) } }
 
+  /// Called before a reply after which the kernel may hold a negative entry of a name.
+  ///
   /// - Returns: whether the name is among them; false when there are too many.
   mutating func insert(_ name: Name, _ matching: NameMatching) -> Bool {
-    if forms[name] != nil { return true }
-    guard forms.count < Self.maximum else { return false }
+    replies += 1
+    if records[name] != nil {
+      records[name]!.reply = replies
+      return true
+    }
+    guard records.count < Self.maximum else { return false }
     let form = matching.sharedForm(of: name.bytes.span).map { Name($0) }
-    forms[name] = .some(form)
+    records[name] = Record(form: form, reply: replies)
     if let form { namesByForm[form, default: []].insert(name) }
     return true
   }
 
-  /// - Returns: whether the name was among them.
-  mutating func remove(_ name: Name) -> Bool {
-    guard let form = forms.removeValue(forKey: name) else { return false }
-    if let form {
-      namesByForm[form]?.remove(name)
-      if namesByForm[form]?.isEmpty == true { namesByForm[form] = nil }
-    }
-    return true
-  }
-
-  /// Removes a name and all that are equal to it.
-  ///
-  /// - Returns: those that were among them.
-  mutating func remove(equalTo name: Name, by matching: NameMatching) -> [Name] {
+  /// Those of a name and of all that are equal to it.
+  func entries(equalTo name: Name, by matching: NameMatching) -> [NegativeEntry] {
+    guard !isEmpty else { return [] }
     var equal: Set<Name> = [name]
     if matching != .exact {
       let form = matching.sharedForm(of: name)
       equal.insert(form)
       equal.formUnion(namesByForm[form] ?? [])
     }
-    return equal.filter { remove($0) }
+    return equal.compactMap { name in records[name].map { NegativeEntry(name: name, reply: $0.reply) } }
+  }
+
+  mutating func remove(_ name: Name) {
+    guard let record = records.removeValue(forKey: name), let form = record.form else { return }
+    namesByForm[form]?.remove(name)
+    if namesByForm[form]?.isEmpty == true { namesByForm[form] = nil }
+  }
+
+  /// Removes those that no reply has renewed.
+  mutating func remove(_ entries: some Sequence<NegativeEntry>) {
+    for entry in entries where records[entry.name]?.reply == entry.reply { remove(entry.name) }
   }
 }

@@ -40,26 +40,22 @@ package final class WatchedDirectory: Sendable {
     negativeEntries.withLock { $0.insert(name, matching) }
   }
 
-  /// Removes a name from the record of negative entries.
-  ///
-  /// - Returns: whether the kernel may hold a negative entry of that name.
-  func removeNegativeEntry(_ name: Name) -> Bool { negativeEntries.withLock { $0.remove(name) } }
-
-  /// Removes the names that may resolve now that an entry has the name `name`: this one, and those that are equal to it by
-  /// `matching`.
-  ///
-  /// - Returns: those of which the kernel may hold a negative entry.
-  func removeNegativeEntries(equalTo name: Name, by matching: NameMatching) -> [Name] {
-    negativeEntries.withLock { $0.isEmpty ? [] : $0.remove(equalTo: name, by: matching) }
+  /// The names that may resolve now that an entry has the name `name`, and of which the kernel may hold negative entries: this
+  /// name, and those that are equal to it by `matching`. Once they are invalidated, they are to be removed.
+  func negativeEntries(equalTo name: Name, by matching: NameMatching) -> [NegativeEntry] {
+    negativeEntries.withLock { $0.entries(equalTo: name, by: matching) }
   }
 
-  /// Removes and returns all names of which the kernel may hold negative entries.
-  func takeNegativeEntries() -> Set<Name> {
-    negativeEntries.withLock { negativeEntries in
-      defer { negativeEntries = NegativeEntries() }
-      return negativeEntries.names
-    }
+  /// All names of which the kernel may hold negative entries.
+  var allNegativeEntries: [NegativeEntry] { negativeEntries.withLock { $0.all } }
+
+  /// Called once the invalidation of these negative entries is queued.
+  func removeNegativeEntries(_ entries: [NegativeEntry]) {
+    if !entries.isEmpty { negativeEntries.withLock { $0.remove(entries) } }
   }
+
+  /// Called after a change by which the kernel itself dropped the negative entry of a name.
+  func removeNegativeEntry(_ name: Name) { negativeEntries.withLock { $0.remove(name) } }
 
   var hasNegativeEntries: Bool { negativeEntries.withLock { !$0.isEmpty } }
 }
