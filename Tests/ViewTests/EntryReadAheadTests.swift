@@ -11,7 +11,7 @@ import ViewedTree
 @Suite struct EntryReadAheadTests {
   private let tree: ViewedTree
   private let names: Set<String>
-  private var directory: Directory { tree.view.rootHandle.directory }
+  private var directory: Directory { tree.view.source.root.directory }
 
   init() throws {
     tree = try ViewedTree()
@@ -61,6 +61,6 @@ import ViewedTree
   @Test func readAhead_ofSmallDirectory_isSkipped() throws {
     let small = try ViewedTree("a.txt")
     waitUntilTimesAreSettled()
-    #expect(EntriesAhead(of: small.view.rootHandle.directory) == nil)
+    #expect(EntriesAhead(of: small.view.source.root.directory) == nil)
   }
 }

@@ -114,7 +114,7 @@ import ViewedTree
     _ = try? lookup("absent", view)
     let entry = try "letter".withCString { try view.lookupOrNegativeEntry(root, $0, client: .daemon) }
     #expect(entry.id == 0)
-    view.invalidateDisplayNames(of: view.directoryViews.removeAll())
+    view.invalidateDisplayNames(of: view.directories.views.removeAll())
     #expect(cache.names.withLock { $0.contains("letter") })
   }
 

@@ -16,11 +16,11 @@ import ViewedTree
 
   private func unwatched() -> DirectoryView {
     DirectoryView(
-      of: WatchedDirectory(unwatched: view.rootHandle, NodeTable.root, queue: view.changeQueue),
-      view.rootHandle,
+      of: WatchedDirectory(unwatched: view.source.root, NodeTable.root, queue: view.changes.queue),
+      view.source.root,
       inspector: view.inspector, site: Site(role: [], rules: DirectoryRules()), watch: nil, recheck: nil,
-      changeQueue: view.changeQueue,
-      ownChanges: view.ownChanges, listings: Tally(), cached: view.cached, nodes: view.nodes)
+      changeQueue: view.changes.queue,
+      ownChanges: view.changes.own, listings: Tally(), cached: view.cached, nodes: view.nodes)
   }
 
   private func holds(_ name: Name, _ directory: DirectoryView) throws -> Bool {

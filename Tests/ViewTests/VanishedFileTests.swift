@@ -59,9 +59,9 @@ import ViewedTree
   /// The kernel would mark the inode bad. (EIO)
   @Test func removedDirectory_withInodeNumberOfFile_hasNotItsNode() throws {
     var status = try lookup("a").attributes
-    #expect("a".withCString { view.lastState(of: $0, status, in: view.rootHandle) } != nil)
+    #expect("a".withCString { view.lastState(of: $0, status, in: view.source.root) } != nil)
     status.st_mode = S_IFDIR | 0o755
-    #expect("a".withCString { view.lastState(of: $0, status, in: view.rootHandle) } == nil)
+    #expect("a".withCString { view.lastState(of: $0, status, in: view.source.root) } == nil)
   }
 
   @Test func fileRenamedInBackingTree_keepsItsNode() throws {
@@ -156,7 +156,7 @@ import ViewedTree
     // The kernel looks the name up, or, for /proc/self/fd, repeats the request without a lookup.
     for _ in 0..<2 {
       #expect(!cuts(7))
-      view.staleRetries.clearRefusal(7)
+      view.walks.retries.clearRefusal(7)
     }
     #expect(!cuts(7) && cuts(7))
     // A client in another PID namespace cannot be distinguished from other clients.

@@ -25,7 +25,7 @@ import ViewedTree
   }
 
   private func version() throws -> DirectoryVersion {
-    try #require(view.cached.version(root, view.rootHandle))
+    try #require(view.cached.version(root, view.source.root))
   }
 
   private func holds(_ name: Name, _ directory: DirectoryView) throws -> Bool {
@@ -44,7 +44,7 @@ import ViewedTree
     #expect(try holds("notes.txt", view.directoryView(root)))
     view.releaseDescriptors()
     tree.make("new.txt")
-    view.watch?.drain()
+    view.changes.watch?.drain()
     #expect(version.isStale)
     #expect(try holds("new.txt", view.directoryView(root)))
   }
@@ -84,11 +84,11 @@ import ViewedTree
     tree.make("new.txt")
     // The view takes the change first. It stays pending for the kernel's caches.
     #expect(try holds("new.txt", directory))
-    let taken = view.changeQueue.takeDirtyDirectories()
+    let taken = view.changes.queue.takeDirtyDirectories()
     #expect(taken.count == 1)
     #expect(taken.first?.stale.names == ["new.txt"])
     #expect(taken.first?.view === directory)
-    #expect(view.changeQueue.takeDirtyDirectories().isEmpty)
+    #expect(view.changes.queue.takeDirtyDirectories().isEmpty)
   }
 
   @Test func version_ofDirectoryThatLeavesTheTable_isStale() throws {
@@ -104,14 +104,14 @@ import ViewedTree
     let directory = try view.directoryView(root)
     #expect(try holds("notes.txt", directory))
     tree.make(".hidden")
-    let readings = view.listings.fetched
+    let readings = view.directories.listings.fetched
     #expect(throws: Errno.permissionDenied) {
       try Client(user: 61001, group: 61001, thread: 0, umask: 0).impersonate { () throws(Errno) in
         try directory.withCurrent { (_: borrowing Projection) in }
       }
     }
-    #expect(view.listings.fetched == readings + 1)
+    #expect(view.directories.listings.fetched == readings + 1)
     #expect(try holds(".hidden", directory))
-    #expect(view.listings.fetched == readings + 2)
+    #expect(view.directories.listings.fetched == readings + 2)
   }
 }

@@ -214,7 +214,7 @@ public final class Server: @unchecked Sendable {
     // A spliced request cannot be inspected before libfuse parses it.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     passthrough.negotiate(
-      &connection, isStacked: view.fileSystem.isOverlay,
+      &connection, isStacked: view.source.fileSystem.isOverlay,
       isForRootAlone: isForRootAlone)
     // The protocol's maximum. The kernel holds back every background request (RELEASE, readahead, direct I/O) while this many are
     // in flight, of all users together. The request loop limits how many are served at once, for each user.

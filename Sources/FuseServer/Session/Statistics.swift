@@ -24,7 +24,7 @@ public enum Statistics {
         ("opens that kept cached data", "\(server.pageCachePolicy.keptCount)"),
         ("changes heard of", changeDetection(by: view)), ("changes told", changeReporting(by: server)),
         ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.cachedListingCount)"),
-        ("listings asked for", "\(view.listings.requested)"), ("listings read", "\(view.listings.fetched)"),
+        ("listings asked for", "\(view.directories.listings.requested)"), ("listings read", "\(view.directories.listings.fetched)"),
         ("packages asked for", "\(view.packageMeasures.requested)"),
         ("packages walked", "\(view.packageMeasures.fetched)"), ("memory", memory), ("requests", requests),
       ]
@@ -38,7 +38,7 @@ public enum Statistics {
       case false?: "by inotify"
       case nil: "no: the kernel has neither fanotify nor inotify to offer"
       }
-    return view.coherence.mode == .timeout ? "\(interface), and by comparing times" : interface
+    return view.source.coherence.mode == .timeout ? "\(interface), and by comparing times" : interface
   }
 
   /// Whether programs that watch the mount are notified of changes in the backing tree.

@@ -9,7 +9,7 @@ extension View {
   ///
   /// For watched directories it bounds how long a change goes unnoticed that the watch does not report: access times, files that
   /// are changed through another hard link or a mapping, and file systems that are mounted in the backing tree.
-  package var cacheTimeout: Double { coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
+  package var cacheTimeout: Double { source.coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
 
   /// Lets the kernel cache names and attributes from now on, which `kernel` invalidates.
   package func startCaching(_ kernel: some KernelCacheInvalidator) { cached.kernel = kernel }
@@ -39,7 +39,7 @@ extension View {
     if isPlainMirror { return version.noteNegativeEntry(copy) }
     // With `hidden=deny`, ENOENT depends on more than the name. An AppleDouble sidecar appears and disappears with its file.
     guard options.hidden != .deny, strncmp(name, "._", 2) != 0 else { return false }
-    if directoryViews.view(of: parent)?.noteNegativeEntry(copy, version) ?? false { return true }
+    if directories.views.view(of: parent)?.noteNegativeEntry(copy, version) ?? false { return true }
     // Where hidden entries are not listed, no display name begins with a period: only an entry with this real name can appear,
     // or one with an equal name.
     guard options.hidden == .reach, name[0] == 0x2e, !inspector.hasKnownExtension(copy), !mayMatch(name)

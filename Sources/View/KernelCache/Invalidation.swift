@@ -32,7 +32,7 @@ extension View {
   func staleNames(of link: NodeTable.Link) -> [StaleName] {
     let real = link.name.name
     var all: Set<Name> = [real]
-    if let last = directoryViews.view(of: link.parent)?.lastDisplayName(real) { all.insert(last) }
+    if let last = directories.views.view(of: link.parent)?.lastDisplayName(real) { all.insert(last) }
     if let shown = listedDisplayName(real, in: link.parent) { all.insert(shown) }
     return all.map {
       StaleName($0, in: link.parent, mayBeDirectory: link.type == .directory)
@@ -78,13 +78,13 @@ extension View {
   ///
   /// - Parameter waits: whether to wait for threads that use one of the directories. A thread that itself has a directory view
   ///   locked must not wait: display names of a locked view are left out, and invalidated when the view is refreshed.
-  func staleNames(in directories: Set<NodeID>, waits: Bool) -> [StaleName] {
-    guard !directories.isEmpty else { return [] }
-    var result = nodes.children(of: directories).map { _, link in
+  func staleNames(in ids: Set<NodeID>, waits: Bool) -> [StaleName] {
+    guard !ids.isEmpty else { return [] }
+    var result = nodes.children(of: ids).map { _, link in
       StaleName(link.name.name, in: link.parent, mayBeDirectory: link.type == .directory)
     }
-    for id in directories {
-      result += directoryViews.view(of: id)?.displayNames(waits: waits) ?? []
+    for id in ids {
+      result += directories.views.view(of: id)?.displayNames(waits: waits) ?? []
       result += cached.directory(id).map { staleNames(of: $0.allNegativeEntries, in: id) } ?? []
     }
     return result
@@ -96,13 +96,13 @@ extension View {
 
   /// Records whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
   package func setLookupNamesStable(_ areStable: Bool) {
-    movedNodes.areLookupNamesStable.store(areStable, ordering: .relaxed)
+    walks.moved.areLookupNamesStable.store(areStable, ordering: .relaxed)
   }
 
   /// Records that a thread has walked a path on which the kernel may have resolved a stale name to one of these nodes. They
   /// live on under other names.
   package func noteStaleWalk(to nodes: Set<NodeID>, by thread: pid_t) {
-    movedNodes.noteStaleWalk(to: nodes, by: thread)
+    walks.moved.noteStaleWalk(to: nodes, by: thread)
   }
 
   /// Whether a name leads to a directory that the kernel knows.
@@ -136,7 +136,7 @@ extension View {
         kernel.invalidateBeforeNextWalk(staleNames(of: absent, in: view.node))
         view.watched.removeNegativeEntries(absent)
       } else {
-        changeQueue.noteDropped(view)
+        changes.queue.noteDropped(view)
       }
     }
   }

@@ -6,7 +6,7 @@ extension View {
   /// Records that a replay reports all changes of a file until now to the kernel's watchers: an event of the backing tree about
   /// them is a self event.
   package func noteReplayed(_ id: NodeID) {
-    if let located = try? locate(id) { ownChanges.note(located.rawValue) }
+    if let located = try? locate(id) { changes.own.note(located.rawValue) }
   }
 }
 

@@ -11,13 +11,13 @@ import SystemPackage
 extension View {
   /// Called when a client closes a file that it may have written. Makes a package of the file if it holds a package's stream.
   func importPackage(_ file: OpenFile, client: Client) {
-    guard importsPackages, file.mayWrite, options.packages == .file else { return }
-    if let changed = imported.take(file.node, where: { !$0.isAsImported }) {
+    guard packages.areImported, file.mayWrite, options.packages == .file else { return }
+    if let changed = packages.imported.take(file.node, where: { !$0.isAsImported }) {
       if revertToStream(changed) {
         importPackage(
           at: changed.parent, realName: changed.file, identity: changed.written.identity, client: client)
       }
-    } else if !imported.contains(file.node), let link = nodes.link(of: file.node),
+    } else if !packages.imported.contains(file.node), let link = nodes.link(of: file.node),
       link.nodeKind == .plain
     {
       importPackage(
@@ -111,7 +111,7 @@ extension View {
     // Removes the stream at once, or when no client can write to it any more.
     guard let node else { return discard(leftover) }
     let packageStamp = try? PackageStamp(of: Directory(descriptor: package.rawValue))
-    imported.add(
+    packages.imported.add(
       ImportedStream(
         parent: parent, file: file, package: CName(real), place: leftover, written: state,
         packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: packageStamp), for: node)
@@ -120,7 +120,7 @@ extension View {
 
   /// Logs once for each file why it does not become a package: it may be closed many times while it is written.
   private func noteRefused(_ state: StreamState, _ reason: () -> String) {
-    guard let node = nodes.node(of: state.identity), imported.noteRefused(node) else { return }
+    guard let node = nodes.node(of: state.identity), packages.imported.noteRefused(node) else { return }
     logger.notice("\(reason())")
   }
 
@@ -183,13 +183,13 @@ extension View {
 
   /// Called when a file may have lost its last writer. Does nothing while a client can still write to the file.
   func finishImport(_ node: NodeID) {
-    guard !openNodes.isBeingWritten(node), let stream = imported.take(node) else { return }
+    guard !openNodes.isBeingWritten(node), let stream = packages.imported.take(node) else { return }
     finishImport(stream)
   }
 
   /// Called when the session ends: files that are still open can no longer be written.
   package func finishImports() {
-    for stream in imported.takeAll() { finishImport(stream) }
+    for stream in packages.imported.takeAll() { finishImport(stream) }
   }
 
   private func finishImport(_ stream: ImportedStream) {

@@ -341,7 +341,7 @@ extension View {
       }
       return place
     }
-    if let place = try? staging.enter() {
+    if let place = try? packages.staging.enter() {
       do throws(Errno) { return try move(to: place) } catch {
         guard error == .improperLink else { throw error }
       }
@@ -351,7 +351,7 @@ extension View {
 
   /// A place in staging from which an entry can be renamed into a directory.
   func place(for directory: DirectoryHandle) throws(Errno) -> Staging.Place {
-    if let place = try? staging.enter(), place.directory.identity.device == directory.identity.device {
+    if let place = try? packages.staging.enter(), place.directory.identity.device == directory.identity.device {
       return place
     }
     return try Staging.enterLocal(in: directory)
@@ -376,21 +376,21 @@ extension View {
   /// - Returns: false when another daemon uses it and `waits` is false.
   @discardableResult package func cleanUpStaging(waits: Bool = false) -> Bool {
     guard !isPlainMirror else { return true }
-    staging.isCleaningUp.store(false, ordering: .releasing)
-    return staging.forEachLeftover(waits: waits, cleanUp)
+    packages.staging.isCleaningUp.store(false, ordering: .releasing)
+    return packages.staging.forEachLeftover(waits: waits, cleanUp)
   }
 
   /// The same for what an earlier mount has left beside the entries of a directory. This runs on its own thread because it may
   /// take long. There is one such thread at a time: otherwise a client could start one with each directory that it opens. What is
   /// not cleaned up now is cleaned up when the directory is next read.
   func cleanUpLocalStaging(of view: DirectoryView) {
-    guard !staging.isCleaningUp.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    guard !packages.staging.isCleaningUp.exchange(true, ordering: .acquiringAndReleasing) else { return }
     view.mayHoldStaging.store(false, ordering: .relaxed)
     let cleaning = Thread { [self] in
       Staging.forEachLocalLeftover(in: view.handle.directory, cleanUp)
-      staging.isCleaningUp.store(false, ordering: .releasing)
+      packages.staging.isCleaningUp.store(false, ordering: .releasing)
     }
-    if cleaning == nil { staging.isCleaningUp.store(false, ordering: .releasing) }
+    if cleaning == nil { packages.staging.isCleaningUp.store(false, ordering: .releasing) }
     cleaning?.detach()
   }
 

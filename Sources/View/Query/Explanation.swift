@@ -55,7 +55,7 @@ extension View {
   ///   dentry may have been stale all along. ENODATA for an open file without a name.
   package func explain(_ id: NodeID) throws(Errno) -> Explanation {
     guard id != NodeTable.root else {
-      let path = try realPath(of: rootHandle)
+      let path = try realPath(of: source.root)
       let name = Name(path.split(separator: 0x2f).last ?? [0x2f])
       return Explanation(
         realName: name, realPath: path, displayName: name, kind: .directory, isHidden: false,

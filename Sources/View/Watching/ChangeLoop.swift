@@ -7,9 +7,9 @@ extension View {
   /// about a millisecond are reported together. While there are only events of what programs do through the view, the pause
   /// between two drains of the watch grows to four milliseconds.
   package func runChangeLoop(_ report: ([ViewChange]) -> Void) {
-    guard let watch else { return }
+    guard let watch = changes.watch else { return }
     var pause = Self.pause
-    while changeQueue.isCollecting {
+    while changes.queue.isCollecting {
       watch.wait()
       var viewChanges = drainViewChanges()
       if ViewChange.hasHalfRename(viewChanges) {
@@ -27,23 +27,23 @@ extension View {
 
   /// Whether the watch reports if the daemon itself caused a change: true for fanotify, false for inotify, nil where nothing is
   /// watched.
-  package var watchReportsPID: Bool? { watch?.reportsPID }
+  package var watchReportsPID: Bool? { changes.watch?.reportsPID }
 
   /// Called before `runChangeLoop`, which then reports every change from this call on.
-  package func startCollectingChanges() { changeQueue.startCollectingChanges() }
+  package func startCollectingChanges() { changes.queue.startCollectingChanges() }
 
   /// Ends `runChangeLoop`.
-  package func stopChangeLoop() { changeQueue.stopChangeLoop() }
+  package func stopChangeLoop() { changes.queue.stopChangeLoop() }
 
   /// The shortest pause between two drains of the watch, in microseconds.
   private static let pause: UInt32 = 1000
 
   private func drainViewChanges() -> [ViewChange] {
-    watch?.drain()
-    let dirtyDirectories = changeQueue.takeDirtyDirectories()
+    changes.watch?.drain()
+    let dirtyDirectories = changes.queue.takeDirtyDirectories()
     expireOutdated(dirtyDirectories)
-    invalidateDisplayNames(of: changeQueue.takeDroppedViews(), isChangeLoop: true)
+    invalidateDisplayNames(of: changes.queue.takeDroppedViews(), isChangeLoop: true)
     for directory in dirtyDirectories { directory.view?.processPendingChanges(directory.unreported) }
-    return changeQueue.takeChanges()
+    return changes.queue.takeChanges()
   }
 }

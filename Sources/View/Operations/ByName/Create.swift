@@ -23,7 +23,7 @@ extension View {
   ) throws(Errno) -> CreatedFile {
     // Called once for each request: a second call would refuse the kernel's second try again.
     try refuseIfMoved(parent, client)
-    staleRetries.clearRefusal(client.thread)
+    walks.retries.clearRefusal(client.thread)
     return try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
       try ensureDescriptorsLeft()
       return try retryingAfterRelease { () throws(Errno) in

@@ -59,7 +59,7 @@ extension View {
   /// - Throws: ESTALE once, so that the kernel walks both paths again, if the kernel may know the node by both of its names or by
   ///   one that the node has lost, or if the directory may have been moved; then ENOENT.
   private func locateLinked(_ id: NodeID, to parent: NodeID, _ client: Client) throws(Errno) -> Descriptor {
-    let isRetry = refusedLinks.take(by: client.thread) != nil
+    let isRetry = walks.linkRetries.take(by: client.thread) != nil
     do throws(Errno) {
       if !isRetry {
         try refuseIfMoved(parent, client)
@@ -71,7 +71,7 @@ extension View {
       guard error == .staleNFSFileHandle else { throw error }
       // The kernel walks a path at most twice, and another client has removed the name since.
       if isRetry { throw .noSuchFileOrDirectory }
-      refusedLinks.noteRefusal(of: [], by: client.thread)
+      walks.linkRetries.noteRefusal(of: [], by: client.thread)
       throw error
     }
   }

@@ -40,16 +40,12 @@ extension View {
   package func lookupOrNegativeEntry(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client
   ) throws(Errno) -> Entry {
-    staleRetries.clearRefusal(client.thread, in: parent)
+    walks.beginLookup(in: parent, by: client.thread)
     let handle = try directory(parent)
     let version = cached.version(parent, handle)
     do throws(Errno) {
       let entry = try lookup(parent, handle, name, version: version)
-      movedNodes.noteLookup(of: entry.id, by: client.thread)
-      // A client that walks through a tree looks up its directories in any case, so those lookups are not counted.
-      if FileType(mode: entry.attributes.st_mode) != .directory {
-        readdirPlusPolicy.noteLookup(in: parent, client.thread)
-      }
+      walks.endLookup(of: entry, in: parent, by: client.thread)
       return entry
     } catch {
       guard error == .noSuchFileOrDirectory, let version, canCacheNegativeEntry(of: name, in: parent, version)
@@ -92,7 +88,7 @@ extension View {
     let node =
       lookupOrInsertNode(identityMatch) ?? lookupOrInsertNode(
         self.identityMatch(of: found.status, found.nodeKind))!
-    if node.didMove { movedNodes.noteMove(of: node.id) }
+    if node.didMove { walks.moved.noteMove(of: node.id) }
     if let replaced = node.replaced { cached.kernel?.expireAttributes(of: replaced, in: nil) }
     if ![.regular, .directory, .symlink].contains(type) { noteSpecialFile(node.id, found.status) }
     let attributes: stat

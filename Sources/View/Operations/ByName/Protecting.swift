@@ -57,7 +57,7 @@ extension View {
   /// Called after a directory was created with, or moved to, the name `name`.
   func noteApplication(_ name: Name, _ identity: FileIdentity) {
     guard inspector.protectsAnything, name.bytes.suffix(4).elementsEqual(".app".utf8) else { return }
-    ownApplications.insert(identity)
+    packages.ownApplications.insert(identity)
   }
 
   private func protection(in id: NodeID) throws(Errno) -> ProtectionPath {
@@ -66,7 +66,7 @@ extension View {
     for link in try links(to: id) {
       let name = link.name.name
       path.enter(name) {
-        guard !ownApplications.contains(link.identity), let parent = try? directory(link.parent)
+        guard !packages.ownApplications.contains(link.identity), let parent = try? directory(link.parent)
         else {
           return false
         }

@@ -191,7 +191,7 @@ extension View {
 
   /// Programs that save safely write under a hidden name first. A package's stream is imported when a rename makes it visible.
   private func importRevealed(_ renamed: Renamed, in parent: NodeID, _ client: Client) {
-    guard importsPackages, let newName = renamed.newName, renamed.source.kind == .file,
+    guard packages.areImported, let newName = renamed.newName, renamed.source.kind == .file,
       renamed.source.isHidden,
       let status = CName(newName).withPointer({ try? renamed.directory.status($0) })
     else { return }

@@ -45,7 +45,7 @@ extension View {
   package func noteReplayedRename(_ old: ListingEntry, to new: ListingEntry) {
     // Must come first: a request of a client that came by the old name must not find the node moved and go on.
     if let node = nodes.node(of: new.identity, nodeKind: new.nodeKind) {
-      movedNodes.noteMove(of: node, isReplayed: true)
+      walks.moved.noteMove(of: node, isReplayed: true)
       // Nor may a client that knows the node by its new name come to it by the old one, before the kernel has moved the dentry.
       invalidateBeforeNextWalk([
         StaleName(old.name, in: old.directory, mayBeDirectory: true, node: node)

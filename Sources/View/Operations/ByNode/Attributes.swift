@@ -56,7 +56,7 @@ extension View {
   func status(
     of id: NodeID, at link: NodeTable.Link?, in parent: DirectoryHandle? = nil
   ) throws(Errno) -> (status: stat, isInPlace: Bool) {
-    if id == NodeTable.root { return (try rootHandle.directory.status(), true) }
+    if id == NodeTable.root { return (try source.root.directory.status(), true) }
     if let link {
       do throws(Errno) {
         let parent = if let parent { parent } else { try directory(link.parent) }

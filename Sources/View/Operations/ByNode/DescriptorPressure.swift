@@ -9,7 +9,7 @@ extension View {
   ///
   /// - Throws: ENFILE when no descriptor is left for clients.
   package func ensureDescriptorsLeft() throws(Errno) {
-    let root = rootHandle.directory.descriptor
+    let root = source.root.directory.descriptor
     guard DescriptorLimit.isReached(copying: root) else { return }
     releaseDescriptors()
     if DescriptorLimit.isReached(copying: root) { throw .tooManyOpenFilesInSystem }
@@ -34,8 +34,8 @@ extension View {
 
   /// Closes the directories that are open only to save time.
   func releaseDescriptors() {
-    handles.removeAll()
+    directories.handles.removeAll()
     _ = unlinkedNodes.closeAll()
-    invalidateDisplayNames(of: directoryViews.removeAll())
+    invalidateDisplayNames(of: directories.views.removeAll())
   }
 }

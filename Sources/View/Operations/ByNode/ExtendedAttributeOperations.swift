@@ -39,7 +39,7 @@ extension View {
   /// file, reads no more labels after EOPNOTSUPP. (12 entries, Linux 6.18, coreutils 9.1: 2 requests instead of 13)
   private func reported(_ error: Errno, for name: UnsafePointer<CChar>) -> Errno {
     if error == .notSupported, AccessList.areHeld(by: name) { return .noData }
-    if error == .noData, !isLabelled, strcmp(name, Self.label) == 0 { return .notSupported }
+    if error == .noData, !source.isLabelled, strcmp(name, Self.label) == 0 { return .notSupported }
     return error
   }
 
@@ -133,7 +133,7 @@ extension View {
     _ body: (borrowing ExtendedAttributes) throws(Errno) -> Void
   ) throws(Errno) {
     let located = try locate(id, namedBy: client, isDataChanged: false)
-    try ownChanges.recording(on: located.rawValue) { () throws(Errno) in
+    try changes.own.recording(on: located.rawValue) { () throws(Errno) in
       // `user.` and `system.` attributes depend on the rights of an owner, so they are changed with the client's credentials:
       // the kernel's check relies on the attributes it last received for an open file, and whether an ACL drops a file's
       // set-group-ID bit depends on the credentials of the thread that sets it. The other namespaces depend on capabilities of
@@ -162,7 +162,7 @@ extension View {
   /// - Throws: ENODATA for an unknown attribute, and the errors of `explain`.
   private func ownAttribute(_ key: String, for id: NodeID) throws(Errno) -> [UInt8] {
     if Self.ownPrefix + key == Self.importsAttribute {
-      return Array((importsPackages || arePackagesImportedBeneath ? "true" : "false").utf8)
+      return Array((packages.areImported || packages.areImportedBeneath ? "true" : "false").utf8)
     }
     let explanation = try explain(id)
     switch key {

@@ -48,16 +48,16 @@ extension View {
   ) throws(Errno) -> OpenPackage {
     let directory = Directory(descriptor: package.rawValue)
     let credentials = client.credentials
-    let known = packageSizes.beginning(of: directory, status, type: type).flatMap {
+    let known = packages.sizes.beginning(of: directory, status, type: type).flatMap {
       OpenPackage.reader($0, directory, credentials)
     }
     let reader =
       if let known { known } else {
-        try OpenPackage.reader(directory, name, type: type, credentials, packageSizes)
+        try OpenPackage.reader(directory, name, type: type, credentials, packages.sizes)
       }
     return OpenPackage(
       package, name: name, type: type, node: id, credentials: credentials, reader: reader,
-      isWalked: known == nil, sizes: packageSizes, logger: logger)
+      isWalked: known == nil, sizes: packages.sizes, logger: logger)
   }
 
   /// Opens a backing file, and verifies that it is the node's file before anything is done to it.
@@ -96,7 +96,7 @@ extension View {
           let isFlushNeeded = link.name.withPointer { needsFlush($0, status, flags) }
           let file = opened(found, id, flags, status, needsFlush: isFlushNeeded, client)
           if hasCurrentName(id, link, client) {
-            staleRetries.clearRefusal(client.thread)
+            walks.retries.clearRefusal(client.thread)
             return file
           }
           inPlace = file
@@ -115,7 +115,7 @@ extension View {
     // without having looked anything up. A thread that the daemon cannot see (0) need not retry where the file has no name
     // left.
     guard inPlace != nil || openNodes.file(of: id) != nil,
-      staleRetries.isRetry(id, by: client.thread) || link == nil && client.thread == 0
+      walks.retries.isRetry(id, by: client.thread) || link == nil && client.thread == 0
     else { throw .staleNFSFileHandle }
     if let inPlace { return inPlace }
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
@@ -130,9 +130,9 @@ extension View {
   /// - Parameter flags: those with which the client opens the file.
   func needsFlush(_ name: UnsafePointer<CChar>, _ status: stat, _ flags: CInt) -> Bool {
     if flags & O_ACCMODE == O_RDONLY { return false }
-    if UInt64(status.st_dev) != rootDevice || !fileSystem.completesWritesBeforeClose { return true }
+    if UInt64(status.st_dev) != source.device || !source.fileSystem.completesWritesBeforeClose { return true }
     return !isPlainMirror
-      && (strcmp(name, ".hidden") == 0 || importsPackages && inspector.mayBecomePackage(name))
+      && (strcmp(name, ".hidden") == 0 || packages.areImported && inspector.mayBecomePackage(name))
   }
 
   /// - Parameters:
@@ -142,11 +142,11 @@ extension View {
     _ file: consuming Descriptor, _ node: NodeID, _ flags: CInt, _ status: stat, needsFlush: Bool,
     _ client: Client
   ) -> OpenFile {
-    let kind = UInt64(status.st_dev) == rootDevice ? fileSystem : FileSystemKind(of: file.rawValue)
+    let kind = UInt64(status.st_dev) == source.device ? source.fileSystem : FileSystemKind(of: file.rawValue)
     // Another hard link may lie in a directory that is not watched.
     let hasReliableVersion =
-      kind.updatesTimesOfMappedWrites && coherence.mode == .watch && status.st_nlink == 1
-      && UInt64(status.st_dev) == rootDevice
+      kind.updatesTimesOfMappedWrites && source.coherence.mode == .watch && status.st_nlink == 1
+      && UInt64(status.st_dev) == source.device
     return OpenFile(
       descriptor: file, node: node, flags: flags, status: status, hasReliableVersion: hasReliableVersion,
       needsFlush: needsFlush, isOnServer: kind.mayChangeUnseen,
@@ -179,7 +179,7 @@ extension View {
   /// Called when the kernel has released a file (RELEASE).
   package func close(_ file: OpenFile) {
     // Must precede `openNodes.remove`: after that only the recorded ctime shows that the file was written through the mount.
-    if file.mayWrite { ownChanges.note(file.descriptor.rawValue) }
+    if file.mayWrite { changes.own.note(file.descriptor.rawValue) }
     openNodes.remove(file)
     if file.mayWrite { finishImport(file.node) }
   }

@@ -15,7 +15,7 @@ extension View {
   func locate(
     _ id: NodeID, namedBy client: Client? = nil, isDataChanged: Bool = true
   ) throws(Errno) -> Descriptor {
-    if id == NodeTable.root { return try rootHandle.directory.open(".", dfs_O_PATH) }
+    if id == NodeTable.root { return try source.root.directory.open(".", dfs_O_PATH) }
     let link = nodes.link(of: id)
     var inPlace: Descriptor?
     if let link {
@@ -34,7 +34,7 @@ extension View {
     }
     // Refuse also a node that has no name any more: the kernel may still have a dentry that leads to it.
     if let client, isDataChanged || !mayReferToOpenFile(id, client),
-      !staleRetries.isRetry(id, by: client.thread), link != nil || client.thread != 0
+      !walks.retries.isRetry(id, by: client.thread), link != nil || client.thread != 0
     {
       throw .staleNFSFileHandle
     }
@@ -58,6 +58,6 @@ extension View {
 
   /// Whether a client that gave a name gave one that the node has: the node has lost no name that the kernel may still resolve.
   func hasCurrentName(_ id: NodeID, _ link: NodeTable.Link, _ client: Client) -> Bool {
-    !hasLostOtherLink(id, link) && !movedNodes.mayHaveWalkedByOldName(id, client.thread)
+    !hasLostOtherLink(id, link) && !walks.moved.mayHaveWalkedByOldName(id, client.thread)
   }
 }

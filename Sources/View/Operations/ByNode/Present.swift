@@ -24,7 +24,7 @@ extension View {
     out.st_ino = inodeNumber(FileIdentity(status), nodeKind)
     out.st_mode = S_IFREG | (status.st_mode & 0o666)
     out.st_nlink = 1
-    let measure = try packageSizes.measure(
+    let measure = try packages.sizes.measure(
       name, in: directory, type: inspector.typeIdentifier(of: Name(copying: name)))
     out.st_size = off_t(measure.size)
     out.st_blocks = blkcnt_t((measure.size + 511) / 512)
@@ -36,7 +36,7 @@ extension View {
   /// another device than SOURCE (the number is mixed with the device).
   func inodeNumber(_ identity: FileIdentity, _ nodeKind: NodeKind) -> UInt {
     var number = identity.inode
-    if identity.device != rootDevice {
+    if identity.device != source.device {
       number ^= (identity.device &* 0x9e37_79b9_7f4a_7c15) & 0x3fff_0000_0000_0000
     }
     if nodeKind == .packageFile { number ^= 1 << 62 }

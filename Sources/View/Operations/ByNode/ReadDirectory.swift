@@ -111,7 +111,7 @@ extension View {
       }
       let isFile = summary.kind == .package && options.packages == .file
       let nodeKind = isFile ? NodeKind.packageFile : .plain
-      let inode = inodeNumber(FileIdentity(device: rootDevice, inode: summary.inode), nodeKind)
+      let inode = inodeNumber(FileIdentity(device: source.device, inode: summary.inode), nodeKind)
       let type = isFile ? S_IFREG : FileType(direntType: summary.entryType).modeBits
       let shouldContinue = projection.withDisplayName(at: slot) { name in
         projection.withRealName(at: slot) {
@@ -134,7 +134,7 @@ extension View {
     -> (directory: DirectoryHandle, version: DirectoryVersion)?
   {
     // At later positions the kernel sends READDIRPLUS only if the attributes in earlier replies were of use.
-    if position == 0, !readdirPlusPolicy.noteListing(open.node, client.thread) { return nil }
+    if position == 0, !walks.readdirPlusPolicy.noteListing(open.node, client.thread) { return nil }
     guard let handle = try? directory(open.node) else { return nil }
     return cached.version(open.node, handle).map { (handle, $0) }
   }

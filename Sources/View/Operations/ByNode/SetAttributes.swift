@@ -35,7 +35,7 @@ extension View {
     let path = "/proc/self/fd/\(located.rawValue)"
     // Use the client's credentials although the kernel has checked permissions: for an open file it checks the attributes that it
     // last received, and the file may have another owner since.
-    try ownChanges.recording(on: located.rawValue) { () throws(Errno) in
+    try changes.own.recording(on: located.rawValue) { () throws(Errno) in
       if change.user != nil || change.group != nil {
         _ = try client.impersonate { () throws(Errno) in
           try systemCall {

@@ -1,0 +1,27 @@
+import BackingTree
+import SystemPackage
+
+/// The directory that a view shows, and what is known of the file system that it is on.
+package struct Source: Sendable {
+  let root: DirectoryHandle
+  /// The mount point, which is never entered from below; nil where there is none.
+  let covered: DirectoryHandle.Covered?
+  package let fileSystem: FileSystemKind
+  package let coherence: Coherence
+  /// Whether the top directory has an SELinux label.
+  let isLabelled: Bool
+
+  var identity: FileIdentity { root.identity }
+  var device: UInt64 { root.identity.device }
+
+  init(_ directory: consuming Descriptor, covered: consuming CoveredDirectory?, coherence: Coherence) throws(Errno) {
+    let identity = FileIdentity(try fileStatus(directory.rawValue))
+    self.covered = DirectoryHandle.Covered(covered)
+    fileSystem = FileSystemKind(of: directory.rawValue)
+    root = DirectoryHandle(
+      adopting: directory, identity: identity, covered: self.covered, isLocal: fileSystem.isLocal)
+    isLabelled =
+      ExtendedAttributes(of: root.directory.descriptor).value(View.label, limit: 4096) != nil
+    self.coherence = coherence.resolved(for: root.directory, on: fileSystem)
+  }
+}

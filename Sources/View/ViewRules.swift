@@ -1,0 +1,39 @@
+import BackingTree
+import DisplayNames
+import Logging
+import SystemPackage
+
+/// The rules in force: the options, and the inspector that applies them to entries.
+final class ViewRules: Sendable {
+  private let current: Guarded<EntryInspector>
+  private let malformedMetadataLog: MalformedMetadataLog
+  /// Whether nothing is changed for display, so that names need no projection. Other options cannot change this.
+  let isPlainMirror: Bool
+
+  /// - Parameter source: the top directory, whose kind decides what `profile=auto` stands for.
+  init(_ options: ViewOptions, of source: Directory, logger: Logger) {
+    let options = Self.resolved(options, of: source)
+    malformedMetadataLog = MalformedMetadataLog(logger: logger)
+    isPlainMirror = !options.profile.appliesRules
+    current = Guarded(
+      EntryInspector(options: options, root: source, malformedMetadataLog: malformedMetadataLog))
+  }
+
+  var inspector: EntryInspector { current.withLock { $0 } }
+
+  /// The inspector for other options; nil if they are the ones in force.
+  ///
+  /// - Throws: EINVAL for options that would turn a view into a mirror, or a mirror into a view.
+  func inspector(for options: ViewOptions, of source: Directory) throws(Errno) -> EntryInspector? {
+    let options = Self.resolved(options, of: source)
+    guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
+    if options == inspector.options { return nil }
+    return EntryInspector(options: options, root: source, malformedMetadataLog: malformedMetadataLog)
+  }
+
+  func replace(_ inspector: EntryInspector) { current.withLock { $0 = inspector } }
+
+  private static func resolved(_ options: ViewOptions, of source: Directory) -> ViewOptions {
+    options.resolved(options.profile == .auto ? View.detectProfile(of: source) : options.profile)
+  }
+}
