@@ -144,6 +144,35 @@ import Testing
     #expect(!found.byDisplayName)
   }
 
+  /// Names that differ in case alone, made by a hostile user, cost what others do.
+  @Test func namesOfOneForm_costWhatOthersDo() {
+    let other: Name = "aAAAAAAAAAAAAAAx.txt"
+    func duration(isOneForm: Bool) -> Duration {
+      let names = (0..<30_000).map { number -> Name in
+        let letters = (0..<15).map { UInt8(ascii: number >> $0 & 1 == 1 ? "A" : "a") }
+        return Name(letters + Array(isOneForm ? "x.txt".utf8 : "\(number).txt".utf8))
+      }
+      return ContinuousClock().measure {
+        var filling = ProjectionFilling(count: names.count, matching: .caseless)
+        for name in names {
+          filling.add(
+            name.bytes.span, kind: .file, inode: 1, entryType: 0, hidden: nil,
+            stemLength: name.bytes.count - 4)
+        }
+        var projection = filling.finish()
+        for name in names.dropLast() {
+          projection.remove(realName: name)
+          projection.upsert(file(name, stem: name.bytes.count - 4))
+          _ = projection.hasMatch(of: other.bytes.span, besides: [name])
+          projection.remove(realName: name)
+        }
+        let isMatched = projection.hasMatch(of: other.bytes.span, besides: [])
+        #expect(projection.count == 1 && isMatched == isOneForm)
+      }
+    }
+    #expect(duration(isOneForm: true) < duration(isOneForm: false) * 3)
+  }
+
   private static let letters = ["\u{e9}", "e\u{301}", "\u{c9}", "E\u{301}", "a", "A", "ss", "\u{df}"]
   private static let extensions = ["", ".x", ".X", ".\u{301}"]
 
@@ -193,6 +222,19 @@ import Testing
           case .several: nil
           }
         #expect(found == (expected.count > 1 ? nil : expected), "seed \(seed), step \(step): \(name)")
+        for others in [[], Array(expected.prefix(1)), Array(expected.prefix(2)), [universe[0], name]] {
+          #expect(
+            projection.hasMatch(of: name.bytes.span, besides: others)
+              == !Set(expected).subtracting(others).isEmpty, "seed \(seed), step \(step): \(name)")
+        }
+        let listed = expected.filter { shown[$0] != nil }
+        let foundListed: [Name]? =
+          switch projection.matches(of: name.bytes.span, includingHidden: false) {
+          case .none: []
+          case .one(let match): [projection.realName(at: match.slot)]
+          case .several: nil
+          }
+        #expect(foundListed == (listed.count > 1 ? nil : listed), "seed \(seed), step \(step): \(name)")
       }
     }
   }

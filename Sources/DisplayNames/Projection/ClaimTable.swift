@@ -1,4 +1,4 @@
-/// The claims on display names, keyed by the name's 64-bit hash.
+/// The claims on display names, or the children that have names of one shared form, keyed by the name's 64-bit hash.
 ///
 /// Only the number of claimants of a name matters, and the claimant if there is exactly one. The sum of the claimants' slots
 /// yields the latter without a list. Names with colliding hashes count as one contested name and are shown in full, which loses

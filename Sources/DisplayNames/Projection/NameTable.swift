@@ -1,4 +1,5 @@
-/// An open-addressed set of slots, looked up by the hash of a name that the caller stores. A slot may be in it with several names.
+/// An open-addressed set of slots, looked up by the hash of a name that the caller stores. No two slots have the same name: the
+/// cells of equal hashes form one row, which each insertion would walk.
 ///
 /// Eight bytes per cell, at most half of the cells in use. A directory of a million entries has one of these tables; a dictionary
 /// keyed by name would store every name twice.
@@ -39,7 +40,7 @@ struct NameTable: Sendable {
     if count * 2 > cells.count { grow(for: count) }
   }
 
-  /// Adds a slot. With that hash it must be in the set no more often than it is to be removed.
+  /// Adds a slot. It must not be in the set.
   mutating func insert(_ slot: Int, hash: Int) {
     if (used + 1) * 2 > cells.count { grow(for: (cells.lazy.filter(\.isLive).count + 1) * 3 / 2) }
     put(Cell(slot: UInt32(slot + 1), tag: Self.tag(hash)))

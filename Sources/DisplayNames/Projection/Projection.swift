@@ -110,9 +110,12 @@ public struct Projection: ~Copyable, Sendable {
   public private(set) var matching: NameMatching
   /// Whether decomposed names are shown composed.
   public private(set) var composes: Bool
-  /// The children by the shared form of each name that they have and that is not that form itself. So with `canonical` a
-  /// directory of composed names, which nearly all are, has none.
-  var sharedForms = NameTable()
+  /// The listed children by the shared forms of their real names, and of the display names under which they are listed, unless a
+  /// name is that form itself. So with `canonical` a directory of composed names, which nearly all are, has none. They are
+  /// counted, because any number of names may have one form. A child is counted once for a form.
+  var shownForms = ClaimTable()
+  /// The same of the real names of hidden children.
+  var hiddenForms = ClaimTable()
   /// The hashes of all rungs of localized children, with use counts. A change that touches none of them leaves their rungs as
   /// they are.
   private var localizedRungs: [Int: Int] = [:]
@@ -152,7 +155,8 @@ public struct Projection: ~Copyable, Sendable {
     var record = Record(
       nameOffset: bytes.count, nameLength: realName.count, stemLength: stemLength, entryType: entryType,
       kind: kind, hidden: hidden, inode: inode)
-    let composed = hidden == nil ? record.compose(realName, if: composes) : nil
+    let normalized = normalized(realName)
+    let composed = hidden == nil && composes ? record.compose(realName, to: normalized) : nil
     // A localized name equal to the name of the next rung is not counted as localized.
     let isComposed =
       localizedName != nil
@@ -170,6 +174,8 @@ public struct Projection: ~Copyable, Sendable {
       }
       version += 1
       retract(slot)
+      let form = (old.hidden == nil) == (hidden == nil) ? nil : formHash(of: realName, normalized: normalized)
+      removeForm(form, ofRealNameAt: slot)
       if let composed, old.composedLength == 0 {
         record.nameOffset = UInt32(bytes.count)
         realName.withUnsafeBytes { bytes.append(contentsOf: $0) }
@@ -179,6 +185,7 @@ public struct Projection: ~Copyable, Sendable {
         wastedBytes += Int(old.composedLength)
       }
       records[slot] = record
+      addForm(form, ofRealNameAt: slot)
       claim(slot, localizedName: localizedName)
       return slot
     }
@@ -193,9 +200,12 @@ public struct Projection: ~Copyable, Sendable {
       slot = records.count
       records.append(record)
     }
+    let isClaimed = claims.count(hash: nameHash) > 0
+    let contest = isClaimed ? contest(for: realName, hash: nameHash) : nil
     realNames.insert(slot, hash: nameHash)
-    if let form = sharedFormHash(of: realName) { sharedForms.insert(slot, hash: form) }
-    if claims.count(hash: nameHash) > 0 { mayBeContested = true }
+    settle(contest)
+    addForm(formHash(of: realName, normalized: normalized), ofRealNameAt: slot)
+    if isClaimed { mayBeContested = true }
     if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil {
       recomputeLocalized()
     }
@@ -209,8 +219,11 @@ public struct Projection: ~Copyable, Sendable {
     version += 1
     retract(slot)
     let nameHash = hash(of: realName.bytes.span)
+    let isClaimed = claims.count(hash: nameHash) > 0
+    let contest = isClaimed ? contest(for: realName.bytes.span, hash: nameHash) : nil
     realNames.remove(slot, hash: nameHash)
-    if let form = sharedFormHash(of: realName.bytes.span) { sharedForms.remove(slot, hash: form) }
+    settle(contest)
+    removeForm(sharedFormHash(of: realName.bytes.span), ofRealNameAt: slot)
     discard(slot)
     if !localizedRungs.isEmpty, localizedRungs[nameHash] != nil { recomputeLocalized() }
     if wastedBytes > 65536, wastedBytes > bytes.count / 2 { compact() }
@@ -386,10 +399,14 @@ public struct Projection: ~Copyable, Sendable {
       let nameHash = hash(of: localizedName.bytes.span)
       addClaim(slot, on: localizedName.bytes.span, hash: nameHash)
       localizedRungs[nameHash, default: 0] += 1
-      if let form = sharedFormHash(of: localizedName.bytes.span) { sharedForms.insert(slot, hash: form) }
     }
     if let composedHash = composedHash(of: slot, localizedName) {
-      addClaim(slot, in: composedRange(slot), hash: composedHash)
+      // No match is found by this claim, only by the real name. But it may contest another's.
+      if claims.count(hash: composedHash) > 0 {
+        addClaim(slot, in: composedRange(slot), hash: composedHash)
+      } else {
+        countClaim(slot, in: composedRange(slot), hash: composedHash)
+      }
       if !localizedRungs.isEmpty, localizedRungs[composedHash] != nil { touched = true }
     }
     if record.stemLength > 0 {
@@ -400,26 +417,38 @@ public struct Projection: ~Copyable, Sendable {
         addClaim(slot, in: stemRange(slot), hash: stemHash)
         if !localizedRungs.isEmpty, localizedRungs[stemHash] != nil { touched = true }
       }
-      if let form = sharedFormHash(of: bytes.span.extracting(stemRange(slot))) {
-        sharedForms.insert(slot, hash: form)
-      }
     }
     if touched { recomputeLocalized() }
   }
 
-  mutating func addClaim(_ slot: Slot, on name: Span<UInt8>, hash: Int) {
+  private mutating func addClaim(_ slot: Slot, on name: Span<UInt8>, hash: Int) {
+    let contest = contest(for: name, hash: hash)
     let claimants = claims.add(slot, hash: hash)
+    settle(contest)
     if mayBeContested { return }
     mayBeContested = claimants > 1 || realNames.find(hash: hash, where: { realNameEquals($0, name) }) != nil
   }
 
   /// Claims a name that is stored in `bytes`.
-  mutating func addClaim(_ slot: Slot, in range: Range<Int>, hash: Int) {
+  private mutating func addClaim(_ slot: Slot, in range: Range<Int>, hash: Int) {
+    let contest = contest(for: bytes.span.extracting(range), hash: hash)
+    countClaim(slot, in: range, hash: hash)
+    settle(contest)
+  }
+
+  /// The same without the shared form of the name.
+  mutating func countClaim(_ slot: Slot, in range: Range<Int>, hash: Int) {
     let claimants = claims.add(slot, hash: hash)
     if mayBeContested { return }
     mayBeContested =
       claimants > 1
       || realNames.find(hash: hash, where: { realNameEquals($0, bytes.span.extracting(range)) }) != nil
+  }
+
+  private mutating func removeClaim(_ slot: Slot, in range: Range<Int>, hash: Int) {
+    let contest = contest(for: bytes.span.extracting(range), hash: hash)
+    claims.remove(slot, hash: hash)
+    settle(contest)
   }
 
   private mutating func retract(_ slot: Slot) {
@@ -428,26 +457,29 @@ public struct Projection: ~Copyable, Sendable {
     var touched = false
     let stemHash = record.stemLength == 0 ? 0 : hash(of: bytes.span.extracting(stemRange(slot)))
     let composedHash = composedHash(of: slot, localized[slot]?.name)
-    if let claimed = localized.removeValue(forKey: slot) {
+    if let claimed = localized[slot] {
       let nameHash = hash(of: claimed.name.bytes.span)
+      let contest = contest(for: claimed.name.bytes.span, hash: nameHash)
       claims.remove(slot, hash: nameHash)
+      settle(contest)
       leaveRung(nameHash)
-      if let form = sharedFormHash(of: claimed.name.bytes.span) { sharedForms.remove(slot, hash: form) }
       if record.stemLength > 0 {
-        if claimed.demoted { claims.remove(slot, hash: stemHash) }
+        if claimed.demoted { removeClaim(slot, in: stemRange(slot), hash: stemHash) }
         leaveRung(stemHash)
       }
+      localized[slot] = nil
       touched = true
     } else if record.stemLength > 0 {
-      claims.remove(slot, hash: stemHash)
+      removeClaim(slot, in: stemRange(slot), hash: stemHash)
       touched = !localizedRungs.isEmpty && localizedRungs[stemHash] != nil
     }
     if let composedHash {
-      claims.remove(slot, hash: composedHash)
+      if claims.count(hash: composedHash) > 1 {
+        removeClaim(slot, in: composedRange(slot), hash: composedHash)
+      } else {
+        claims.remove(slot, hash: composedHash)
+      }
       if !localizedRungs.isEmpty, localizedRungs[composedHash] != nil { touched = true }
-    }
-    if record.stemLength > 0, let form = sharedFormHash(of: bytes.span.extracting(stemRange(slot))) {
-      sharedForms.remove(slot, hash: form)
     }
     if touched { recomputeLocalized() }
   }
@@ -461,7 +493,7 @@ public struct Projection: ~Copyable, Sendable {
   private mutating func recomputeLocalized() {
     for slot in Array(localized.keys) where localized[slot]!.demoted {
       localized[slot]!.demoted = false
-      if let stemHash = stemHash(of: slot) { claims.remove(slot, hash: stemHash) }
+      if let stemHash = stemHash(of: slot) { removeClaim(slot, in: stemRange(slot), hash: stemHash) }
     }
     var changed = true
     while changed {

@@ -12,7 +12,8 @@ public struct ProjectionFilling: ~Copyable {
   private var names: [HashedSlot] = []
   private var stems: [HashedSlot] = []
   private var composed: [HashedSlot] = []
-  private var sharedForms: [HashedSlot] = []
+  private var realForms: [HashedSlot] = []
+  private var stemForms: [HashedSlot] = []
 
   /// - Parameter count: the approximate number of children.
   public init(count: Int, matching: NameMatching = .exact, composes: Bool = false) {
@@ -31,30 +32,61 @@ public struct ProjectionFilling: ~Copyable {
     var record = Projection.Record(
       nameOffset: projection.bytes.count, nameLength: realName.count, stemLength: stemLength,
       entryType: entryType, kind: kind, hidden: hidden, inode: inode)
-    let shownComposed = hidden == nil ? record.compose(realName, if: projection.composes) : nil
+    let forms = Forms(of: realName, in: projection)
+    let isShown = hidden == nil
+    let shownComposed = isShown && projection.composes ? record.compose(realName, to: forms.composed) : nil
     projection.records.append(record)
     realName.withUnsafeBytes { projection.bytes.append(contentsOf: $0) }
     names.append(HashedSlot(hash: NameHash.hash(of: realName), slot: slot))
-    if let form = projection.sharedFormHash(of: realName) {
-      sharedForms.append(HashedSlot(hash: form, slot: slot))
+    if let form = forms.shared {
+      realForms.append(HashedSlot(hash: NameHash.hash(of: form.span), slot: slot))
     }
     if let shownComposed {
       projection.bytes += shownComposed
       composed.append(HashedSlot(hash: NameHash.hash(of: shownComposed.span), slot: slot))
     }
-    if stemLength != nil, hidden == nil {
+    if let stemLength, isShown {
       let range = projection.stemRange(Int(slot))
       let hash = NameHash.hash(of: projection.bytes.span.extracting(range))
       stems.append(HashedSlot(hash: hash, slot: slot))
-      let form = projection.sharedFormHash(of: projection.bytes.span.extracting(range))
-      if let form { sharedForms.append(HashedSlot(hash: form, slot: slot)) }
+      let form = forms.hash(
+        ofStem: projection.bytes.span.extracting(range), extension: realName.extracting(stemLength...),
+        in: projection)
+      if let form { stemForms.append(HashedSlot(hash: form, slot: slot)) }
+    }
+  }
+
+  /// The normalized forms of a real name, each made once.
+  private struct Forms {
+    /// Nil for those that are the name itself, and those that nothing needs.
+    let composed: [UInt8]?
+    let shared: [UInt8]?
+
+    init(of realName: Span<UInt8>, in projection: borrowing Projection) {
+      composed = projection.normalized(realName)
+      switch projection.matching {
+      case .exact: shared = nil
+      case .canonical: shared = composed
+      case .caseless: shared = NormalForm.caseless(realName)
+      }
+    }
+
+    /// The hash of the shared form of a name without its extension; nil if that is the name itself. It is the beginning of the
+    /// real name's form, because a period neither composes nor changes, and ASCII keeps its length.
+    func hash(ofStem stem: Span<UInt8>, extension ending: Span<UInt8>, in projection: borrowing Projection)
+      -> Int?
+    {
+      guard ending.isASCII else { return projection.sharedFormHash(of: stem) }
+      guard let shared else { return nil }
+      let form = shared.span.extracting(0..<shared.count - ending.count)
+      return projection.equal(form, stem) ? nil : NameHash.hash(of: form)
     }
   }
 
   public consuming func finish() -> Projection {
     projection.realNames.reserve(names.count)
     projection.claims.reserve(stems.count + composed.count)
-    projection.sharedForms.reserve(sharedForms.count)
+    projection.shownForms.reserve(realForms.count + stemForms.count)
     var again: Set<Projection.Slot> = []
     for name in Self.inOrder(names) {
       let slot = Int(name.slot)
@@ -71,14 +103,18 @@ public struct ProjectionFilling: ~Copyable {
     }
     for stem in Self.inOrder(stems) where again.isEmpty || !again.contains(Int(stem.slot)) {
       let slot = Int(stem.slot)
-      projection.addClaim(slot, in: projection.stemRange(slot), hash: stem.hash)
+      projection.countClaim(slot, in: projection.stemRange(slot), hash: stem.hash)
     }
     for name in Self.inOrder(composed) where again.isEmpty || !again.contains(Int(name.slot)) {
       let slot = Int(name.slot)
-      projection.addClaim(slot, in: projection.composedRange(slot), hash: name.hash)
+      projection.countClaim(slot, in: projection.composedRange(slot), hash: name.hash)
     }
-    for form in Self.inOrder(sharedForms) where again.isEmpty || !again.contains(Int(form.slot)) {
-      projection.sharedForms.insert(Int(form.slot), hash: form.hash)
+    for form in Self.inOrder(realForms) where again.isEmpty || !again.contains(Int(form.slot)) {
+      projection.addForm(form.hash, ofRealNameAt: Int(form.slot))
+    }
+    for form in Self.inOrder(stemForms) where again.isEmpty || !again.contains(Int(form.slot)) {
+      let slot = Int(form.slot)
+      if projection.rung(of: slot) == .extensionHidden { projection.shownForms.add(slot, hash: form.hash) }
     }
     projection.version += 1
     return projection
