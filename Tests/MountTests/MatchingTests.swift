@@ -214,10 +214,10 @@ import Testing
   @Test(arguments: ["", "caseless"]) func deniedEntry_isDeniedByEveryEquivalent(matching: String) throws {
     let view = try MountedView("hidden=deny\(matching.isEmpty ? "" : ",matching=\(matching)")") { root in
       try put("secret", at: "\(root)/.e\u{301}")
-      try put("\u{e9}\n", at: "\(root)/.hidden")
+      try put("\u{e9}\nplanned\n", at: "\(root)/.hidden")
       try put("secret", at: "\(root)/e\u{301}")
     }
-    let names = ["\u{e9}", ".\u{e9}"] + (matching.isEmpty ? [] : ["\u{c9}", ".E\u{301}", ".HIDDEN"])
+    let names = ["\u{e9}", ".\u{e9}", "planned"] + (matching.isEmpty ? [] : [".E\u{301}", ".HIDDEN"])
     for name in names + names {
       #expect(failure { open(view.at(name), O_RDONLY) } == .noSuchFileOrDirectory, "\(name)")
       #expect(failure { open(view.at(name), O_WRONLY | O_CREAT, 0o644) } == .permissionDenied, "\(name)")
@@ -227,6 +227,51 @@ import Testing
       #expect(failure { rename(view.at("other"), view.at(name)) } == .permissionDenied, "\(name)")
     }
     #expect(view.realListing() == [".e\u{301}", ".hidden", "e\u{301}", "other"])
+    // A name that is only equal to a hidden one leads nowhere until another file has it.
+    let equal = "\u{c9}"
+    #expect(failure { open(view.at(equal), O_RDONLY) } == .noSuchFileOrDirectory)
+    #expect(failure { unlink(view.at(equal)) } == .noSuchFileOrDirectory)
+    try put("new", at: view.at(equal))
+    #expect(text(view.at(equal)) == "new" && text(view.real("e\u{301}")) == "secret")
+    #expect(unlink(view.at(equal)) == 0)
+    #expect(view.realListing() == [".e\u{301}", ".hidden", "e\u{301}", "other"])
+  }
+
+  /// A listed file beside a hidden one of an equal name, such as a program may move away while it saves.
+  @Test(.needing("vim"), arguments: ["SECRET.txt", "SECRET"]) func fileWithDeniedTwin_isSavedAsAnyOther(
+    name: String
+  ) throws {
+    let view = try MountedView("config=none") { root in
+      try put("hidden", at: "\(root)/secret.txt")
+      try put("old", at: "\(root)/SECRET.txt")
+      try put("[[rule]]\nmatch = \"secret.txt\"\nhidden = true\n", at: "\(root)/.rules.toml")
+    }
+    view.unmount()
+    try view.mount("matching=caseless,hidden=deny,config=\(view.real(".rules.toml"))")
+    func expect(_ content: String) {
+      #expect(view.listing() == ["SECRET"] && text(view.at(name)) == content)
+      #expect(view.realListing() == ["secret.txt", "SECRET.txt", ".rules.toml"])
+      #expect(text(view.real("secret.txt")) == "hidden" && text(view.real("SECRET.txt")) == content)
+      #expect(failure { open(view.at("secret.txt"), O_RDONLY) } == .noSuchFileOrDirectory)
+      // Only the listed one counts, so that nothing tells of the other.
+      #expect(text(view.at("Secret.TXT")) == content && text(view.at("secret")) == content)
+    }
+    expect("old")
+    let moved = rename(view.at(name), view.at("backup")) == 0
+    #expect(moved)
+    #expect(!isThere(view.at(name)) && !isThere(view.at("Secret.txt")))
+    #expect(failure { mkdir(view.at("secret.txt"), 0o755) } == .permissionDenied)
+    try put("new", at: view.at(name))
+    #expect(unlink(view.at("backup")) == 0)
+    expect("new")
+    for script in [
+      "sed -i s/new/newer/ \(name)", "cp \(name) other; mv other \(name)",
+      "vim -es -u NONE -N -c 'set backup backupcopy=no' -c '%s/.*/vim/' -c wq \(name); rm -f \(name)~",
+    ] {
+      let outcome = view.shell(script)
+      #expect(outcome.status == 0, "\(script): \(outcome.complaint)")
+    }
+    expect("vim\n")
   }
 
   @Test func protectedEntry_isProtectedByEveryName() throws {

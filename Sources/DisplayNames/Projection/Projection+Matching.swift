@@ -39,13 +39,6 @@ extension Projection {
     return count > excluded
   }
 
-  /// Whether a child that is not listed is among the matches.
-  public func hasHiddenMatch(of name: Span<UInt8>) -> Bool {
-    guard let found = candidates(for: name, true) else { return false }
-    return hiddenForms.count(hash: hash(of: found.form.span)) > 0
-      || found.byForm.map { records[$0.slot].hidden != nil } ?? false
-  }
-
   /// The matches of a name, as far as they are found without a walk through them.
   private struct Candidates {
     let form: [UInt8]

@@ -93,6 +93,11 @@ extension DirectoryView {
     if !state.namesWithSidecar.isEmpty, let file = name.sidecarOwner { state.namesWithSidecar.remove(file) }
   }
 
+  /// Whether a new entry of that name and kind would be hidden, for code that runs inside `changing`.
+  func wouldHide(_ name: Name, _ kind: EntryKind) -> Bool {
+    inspector.isHiddenByName(name, kind, at: site, facts: state.facts)
+  }
+
   /// Whether netatalk 2 keeps metadata in this directory, for code that runs inside `changing`.
   var hasNetatalkDirectory: Bool { state.facts.hasNetatalkDirectory }
 

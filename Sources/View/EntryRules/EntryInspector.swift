@@ -65,6 +65,10 @@ package final class EntryInspector: Sendable {
     return facts
   }
 
+  private func isListed(_ name: Name, _ facts: DirectoryFacts) -> Bool {
+    !facts.hiddenList.isEmpty && facts.hiddenList.contains(listedForm(name).bytes)
+  }
+
   /// The form by which names are compared with those in a `.hidden` file: it may be written by what the view shows.
   private func listedForm(_ name: Name) -> Name { options.matching == .exact ? name : name.composed }
 
@@ -131,9 +135,7 @@ package final class EntryInspector: Sendable {
     }
     if options.hidden != .show, verdict.isHidden?.value != false {
       var hiddenFacts: HiddenFacts = verdict.isHidden == nil ? [] : .configured
-      if !facts.hiddenList.isEmpty, facts.hiddenList.contains(listedForm(name).bytes) {
-        hiddenFacts.insert(.inHiddenList)
-      }
+      if isListed(name, facts) { hiddenFacts.insert(.inHiddenList) }
       if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
       if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
       if sideFiles.contains(.ofSibling), FinderMetadata.isAppleDouble(name, in: directory) {
@@ -252,10 +254,14 @@ package final class EntryInspector: Sendable {
 
   func hasKnownExtension(_ name: Name) -> Bool { extensionRule.known.containsExtension(of: name.bytes.span) }
 
-  /// Whether a new entry of that name and kind would be hidden.
-  func isHiddenByName(_ name: Name, _ kind: EntryKind, at site: Site) -> Bool {
+  /// Whether a new entry of that name and kind would be hidden, as far as rules and a `.hidden` file tell.
+  func isHiddenByName(
+    _ name: Name, _ kind: EntryKind, at site: Site, facts: DirectoryFacts = DirectoryFacts()
+  ) -> Bool {
     site.rules.verdict(on: name.bytes.span, isDirectory: kind == .directory).isHidden?.value
-      ?? (hiddenRules.reason(name: name.bytes.span, kind: kind, role: site.role) != nil)
+      ?? (hiddenRules.reason(
+        name: name.bytes.span, kind: kind, role: site.role, facts: isListed(name, facts) ? .inHiddenList : [])
+        != nil)
   }
 
   /// Whether a name that begins with a period may be a display name that is not the real one.

@@ -112,14 +112,17 @@ extension View {
 
   /// Refuses a name that `hidden=deny` hides from an entry of that kind, which could not be reached again.
   ///
+  /// A name that is only equal to that of a hidden entry is free, unless a rule hides it, too. The new entry is another file,
+  /// which has that name to itself, and the hidden one stays out of reach: names that are equal to both lead to the new one. To
+  /// refuse it would keep a listed file that is moved away, as many programs do when they save, from being made again. Where the
+  /// backing tree takes both names for one, it refuses the creation, which is exclusive under `hidden=deny`.
+  ///
   /// - Throws: EACCES.
   func refuseIfDenied(_ kind: EntryKind, _ name: PreparedName) throws(Errno) {
     guard options.hidden == .deny, let view = name.directory.view else { return }
     // An entry that exists but does not resolve is denied too, whatever rule hides it.
-    if name.entry == nil
-      && (view.projection.slot(realName: name.typed.bytes.span) != nil
-        || view.projection.hasHiddenMatch(of: name.typed.bytes.span))
-      || inspector.isHiddenByName(name.typed, kind, at: view.site)
+    if name.entry == nil && view.projection.slot(realName: name.typed.bytes.span) != nil
+      || view.wouldHide(name.typed, kind)
     {
       throw .permissionDenied
     }
@@ -157,12 +160,15 @@ private struct DestinationDirectory: DestinationFacts {
   func hasEntry(_ name: Name) -> Bool { view?.projection.slot(realName: name.bytes.span) != nil }
 
   func hasMatch(_ name: Name, besides others: [Name]) -> Bool {
-    view?.projection.hasMatch(of: name.bytes.span, besides: others) ?? false
+    view?.projection.hasMatch(of: name.bytes.span, besides: others, includingHidden: reachesHidden) ?? false
   }
 
   func canShow(_ name: Name) -> Bool {
     guard let view else { return false }
-    return !view.projection.isClaimed(name.bytes.span) && view.projection.matches(of: name.bytes.span) == .none
+    return !view.projection.isClaimed(name.bytes.span)
+      && view.projection.matches(of: name.bytes.span, includingHidden: reachesHidden) == .none
       && !view.site.role.contains(.insidePackage)
   }
+
+  private var reachesHidden: Bool { inspector.options.hidden != .deny }
 }

@@ -56,11 +56,15 @@ struct Found {
 /// From names in the view to entries of the backing tree.
 extension View {
   /// The entry that a name stands for in a projection; nil for hidden entries where they are denied. Equal bytes come first; a
-  /// name that no entry has stands for the one entry whose name is equal to it by the option `matching`.
+  /// name that no entry has stands for the one entry whose name is equal to it by the option `matching`. Entries that are denied
+  /// are not counted: that a name stands for none of several would reveal them.
   func resolve(_ name: UnsafePointer<CChar>, in projection: borrowing Projection) -> Resolved? {
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
     var resolution = projection.resolve(Span(_unsafeElements: bytes))
-    if resolution == nil, case .one(let match) = projection.matches(of: Span(_unsafeElements: bytes)) {
+    if resolution == nil,
+      case .one(let match) = projection.matches(
+        of: Span(_unsafeElements: bytes), includingHidden: options.hidden != .deny)
+    {
       resolution = match
     }
     guard let resolution, let summary = projection.summary(at: resolution.slot) else { return nil }
