@@ -290,15 +290,6 @@ import Testing
     }
   }
 
-  @Test func sidecar_travelsWithFileNamedByMatch() throws {
-    let view = try view("caseless", "photo.jpg")
-    try put([0, 5, 0x16, 7, 0, 2, 0, 0] + [UInt8](repeating: 0, count: 76), at: view.real("._photo.jpg"))
-    #expect(eventually { isThere(view.at("._PHOTO.JPG")) })
-    #expect(rename(view.at("PHOTO"), view.at("Trip")) == 0)
-    #expect(view.realListing() == ["Trip.jpg", "._Trip.jpg"])
-    #expect(unlink(view.at("TRIP.JPG")) == 0 && view.realListing().isEmpty)
-  }
-
   /// A name that is made of the typed one must not become a twin.
   @Test func renameToStemOfTwin_isRefused() throws {
     let view = try view("caseless", "photo.jpg", "trip.jpg", "trip.png")

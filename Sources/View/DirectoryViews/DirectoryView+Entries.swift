@@ -102,9 +102,10 @@ extension DirectoryView {
   var hasNetatalkDirectory: Bool { state.facts.hasNetatalkDirectory }
 
   /// Whether a file `._name` accompanies an entry, for code that runs inside `changing`.
-  func hasSidecar(_ name: Name) -> Bool {
-    !state.namesWithSidecar.isEmpty && state.namesWithSidecar.contains(name)
-  }
+  func hasSidecar(_ name: Name) -> Bool { hasSidecars && state.namesWithSidecar.contains(name) }
+
+  /// Whether there is any such file.
+  var hasSidecars: Bool { !state.namesWithSidecar.isEmpty }
 
   private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
     var result: FinderMetadata.SideFiles = state.facts.hasNetatalkDirectory ? .netatalk : []

@@ -8,34 +8,54 @@ import SystemPackage
 /// A sidecar follows after the operation on its entry has succeeded. If it cannot, that is logged and is no error.
 extension View {
   /// The AppleDouble sidecar of an entry: `._x` with the format's magic number. Any other `._x` is an ordinary hidden file.
-  func sidecar(of name: Name, in place: LockedDirectory) -> Name? {
-    guard let view = place.view, view.hasSidecar(name), let candidate = name.sidecar,
+  ///
+  /// - Parameter other: another name of the entry, if it is just being renamed.
+  func sidecar(of name: Name, or other: Name? = nil, in place: LockedDirectory) -> Name? {
+    guard let view = place.view, view.hasSidecars, let exact = name.sidecar,
+      let candidate = view.hasSidecar(name)
+        ? exact : equalSidecar(exact, of: [name, other].compactMap(\.self), in: view),
       let slot = view.projection.slot(realName: candidate.bytes.span),
       view.projection.summary(at: slot)?.kind == .file
     else { return nil }
     return FinderMetadata.isAppleDouble(candidate, in: place.handle.directory) ? candidate : nil
   }
 
-  /// Moves the sidecar after a rename. If the renamed entry has none, a sidecar of the replaced entry now belongs to it.
+  /// The one sidecar whose name is only equal to a sidecar's: a Mac that composes or folds names finds it by that one. It stays
+  /// where it is if it could also accompany another entry.
+  private func equalSidecar(_ exact: Name, of names: [Name], in view: DirectoryView) -> Name? {
+    guard case .one(let match) = view.projection.matches(of: exact.bytes.span) else { return nil }
+    let sidecar = view.projection.realName(at: match.slot)
+    guard let owner = sidecar.sidecarOwner, view.projection.slot(realName: owner.bytes.span) == nil,
+      !view.projection.hasMatch(of: owner.bytes.span, besides: names)
+    else { return nil }
+    return sidecar
+  }
+
+  /// Moves the sidecar after a rename, over one of the replaced entry. If the renamed entry has none, that one now belongs to it.
   func moveSidecar(
     of from: Name, in old: LockedDirectory, to: Name, in new: LockedDirectory, _ client: Client
   ) {
-    guard let sidecar = sidecar(of: from, in: old), let target = to.sidecar else {
+    let isSameDirectory = old.view === new.view
+    guard let sidecar = sidecar(of: from, or: isSameDirectory ? to : nil, in: old), let exact = to.sidecar
+    else {
       return
     }
-    rename(sidecar, in: old, to: target, in: new, [], client)
+    let replaced = self.sidecar(of: to, in: new)
+    // After a change of case the sidecar itself is found.
+    let target = isSameDirectory && replaced == sidecar ? exact : replaced ?? exact
+    if !isSameDirectory || target != sidecar { rename(sidecar, in: old, to: target, in: new, [], client) }
   }
 
   /// Moves the sidecars after two entries were exchanged.
   func exchangeSidecars(
     of from: Name, in old: LockedDirectory, with: Name, in new: LockedDirectory, _ client: Client
   ) {
-    guard let first = from.sidecar, let second = with.sidecar else { return }
+    guard let newFirst = from.sidecar, let newSecond = with.sidecar else { return }
     switch (sidecar(of: from, in: old), sidecar(of: with, in: new)) {
     case (nil, nil): break
-    case (.some, .some): rename(first, in: old, to: second, in: new, .exchange, client)
-    case (.some, nil): rename(first, in: old, to: second, in: new, .noReplace, client)
-    case (nil, .some): rename(second, in: new, to: first, in: old, .noReplace, client)
+    case (let first?, let second?): rename(first, in: old, to: second, in: new, .exchange, client)
+    case (let first?, nil): rename(first, in: old, to: newSecond, in: new, .noReplace, client)
+    case (nil, let second?): rename(second, in: new, to: newFirst, in: old, .noReplace, client)
     }
   }
 
