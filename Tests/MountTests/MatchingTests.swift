@@ -43,26 +43,6 @@ import Testing
       failure { open(canonical.at(typed), O_RDONLY) } == .noSuchFileOrDirectory || real.contains("\u{301}"))
   }
 
-  /// The tree is a view that folds case, as some file systems do. It refuses to create what it has in another case, and would
-  /// open that by the refused name.
-  @Test(.asRoot) func creationThatFoldingTreeRefuses_makesNoEntry() throws {
-    let tree = try MountedView("matching=caseless,extensions=show,hidden=show") { root in
-      try put("x", at: "\(root)/folder/file")
-      try put("x", at: "\(root)/secret")
-      try put("secret\n", at: "\(root)/.hidden")
-    }
-    let place = try TemporaryDirectory()
-    let mounted = Displayfs.run(["mount", "-o", "language=en,hidden=deny", tree.mountPoint, place.root])
-    #expect(mounted.status == 0, "\(mounted.complaint)")
-    defer { _ = Displayfs.run(["unmount", place.root]) }
-    #expect(names(place.root) == ["folder"])
-    #expect(failure { mkdir(place.path("FOLDER"), 0o755) } == .fileExists)
-    #expect(failure { open(place.path("SECRET"), O_CREAT | O_WRONLY, 0o644) } == .fileExists)
-    #expect(names(place.root) == ["folder"])
-    #expect(failure { open(place.path("FOLDER/file"), O_RDONLY) } == .noSuchFileOrDirectory)
-    #expect(failure { open(place.path("SECRET"), O_RDONLY) } == .noSuchFileOrDirectory)
-  }
-
   @Test(arguments: different) func otherName_leadsNowhere(real: String, typed: String) throws {
     let view = try view("caseless", real)
     for _ in 0..<2 { #expect(!isThere(view.at(typed))) }

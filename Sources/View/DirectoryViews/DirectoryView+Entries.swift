@@ -46,11 +46,28 @@ extension DirectoryView {
       upsert(name, found, isOwn: isOwn)
     } catch {
       // Any other error prevents the inspection, but the entry is still there.
-      if error == .noSuchFileOrDirectory { remove(name, isOwn) }
+      guard error == .noSuchFileOrDirectory else { return }
+      if let other = otherSpelling(of: name) { inspect(other, isOwn: isOwn) } else { remove(name, isOwn) }
     }
   }
 
+  /// The one entry of an equal name, where no entry has these bytes. A file system that normalizes names, such as HFS+, reports a
+  /// change by the name that was used, which need not be the name that it lists, or the one that an entry was made with.
+  private func otherSpelling(of name: Name) -> Name? {
+    guard state.projection.slot(realName: name.bytes.span) == nil,
+      case .one(let match) = state.projection.matches(of: name.bytes.span)
+    else { return nil }
+    return state.projection.realName(at: match.slot)
+  }
+
   private func upsert(_ name: Name, _ found: stat, isOwn: Bool) {
+    if let other = otherSpelling(of: name),
+      found.st_nlink == 1 || FileType(mode: found.st_mode) == .directory,
+      CName(other).withPointer({ (try? handle.status($0)).map(FileIdentity.init) }) == FileIdentity(found)
+    {
+      // Only a listing tells which of the two it is.
+      return noteAllChanged()
+    }
     upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
   }
 

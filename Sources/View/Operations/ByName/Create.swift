@@ -53,15 +53,23 @@ extension View {
       let realName = CName(real)
       let mustBeNew = exclusive || options.hidden == .deny
       var version = cached.version(parent, directory)
-      let openFlags = backingFlags(flags) | O_CREAT | (mustBeNew ? O_EXCL : flags & O_EXCL)
-      let descriptor: Descriptor
-      do throws(Errno) {
-        descriptor = try realName.withPointer { (name) throws(Errno) in
+      func openBacking(_ exclusive: CInt) throws(Errno) -> Descriptor {
+        try realName.withPointer { (name) throws(Errno) in
           try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
             try client.impersonateForMode(mode) { () throws(Errno) in
-              try directory.directory.open(name, openFlags, mode: mode & 0o7777)
+              try directory.directory.open(
+                name, backingFlags(flags) | O_CREAT | exclusive, mode: mode & 0o7777)
             }
           }
+        }
+      }
+      var wasThere = false
+      let descriptor: Descriptor
+      do throws(Errno) {
+        do throws(Errno) { descriptor = try openBacking(O_EXCL) } catch {
+          guard error == .fileExists, !mustBeNew, flags & O_EXCL == 0 else { throw error }
+          wasThere = true
+          descriptor = try openBacking(0)
         }
       } catch {
         // ELOOP: the name is a symlink, which the kernel has to follow.
@@ -79,13 +87,14 @@ extension View {
           tunnelled.attributes, to: descriptor, in: directory.directory, client: client)
       }
       cached.noteMade(typed, in: parent)
-      view?.reconcile(real, status)
+      // Another process has just made it, or the file system has the name under another spelling, by which alone it is listed.
+      if wasThere { view?.noteAllChanged() } else { view?.reconcile(real, status) }
       made = real
       // A real name that was given back may only match the typed one.
       let isMatch = real != typed && view?.projection.resolve(typed.bytes.span) == nil
       let found = Found(
         directory: directory, realName: realName, status: status, nodeKind: .plain, byRealName: real == typed,
-        isMatch: isMatch, isEntryCacheable: !isMatch)
+        isMatch: isMatch, isEntryCacheable: !isMatch && !wasThere)
       let entry = try entry(found, in: parent, version: version)
       let isFlushNeeded = realName.withPointer { needsFlush($0, status, flags) }
       let file = opened(descriptor, entry.id, flags, status, needsFlush: isFlushNeeded, client)

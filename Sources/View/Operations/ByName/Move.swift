@@ -37,7 +37,10 @@ extension View {
     } else {
       oldView.reconcileRemoved(from)
     }
+    // A file system that folds case has replaced an entry, whose spelling it may keep.
+    let isRespelled = replaced != nil && newView.projection.slot(realName: to.bytes.span) == nil
     if let arrived { newView.reconcile(to, arrived) } else { newView.reconcile(to) }
+    if isRespelled { newView.noteAllChanged() }
     // The place and the name of a directory decide how its content is shown, so the views of a moved directory are refreshed.
     if [moved, replaced].contains(where: { $0.map { FileType(mode: $0.st_mode) == .directory } ?? false }) {
       let identities = [moved, replaced].compactMap { $0.map(FileIdentity.init) }
