@@ -270,6 +270,25 @@ import Testing
     }
   }
 
+  /// An application of a Mac, whose own programs ask for resources in another case than they have.
+  @Test(arguments: ["Calc.app", "CALC.app"]) func resourcesOfApplication_inAnotherCase_open(typed: String)
+    throws
+  {
+    let view = try MountedView("matching=caseless") { root in
+      try put("<plist><dict></dict></plist>", at: "\(root)/Calc.app/Contents/Info.plist")
+      try put("icon", at: "\(root)/Calc.app/Contents/Resources/AppIcon.icns")
+      try put("menu", at: "\(root)/Calc.app/Contents/Resources/Base.lproj/MainMenu.nib")
+    }
+    #expect(view.listing() == ["Calc"])
+    for _ in 0..<2 {
+      #expect(text(view.at("\(typed)/Contents/Resources/appicon.ICNS")) == "icon")
+      #expect(text(view.at("\(typed)/contents/resources/base.LPROJ/mainmenu.nib")) == "menu")
+    }
+    #expect(names(view.at("\(typed)/contents/RESOURCES")) == ["AppIcon.icns", "Base.lproj"])
+    #expect(Displayfs.run(["set", view.mountPoint, "matching=canonical"]).status == 0)
+    #expect(eventually { !isThere(view.at("Calc.app/Contents/Resources/appicon.ICNS")) })
+  }
+
   /// A name that is made of the typed one must not become a twin.
   @Test func renameToStemOfTwin_isRefused() throws {
     let view = try view("caseless", "photo.jpg", "trip.jpg", "trip.png")
