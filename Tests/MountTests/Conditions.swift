@@ -19,6 +19,11 @@ enum Machine {
   }()
   static let hasLoopDevices = allows(
     "truncate -s 16M image && mkfs.ext4 -q image && mkdir disk && mount -o loop image disk && umount disk")
+  static let mountsHFSPlus = allows(
+    """
+    modprobe hfsplus 2>/dev/null || true
+    grep -qw hfsplus /proc/filesystems && command -v xorriso && command -v python3
+    """)
   static let hasUserNamespaces = allows(
     "unshare -Urm /bin/sh -c 'echo 12 >/proc/sys/user/max_inotify_watches && test -w /dev/fuse && mount -t tmpfs none .'"
   )
@@ -71,6 +76,10 @@ extension Trait where Self == ConditionTrait {
 
   static var fileCapabilities: Self {
     .enabled(if: Machine.keepsFileCapabilities, "File capabilities cannot be set here.")
+  }
+
+  static var hfsPlus: Self {
+    .enabled(if: Machine.mountsHFSPlus, "The kernel has no hfsplus, or xorriso or python3 is missing.")
   }
 
   static var temporaryFiles: Self {

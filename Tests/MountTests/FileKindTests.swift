@@ -170,7 +170,7 @@ import Testing
 
   @Test(.enabled(if: Self.givesBirthTimes)) func birthTime_ofRemovedOpenFile_staysKnown() throws {
     let view = try view()
-    let script = "exec 3<notes; stat -c %w notes; rm notes; stat -L -c %w /dev/fd/3"
+    let script = "exec 3<notes; stat -c %w notes; rm notes; stat -L -c %w /proc/self/fd/3"
     let shown = view.shell(script).text.split(separator: "\n")
     #expect(shown.count == 2 && shown[0] == shown[1] && shown[0] != "-", "\(shown)")
   }
