@@ -99,4 +99,47 @@ import Testing
     ]
     try fuzz("catalogs", samples) { MessageCatalog($0)?.translation(of: "Desktop") != nil }
   }
+
+  @Test func icons_damaged_givePixelsOfTheirSize() throws {
+    let samples: [[UInt8]] = [
+      icns([("ic07", pngHeader(128, 128)), ("ic04", utf8("ARGB") + planes([1, 2, 3, 4], side: 16))]),
+      icns([
+        ("s8mk", Array(repeating: 3, count: 256)), ("is32", planes([1, 2, 3], side: 16)),
+        ("icp5", planes([1, 2, 3], side: 32)),
+      ]),
+    ]
+    try fuzz("icons", samples) { bytes in
+      guard let family = IconFamily(bytes) else { return false }
+      try demand(family.icons.count <= 256, "\(family.icons.count) icons")
+      return try family.icons.prefix(4).contains { icon in
+        guard let picture = family.picture(of: icon) else { return false }
+        if case .bitmap(let bitmap) = picture {
+          try demand(
+            bitmap.width == icon.side && bitmap.bytes.count == 4 * icon.side * icon.side, "another size")
+        }
+        return true
+      }
+    }
+  }
+
+  @Test func resourceForks_damaged_haveResourcesWithinTheFork() throws {
+    let sample = resourceFork([("STR ", [(1, [1, 2])]), ("icns", [(1, [1]), (-16455, [1, 2, 3])])])
+    try fuzz("resource forks", [sample]) { bytes in
+      guard let range = ResourceFork.resource("icns", ResourceFork.customIcon, in: bytes) else {
+        return false
+      }
+      try demand(
+        range.lowerBound >= 4 && range.upperBound <= bytes.count, "a resource reaches beyond the fork")
+      return true
+    }
+  }
+
+  @Test func pictureHeaders_damaged_areReadOrRejected() throws {
+    try fuzz("picture headers", [pngHeader(3, 4), PictureHeaderTests.jpeg, PictureHeaderTests.tiff]) {
+      bytes in
+      guard let header = PictureHeader(bytes) else { return false }
+      try demand(header.width > 0 && header.height > 0, "a side without pixels")
+      return true
+    }
+  }
 }

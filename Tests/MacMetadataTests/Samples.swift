@@ -80,3 +80,42 @@ func catalog(_ messages: [(String, String)], bigEndian: Bool = false, charset: S
     + word(at)
     + table + strings.flatMap { $0 + [0] }
 }
+
+/// An icon of these elements.
+func icns(_ elements: [(type: String, data: [UInt8])]) -> [UInt8] {
+  let body = elements.flatMap { utf8($0.type) + big32($0.data.count + 8) + $0.data }
+  return utf8("icns") + big32(body.count + 8) + body
+}
+
+/// The beginning of a PNG, as far as its size.
+func pngHeader(_ width: Int, _ height: Int) -> [UInt8] {
+  hex("89504E47 0D0A1A0A 0000000D") + utf8("IHDR") + big32(width) + big32(height) + [8, 6, 0, 0, 0]
+}
+
+/// Planes of one value each, compressed.
+func planes(_ values: [UInt8], side: Int) -> [UInt8] {
+  let count = side * side
+  return values.flatMap { value -> [UInt8] in
+    let runs = Array(repeating: [0xFF, value], count: count / 130)
+    return (runs + Array(repeating: [0, value], count: count % 130)).flatMap { $0 }
+  }
+}
+
+/// A resource fork with resources of some types.
+func resourceFork(_ types: [(type: String, resources: [(number: Int, data: [UInt8])])]) -> [UInt8] {
+  func big16(_ value: Int) -> [UInt8] {
+    [UInt8(truncatingIfNeeded: value >> 8), UInt8(truncatingIfNeeded: value)]
+  }
+  var (data, list, references): ([UInt8], [UInt8], [UInt8]) = ([], big16(types.count - 1), [])
+  for (type, resources) in types {
+    list += utf8(type) + big16(resources.count - 1) + big16(2 + 8 * types.count + references.count)
+    for resource in resources {
+      references += big16(resource.number) + [0xFF, 0xFF] + big32(data.count) + big32(0)
+      data += big32(resource.data.count) + resource.data
+    }
+  }
+  let map =
+    Array(repeating: 0, count: 24) + big16(28) + big16(28 + list.count + references.count) + list + references
+  let header = [256, 256 + data.count, data.count, map.count].flatMap(big32)
+  return header + Array(repeating: 0, count: 240) + data + map
+}

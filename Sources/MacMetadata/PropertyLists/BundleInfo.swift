@@ -29,6 +29,8 @@ public struct BundleInfo: Hashable, Sendable {
   /// `LSHasLocalizedDisplayName`; nil when absent.
   public var hasLocalizedDisplayName: Bool?
   public var types: [TypeDeclaration]
+  /// Names of files with the bundle's icon, most with no extension: that of macOS, then those of iOS.
+  public var iconNames: [String]
   /// Extensions of document types with `LSTypeIsPackage`, as written, without the wildcard `*`.
   public var packageExtensions: [String]
   /// Content types of document types with `LSTypeIsPackage`.
@@ -46,6 +48,12 @@ public struct BundleInfo: Hashable, Sendable {
     types =
       Self.types(in: info["UTExportedTypeDeclarations"], exported: true)
       + Self.types(in: info["UTImportedTypeDeclarations"], exported: false)
+    let primary = info["CFBundleIcons"]?["CFBundlePrimaryIcon"]
+    let names = [
+      info["CFBundleIconFile"], info["CFBundleIconName"], info["CFBundleIconFiles"],
+      primary?["CFBundleIconFiles"],
+    ]
+    iconNames = names.flatMap { $0?.oneOrMoreTexts ?? [] }.filter { !Self.isBlank($0) }
     let packages = (info["CFBundleDocumentTypes"]?.elements ?? []).filter {
       $0["LSTypeIsPackage"]?.boolValue == true
     }

@@ -4,6 +4,9 @@ public enum ParserLimits {
   /// directory names are far smaller.
   public static let inputBytes = 1 << 20
 
+  /// The maximum size of a picture, and of a file that holds pictures. Icons with a PNG of 1024 pixels have 1 to 3 MiB.
+  public static let pictureBytes = 16 << 20
+
   /// The maximum nesting of a property list. Without a limit, the input could control the depth of the stack.
   static let nesting = 64
 
