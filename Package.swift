@@ -6,6 +6,7 @@ let package = Package(
   products: [
     .executable(name: "displayfs", targets: ["displayfs"]),
     .executable(name: "displayfs-passthrough", targets: ["displayfs-passthrough"]),
+    .executable(name: "displayfs-picture", targets: ["displayfs-picture"]),
     .library(name: "DisplayNames", targets: ["DisplayNames", "View"]),
   ],
   dependencies: [
@@ -34,6 +35,12 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .target(
+      name: "PackagePictures",
+      dependencies: [
+        "BackingTree", "CLinux", "CZlib", "MacMetadata", "PackageStream",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .target(
       name: "FuseServer",
       dependencies: [
         "CFuse", "CLinux", "BackingTree", "DisplayNames", "View",
@@ -43,14 +50,15 @@ let package = Package(
     .executableTarget(
       name: "displayfs",
       dependencies: [
-        "CFuse", "CLinux", "BackingTree", "Configuration", "DisplayNames", "FuseServer", "View",
+        "CFuse", "CLinux", "BackingTree", "Configuration", "DisplayNames", "FuseServer", "PackagePictures", "View",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
-    // For the tests. What is installed Mount/files.sh compiles: it has rights that its user lacks, and SwiftPM links Swift's
-    // libraries to programs in C as well.
+    // For the tests. What is installed Mount/files.sh compiles: one has rights that its user lacks, the other has none, and SwiftPM
+    // links Swift's libraries to programs in C as well.
     .executableTarget(name: "displayfs-passthrough"),
+    .executableTarget(name: "displayfs-picture"),
     .executableTarget(
       name: "bench",
       dependencies: ["CBench", .product(name: "ArgumentParser", package: "swift-argument-parser")]),
@@ -66,6 +74,8 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ],
       path: "Tests/ViewedTree"),
+    // Pictures for tests.
+    .target(name: "SamplePictures", dependencies: ["MacMetadata", "PackagePictures"], path: "Tests/SamplePictures"),
     .testTarget(name: "DisplayNamesTests", dependencies: ["DisplayNames"]),
     .testTarget(name: "MacMetadataTests", dependencies: ["Fuzzing", "MacMetadata"]),
     .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "DisplayNames", "Fuzzing"]),
@@ -81,6 +91,12 @@ let package = Package(
       name: "PackageStreamTests",
       dependencies: [
         "BackingTree", "Fuzzing", "PackageStream", .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .testTarget(
+      name: "PackagePicturesTests",
+      dependencies: [
+        "BackingTree", "CLinux", "MacMetadata", "PackagePictures", "PackageStream", "SamplePictures",
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
       name: "ViewTests",
@@ -103,7 +119,10 @@ let package = Package(
       ]),
     .testTarget(
       name: "MountTests",
-      dependencies: ["BackingTree", "CLinux", "Fuzzing", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: [
+        "BackingTree", "CLinux", "Fuzzing", "MacMetadata", "PackagePictures", "SamplePictures",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )

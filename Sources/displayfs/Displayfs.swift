@@ -10,7 +10,7 @@ struct Displayfs: ParsableCommand {
     version: Version.number,
     subcommands: [
       Mount.self, Unmount.self, ListMounts.self, Doctor.self, ListDirectory.self, Explain.self, RealPath.self,
-      DisplayNameOf.self, Status.self, SetOption.self, CheckConfig.self, Completions.self,
+      DisplayNameOf.self, Status.self, SetOption.self, CheckConfig.self, Completions.self, Thumbnail.self,
     ],
     defaultSubcommand: Mount.self)
 }

@@ -88,6 +88,12 @@ extension Trait where Self == ConditionTrait {
 
   static var directIO: Self { .enabled(if: Machine.hasDirectIO, "The file system here has no O_DIRECT.") }
 
+  static var gdkPixbuf: Self {
+    .enabled(
+      if: dlopen("libgdk_pixbuf-2.0.so.0", RTLD_NOW) != nil,
+      "gdk-pixbuf, which decodes pictures, is not installed: Mount/setup --tests installs it.")
+  }
+
   static var loopDevices: Self { .enabled(if: Machine.hasLoopDevices, "No loop device can be mounted here.") }
 
   static var userNamespaces: Self {

@@ -33,15 +33,6 @@ public final class PassthroughHelper: Sendable {
 
   deinit { helper.withLock { dfs_helper_end(&$0) } }
 
-  /// The installed program: where Mount/install and packages put it, else beside the running program, as a build does; nil where
-  /// it is in neither place.
-  public static var program: FilePath? {
-    let name = "displayfs-passthrough"
-    guard let running = try? FilePath("/proc/self/exe").resolvingSymlinks() else { return nil }
-    let directory = running.removingLastComponent()
-    return [
-      directory.removingLastComponent().appending("libexec/displayfs/\(name)"), directory.appending(name),
-    ]
-    .first { $0.withPlatformString { access($0, X_OK) } == 0 }
-  }
+  /// The installed program; nil where there is none.
+  public static var program: FilePath? { HelperProgram.path("displayfs-passthrough") }
 }
