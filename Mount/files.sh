@@ -11,12 +11,12 @@ let_register() {
   as_root setcap cap_sys_admin=ep "$1" 2>/dev/null || as_root chmod u+s "$1"
 }
 
-# build_passthrough_helper OUTPUT: not by Swift, which would link its libraries to a program that has more rights than its user.
-build_passthrough_helper() {
+# build_helper NAME OUTPUT: not by Swift, which would link its libraries to a program that has more rights than its user, or none.
+build_helper() {
   compiler=$(command -v cc || command -v gcc || true)
   if [ -z "$compiler" ]; then find_swift; compiler=${swift%/*}/clang; fi
-  "$compiler" -std=c11 -O2 -Wall -fPIE -pie -fstack-protector-strong -D_FORTIFY_SOURCE=2 -Wl,-z,relro,-z,now -s -o "$1" \
-    "$here/../Sources/displayfs-passthrough/main.c"
+  "$compiler" -std=c11 -O2 -Wall -fPIE -pie -fstack-protector-strong -D_FORTIFY_SOURCE=2 -Wl,-z,relro,-z,now -s -o "$2" \
+    "$here/../Sources/$1/main.c"
 }
 
 # each_file: calls `file MODE SOURCE TARGET` for each. TARGET is relative to the prefix; in a file that ends in .in the
@@ -24,6 +24,8 @@ build_passthrough_helper() {
 each_file() {
   file 755 "$built/displayfs" bin/displayfs
   file 755 "$built/displayfs-passthrough" "$passthrough_helper"
+  file 755 "$built/displayfs-picture" libexec/displayfs/displayfs-picture
+  file 644 "$here/file-managers/displayfs.thumbnailer.in" share/thumbnailers/displayfs.thumbnailer
   for page in "$here/../man/"*.[1-8]; do
     file 644 "$page" "share/man/man${page##*.}/${page##*/}"
   done
@@ -66,7 +68,7 @@ build_files() {
   step 'Installing what is missing' "$here/setup"
   choose_binary
   cp "$binary" "$built/displayfs"
-  build_passthrough_helper "$built/displayfs-passthrough"
+  for helper in displayfs-passthrough displayfs-picture; do build_helper "$helper" "$built/$helper"; done
   # It is sourced, and no program.
   "$built/displayfs" completions bash | sed '1{/^#!/d}' >"$built/displayfs.bash"
   "$built/displayfs" completions zsh >"$built/_displayfs"
