@@ -58,11 +58,28 @@ import Testing
   }
 
   @Test func appleDoubleFiles_damaged_havePartsWithinTheFile() throws {
-    try fuzz("AppleDouble files", [appleDouble(0), netatalk(0)]) { bytes in
+    let withAttributes = appleDouble(attributes: [
+      ("com.apple.metadata:kMDItemFinderComment", [1, 2]), ("b", [3]),
+    ])
+    try fuzz("AppleDouble files", [appleDouble(0), netatalk(0), withAttributes]) { bytes in
       guard let file = AppleDouble(bytes) else { return false }
-      let end = file.entries.map(\.range.upperBound).max() ?? 0
+      let ends = file.entries.map(\.range.upperBound) + file.attributes.map(\.range.upperBound)
+      let end = ends.max() ?? 0
       try demand(end <= bytes.count, "a part reaches beyond the file")
       return true
+    }
+  }
+
+  @Test func tagLists_damaged_giveLimitedValuesOrNil() throws {
+    let samples = [
+      textList(["Red\n6", "Grün\n2", "Work"]), textList(["a"]) + [0], binaryList([ascii("comment")]),
+    ]
+    try fuzz("tag lists", samples) { bytes in
+      let values = DesktopAttribute.allCases.compactMap { $0.value(ofPropertyList: bytes) }
+      try demand(
+        values.allSatisfy { $0.count <= DesktopAttribute.largestValue && !$0.contains(0) },
+        "a value is no text")
+      return !values.isEmpty
     }
   }
 

@@ -119,3 +119,37 @@ func resourceFork(_ types: [(type: String, resources: [(number: Int, data: [UInt
   let header = [256, 256 + data.count, data.count, map.count].flatMap(big32)
   return header + Array(repeating: 0, count: 240) + data + map
 }
+
+/// A binary property list of an array of strings.
+func textList(_ strings: [String]) -> [UInt8] {
+  let references = (1...max(1, strings.count)).flatMap { [UInt8($0 >> 8), UInt8($0 & 255)] }
+  let objects = strings.map { text -> [UInt8] in
+    let isASCII = text.utf8.allSatisfy { $0 < 0x80 }
+    let count = isASCII ? text.utf8.count : text.utf16.count
+    let marker: UInt8 = isASCII ? 0x50 : 0x60
+    let head = count < 15 ? [marker | UInt8(count)] : [marker | 15, 0x10, UInt8(count)]
+    return head + (isASCII ? utf8(text) : utf16(text, bigEndian: true))
+  }
+  return binaryList([[0xA0 | UInt8(strings.count)] + (strings.isEmpty ? [] : references)] + objects)
+}
+
+/// A sidecar as macOS writes it, with extended attributes after the Finder info.
+func appleDouble(_ flags: UInt16 = 0, attributes: [(name: String, value: [UInt8])]) -> [UInt8] {
+  let names = attributes.map { utf8($0.name) + [0] }
+  let headers = names.map { 11 + $0.count }.map { ($0 + 3) & ~3 }
+  let start = 120 + headers.reduce(0, +)
+  let end = start + attributes.map(\.value.count).reduce(0, +)
+  var bytes =
+    hex("00051607 00020000") + utf8("Mac OS X        ") + [0, 2]
+    + [9, 50, end - 50, 2, end, 0].flatMap(big32) + finderRecord(flags) + [0, 0]
+  bytes += utf8("ATTR") + [0, end, start, end - start, 0, 0, 0].flatMap(big32)
+  bytes += [0, 0, 0, UInt8(attributes.count)]
+  var at = start
+  for (index, name) in names.enumerated() {
+    let value = attributes[index].value
+    bytes += big32(at) + big32(value.count) + [0, 0, UInt8(name.count)] + name
+    bytes += Array(repeating: 0, count: headers[index] - 11 - name.count)
+    at += value.count
+  }
+  return bytes + attributes.flatMap(\.value)
+}

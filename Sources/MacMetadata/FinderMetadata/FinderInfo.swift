@@ -21,6 +21,15 @@ public struct FinderInfo: Hashable, Sendable {
   /// The extension is not shown.
   public var hidesExtension: Bool { has(.hidesExtension) }
 
+  /// The name of the label's color, which since OS X 10.9 is that of a tag; nil for an item without a label.
+  public var labelName: String? {
+    let number = Int(flags >> 1 & 0x7)
+    return number == 0 ? nil : Self.labelNames[number - 1]
+  }
+
+  /// The names that the Finder gives tags of these colors in English, in the order of their numbers.
+  private static let labelNames = ["Gray", "Green", "Purple", "Blue", "Yellow", "Red", "Orange"]
+
   public func has(_ flag: Flag) -> Bool { flags & flag.rawValue != 0 }
 
   /// Parses the plain record; nil unless there are exactly 32 bytes.

@@ -9,7 +9,14 @@ public enum SambaDepot {
   /// The value that Samba sets it to.
   public static let mark = [UInt8(ascii: "1")]
   /// The stream that holds the Finder info.
-  public static let finderInfo = ":AFP_AfpInfo:$DATA"
+  public static let finderInfo = stream("AFP_AfpInfo")
+
+  /// The file of a stream, in the directory of its file.
+  public static func stream(_ name: String) -> String { ":\(name):$DATA" }
+
+  /// The streams that hold what the Finder stores for an item.
+  public static let itemStreams =
+    [finderInfo] + DesktopAttribute.allCases.flatMap(\.macNames).map(stream)
 
   /// The directory of a file's streams, as a path relative to the root of the share.
   ///

@@ -25,17 +25,21 @@ enum TextEncoding {
 
   /// Mac Roman or Latin-1. The bytes 0x80-0x9F are accented letters in Mac Roman and control characters in Latin-1.
   private static func singleByte(_ bytes: [UInt8]) -> String {
-    let looksMac = bytes.contains { (0x80...0x9F).contains($0) }
-    var text = ""
-    for byte in bytes {
-      text.unicodeScalars.append(looksMac && byte >= 0x80 ? macRoman[Int(byte) - 0x80] : Unicode.Scalar(byte))
-    }
-    return text
+    if bytes.contains(where: { (0x80...0x9F).contains($0) }) { return macRoman(bytes) }
+    return text(of: bytes) { Unicode.Scalar($0) }
+  }
+
+  static func macRoman(_ bytes: some Sequence<UInt8>) -> String {
+    text(of: bytes) { $0 < 0x80 ? Unicode.Scalar($0) : macRomanScalars[Int($0) - 0x80] }
+  }
+
+  private static func text(of bytes: some Sequence<UInt8>, _ scalar: (UInt8) -> Unicode.Scalar) -> String {
+    String(String.UnicodeScalarView(bytes.map(scalar)))
   }
 
   /// The characters of 0x80-0xFF, from Apple's "ROMAN.TXT". Foundation's own conversion (Swift 6.3, Linux) returns other
   /// characters: 0x9F becomes `È` instead of `ü`.
-  private static let macRoman = Array(
+  private static let macRomanScalars = Array(
     ("ÄÅÇÉÑÖÜáàâäãåçéèêëíìîïñóòôöõúùûü"
       + "†°¢£§•¶ß®©™´¨≠ÆØ∞±≤≥¥µ∂∑∏π∫ªºΩæø"
       + "¿¡¬√ƒ≈∆«»…\u{A0}ÀÃÕŒœ–—“”‘’÷◊ÿŸ⁄€‹›ﬁﬂ"
