@@ -42,7 +42,7 @@ import Testing
 
   /// The path at which Samba keeps the Finder info of a file in the depot of its share, computed independently.
   /// `Mount/mac-stores` tests it with Samba itself.
-  private static func depotPath(_ file: String) -> String {
+  static func depotPath(_ file: String) -> String {
     let status = status(file)!
     func hexadecimal(_ byte: some FixedWidthInteger) -> String {
       (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// Does something to a daemon at the very moment when it is about to make a system call.
+/// Does something to a daemon at the very moment when it is about to make a system call, or records its system calls.
 final class Tracer {
   private let program: pid_t
   private var tracer: pid_t?
@@ -11,9 +11,17 @@ final class Tracer {
   /// - Parameters:
   ///   - call: the name of the system call.
   ///   - action: what is done, as strace(1) has it after `inject=`.
-  init(of daemon: pid_t, at call: String, _ action: String) throws {
-    program = Shell.start(
-      "exec strace -f -qq -o /dev/null -e trace=\(call) -e inject=\(call):\(action) -p \(daemon)")
+  convenience init(of daemon: pid_t, at call: String, _ action: String) throws {
+    try self.init(of: daemon, "-o /dev/null -e trace=\(call) -e inject=\(call):\(action)")
+  }
+
+  /// - Parameter path: the file to which a line is written for each call of these names.
+  convenience init(of daemon: pid_t, recording calls: [String], to path: String) throws {
+    try self.init(of: daemon, "-o '\(path)' -e trace=\(calls.joined(separator: ","))")
+  }
+
+  private init(of daemon: pid_t, _ options: String) throws {
+    program = Shell.start("exec strace -f -qq \(options) -p \(daemon)")
     guard eventually(within: .work, { Self.isTraced(daemon) }) else {
       stop()
       throw AttachFailure()
@@ -49,7 +57,9 @@ final class Tracer {
       Shell.wait(for: victim)
     }
     // `timeout` is what was started; what it runs is its only child.
-    guard eventually(within: .work, { !children(of: victim).isEmpty }), let sleeping = children(of: victim).first else { return false }
+    guard eventually(within: .work, { !children(of: victim).isEmpty }),
+      let sleeping = children(of: victim).first
+    else { return false }
     let probe = Shell.run(
       "timeout -k 1 1 strace -qq -o /dev/null -p \(sleeping); test $? -eq 124 && kill -KILL \(sleeping)")
     return probe.status == 0

@@ -5,63 +5,6 @@ import Testing
 
 /// The inotify events that programs get when they watch the mount.
 @Suite(.mounting) struct WatchTests {
-  /// The events that `inotify` reports of some directories, as words: `create letter`, `from notes`, `to other`.
-  private final class Watcher {
-    private let descriptor = inotify_init1(CInt(0o4000 | 0o2000000))  // IN_NONBLOCK | IN_CLOEXEC
-    private var cookies: [UInt32: [String]] = [:]
-    private(set) var reportedEvents: [String] = []
-
-    init(_ paths: String...) throws {
-      // Attributes, closed after writing, moved from, moved to, create, delete.
-      for path in paths where inotify_add_watch(descriptor, path, 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200) < 0
-      {
-        throw Errno(rawValue: errno)
-      }
-    }
-
-    deinit { close(descriptor) }
-
-    /// Whether all of `expected` are reported in time.
-    func reportsChanges(_ expected: String..., within bound: Duration = .atOnce) -> Bool {
-      let deadline = ContinuousClock.now + bound
-      while !Set(reportedEvents).isSuperset(of: expected), ContinuousClock.now < deadline { readEvents() }
-      return Set(reportedEvents).isSuperset(of: expected)
-    }
-
-    /// Begins anew.
-    func reset() { reportedEvents = [] }
-
-    /// Whether both names belong to one rename.
-    func isOneRename(_ old: String, _ new: String) -> Bool {
-      cookies.values.contains { $0 == ["from \(old)", "to \(new)"] }
-    }
-
-    private func readEvents() {
-      var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-      poll(&waiting, 1, 100)
-      var buffer = [UInt8](repeating: 0, count: 16384)
-      let count = read(descriptor, &buffer, buffer.count)
-      var offset = 0
-      while offset + 16 <= count {
-        func word(_ at: Int) -> UInt32 {
-          buffer.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset + at, as: UInt32.self) }
-        }
-        let length = Int(word(12))
-        let name = String(
-          decoding: buffer[(offset + 16)..<(offset + 16 + length)].prefix { $0 != 0 }, as: UTF8.self)
-        let words: [(UInt32, String)] = [
-          (0x4, "attributes"), (0x8, "written"), (0x40, "from"), (0x80, "to"), (0x100, "create"),
-          (0x200, "delete"),
-        ]
-        for (bit, text) in words where word(4) & bit != 0 {
-          reportedEvents.append("\(text) \(name)")
-          if word(8) != 0 { cookies[word(8), default: []].append("\(text) \(name)") }
-        }
-        offset += 16 + length
-      }
-    }
-  }
-
   /// A view with all its directories listed, as by a file manager that watches them.
   private func view(_ options: String = "", _ build: (String) throws -> Void) throws -> MountedView {
     let view = try MountedView(options, build: build)
@@ -76,7 +19,7 @@ import Testing
     try #require(Shell.run("mount -t tmpfs none '\(view.real("Disk"))'").status == 0)
     defer { _ = Shell.run("umount -l '\(view.real("Disk"))'") }
     #expect(view.listing() == ["Disk"] && view.listing("Disk") == [])
-    let watcher = try Watcher(view.mountPoint, view.at("Disk"))
+    let watcher = try InotifyWatcher(view.mountPoint, view.at("Disk"))
     try put("x", at: view.real("Disk/notes.txt"))
     #expect(watcher.reportsChanges("create notes"))
     rename(view.real("Disk/notes.txt"), view.real("Disk/letter.txt"))
@@ -88,7 +31,7 @@ import Testing
 
   @Test func changesThroughMount_areReported() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("new", at: view.at("letter"))
     #expect(rename(view.at("notes"), view.at("other")) == 0)
     #expect(unlink(view.at("other")) == 0)
@@ -98,7 +41,7 @@ import Testing
 
   @Test func changesInBackingTree_areReportedWithDisplayNames() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("new", at: view.real("letter.txt"))
     #expect(watcher.reportsChanges("create letter", "written letter"))
     #expect(rename(view.real("notes.txt"), view.real("other.txt")) == 0)
@@ -114,7 +57,7 @@ import Testing
 
   @Test func changesOfEveryKindOfEntry_areReported() throws {
     let view = try view { _ in }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     makeDirectory(view.real("Folder"))
     #expect(symlink("nowhere", view.real("link")) == 0)
     #expect(mkfifo(view.real("pipe"), 0o600) == 0)
@@ -128,7 +71,7 @@ import Testing
   /// The kernel requires all passthrough opens of a file to be alike. The open that reports a change is not one of them.
   @Test func openFile_writtenInBackingTree_isReportedAsWritten() throws {
     let view = try view { root in try put("0123456789", at: "\(root)/notes.txt") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     let reading = try OpenFile(view.at("notes"))
     #expect(reading.text() == "0123456789")
     for content in ["other", "longer than it was before", ""] {
@@ -156,7 +99,7 @@ import Testing
       try put("x", at: "\(root)/notes.txt")
       makeDirectory("\(root)/Folder")
     }
-    let watcher = try Watcher(view.mountPoint, view.at("Folder"))
+    let watcher = try InotifyWatcher(view.mountPoint, view.at("Folder"))
     #expect(rename(view.real("notes.txt"), view.real("Folder/notes.txt")) == 0)
     #expect(watcher.reportsChanges("from notes", "to notes"))
     #expect(watcher.isOneRename("notes", "notes"))
@@ -169,7 +112,7 @@ import Testing
 
   @Test func safeSaveInBackingTree_isReportedAsOneRename() throws {
     let view = try view { root in try put("old", at: "\(root)/notes.txt") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("new", at: view.real("notes.tmp"))
     #expect(watcher.reportsChanges("create notes.tmp"))
     #expect(rename(view.real("notes.tmp"), view.real("notes.txt")) == 0)
@@ -180,7 +123,7 @@ import Testing
 
   @Test func changeOfDisplayName_isReportedAsRename() throws {
     let view = try view { root in try put("x", at: "\(root)/report.txt") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("y", at: view.real("report.pdf"))
     #expect(watcher.reportsChanges("create report.pdf", "from report", "to report.txt"))
     #expect(watcher.isOneRename("report", "report.txt"))
@@ -192,14 +135,14 @@ import Testing
 
   @Test func changeOfDisplayNameOfSibling_isReportedAsRename() throws {
     let view = try view { root in try put("x", at: "\(root)/report.txt") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("y", at: view.at("report.pdf"))
     #expect(watcher.reportsChanges("create report.pdf", "from report", "to report.txt"))
   }
 
   @Test func localizationMarker_isReportedAsRenameOfFolder() throws {
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("", at: view.real("Music/.localized"))
     #expect(watcher.reportsChanges("from Music", "to Musik"))
     #expect(unlink(view.real("Music/.localized")) == 0)
@@ -210,7 +153,7 @@ import Testing
     let view = try view("language=de") { root in
       try put("\"Extra\" = \"Zugabe\";\n", at: "\(root)/Extra.localized/.localized/de.strings")
     }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("\"Extra\" = \"Beigabe\";\n", at: view.real("Extra.localized/.localized/de.strings"))
     #expect(watcher.reportsChanges("to Beigabe"))
     #expect(view.listing() == ["Beigabe"])
@@ -221,7 +164,7 @@ import Testing
       try put("x", at: "\(root)/notes.txt")
       makeDirectory("\(root)/Folder")
     }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("notes.txt\nFolder\n", at: view.real(".hidden"))
     // The directory stays for programs that work in it.
     #expect(watcher.reportsChanges("delete notes"))
@@ -234,7 +177,7 @@ import Testing
 
   @Test func directoryTurnedIntoPackage_isReportedAsCreation() throws {
     let view = try view { root in makeDirectory("\(root)/Tool.app") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try TestTree.application(view.real("Tool.app"), named: "Tool")
     #expect(watcher.reportsChanges("create Tool"))
     #expect(view.listing() == ["Tool"])
@@ -243,7 +186,7 @@ import Testing
 
   @Test func changesThroughMount_areReportedOnce() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     try put("new", at: view.at("letter"))
     #expect(chmod(view.at("letter"), 0o600) == 0)
     _ = setAttribute("user.tag", to: Array("red".utf8), of: view.at("letter"))
@@ -270,7 +213,7 @@ import Testing
 
   @Test func burstOfChanges_isListedAndLaterChangesAreReported() throws {
     let view = try view { _ in }
-    let watcher = try Watcher(view.mountPoint)
+    let watcher = try InotifyWatcher(view.mountPoint)
     for number in 0..<3000 { try put("", at: view.real("f\(number)")) }
     #expect(view.listing().count == 3000)
     for number in 0..<3000 { unlink(view.real("f\(number)")) }

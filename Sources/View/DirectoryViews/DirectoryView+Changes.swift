@@ -73,6 +73,7 @@ extension DirectoryView {
 
   /// Reports the differences from the recorded listing.
   func reportChanges() {
+    defer { reportMetadata() }
     if !state.baseline.before.isEmpty {
       var vanished: [ViewChange] = []
       var others: [ViewChange] = []
@@ -86,6 +87,18 @@ extension DirectoryView {
       changeQueue.report(vanished + others)
     }
     state.baseline.moved = []
+  }
+
+  /// Reports changes of metadata that other files hold as changes of attributes.
+  private func reportMetadata() {
+    guard !state.baseline.metadata.isEmpty else { return }
+    if inspector.options.finderInfo != .off {
+      changeQueue.report(
+        state.baseline.metadata.compactMap { name in
+          state.projection.slot(realName: name.bytes.span).flatMap(listingEntry).map { .attributes($0) }
+        })
+    }
+    state.baseline.metadata = []
   }
 
   /// Invalidates the names that stand for something else after a change through the mount, before the reply to that change.

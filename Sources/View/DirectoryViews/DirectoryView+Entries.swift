@@ -27,6 +27,7 @@ extension DirectoryView {
 
   private func noteReconciled(_ name: Name) {
     inspectSidecarOwner(name)
+    if changeQueue.isCollecting { noteSidecarChange(name) }
     // The new times would also cover a change that another process made just before this one, or at the same time.
     if comparesTimes {
       state.times.own = try? FileTimes(handle.directory.status())
@@ -37,6 +38,11 @@ extension DirectoryView {
   /// Inspects the file of an AppleDouble sidecar, whose listing depends on the sidecar.
   func inspectSidecarOwner(_ name: Name) {
     if let file = name.sidecarOwner { inspect(file) }
+  }
+
+  /// Has the change of a sidecar reported as one of its file's attributes.
+  func noteSidecarChange(_ name: Name) {
+    if let file = name.sidecarOwner { state.baseline.metadata.insert(file) }
   }
 
   func inspect(_ name: Name, isOwn: Bool = false) {
@@ -124,6 +130,21 @@ extension DirectoryView {
   /// Whether there is any such file.
   var hasSidecars: Bool { !state.namesWithSidecar.isEmpty }
 
+  /// The side files that an entry may have, for code that has no directory view locked.
+  func currentSideFiles(of name: Name) throws(Errno) -> FinderMetadata.SideFiles {
+    lock.lock()
+    defer { unlock() }
+    try refresh()
+    return sideFiles(of: name)
+  }
+
+  /// The same as of the last look.
+  func lastSideFiles(of name: Name) -> FinderMetadata.SideFiles {
+    lock.lock()
+    defer { lock.unlock() }
+    return sideFiles(of: name)
+  }
+
   private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
     var result: FinderMetadata.SideFiles = state.facts.hasNetatalkDirectory ? .netatalk : []
     if state.namesWithSidecar.isEmpty { return result }
@@ -146,10 +167,14 @@ extension DirectoryView {
         path.first == 0x2f
         ? inspector.metadata.open(beneathSource: path.dropFirst())
         : path.withCName { try? handle.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
+      let isMetadata = path.first == 0x2f || path.suffix(12).elementsEqual(".AppleDouble".utf8)
       guard let source,
         let subscription = try? watch.watch(
           Directory(descriptor: source.rawValue),
-          { [weak self] change in if change.isComplete { self?.noteChangeInside(name) } })
+          { [weak self] change in
+            guard change.isComplete else { return }
+            if isMetadata { self?.noteMetadataChange(of: name) } else { self?.noteChangeInside(name) }
+          })
       else { continue }
       new.append((path, subscription))
     }

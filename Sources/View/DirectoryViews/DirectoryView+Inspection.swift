@@ -30,6 +30,14 @@ extension DirectoryView {
   /// Records a change inside the entry of that name that may affect how the entry itself is shown.
   func noteChangeInside(_ name: Name) { watched.changes.inspectAgain { $0.names.insert(name) } }
 
+  /// Records a change of another file that holds metadata of the entry of that name.
+  func noteMetadataChange(of name: Name) {
+    watched.changes.inspectAgain {
+      $0.names.insert(name)
+      $0.metadata.insert(name)
+    }
+  }
+
   /// Records that all entries must be inspected again, because something that decides how they are shown has changed.
   func noteAllChanged() { watched.changes.inspectAgain { $0.isEverything = true } }
 
@@ -85,6 +93,10 @@ extension DirectoryView {
 
   private func inspect(_ changed: PendingChanges.Uninspected) throws(Errno) {
     state.baseline.moved.formUnion(changed.moved)
+    if changeQueue.isCollecting {
+      state.baseline.metadata.formUnion(changed.metadata)
+      for name in changed.names { noteSidecarChange(name) }
+    }
     if let rules = changed.rules {
       if state.isRead, changeQueue.isCollecting {
         for slot in 0..<state.projection.slotLimit { recordListing(slot) }

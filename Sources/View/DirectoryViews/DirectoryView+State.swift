@@ -58,6 +58,8 @@ extension DirectoryView {
     var before: [Projection.Slot: ListingEntry?] = [:]
     /// The real names that were renamed according to the pending changes, while those are processed.
     var moved: Set<Name> = []
+    /// The real names of entries whose metadata in another file may have changed.
+    var metadata: Set<Name> = []
   }
 
   /// What a change through the mount made stale in the kernel's caches, until the reply to the change.

@@ -40,7 +40,7 @@ final class FinderMetadata: Sendable {
   private let onFound = Guarded<@Sendable () -> Void>({})
   private let malformedMetadataLog: MalformedMetadataLog
   /// SOURCE; nil when no metadata is to be read.
-  private let root: DirectoryHandle?
+  let root: DirectoryHandle?
 
   init(options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog) {
     self.malformedMetadataLog = malformedMetadataLog
@@ -176,15 +176,15 @@ final class FinderMetadata: Sendable {
     Self.depotFile(in: streams).withCName { root?.directory.beginning(of: $0, limit: Self.largestValue) }
   }
 
-  private static func depotFile(in streams: [UInt8]) -> [UInt8] {
-    streams + Array("/\(SambaDepot.finderInfo)".utf8)
+  private static func depotFile(_ stream: String = SambaDepot.finderInfo, in streams: [UInt8]) -> [UInt8] {
+    streams + Array("/\(stream)".utf8)
   }
 
   private func depotPath(of name: Name, in directory: Directory) -> [UInt8]? {
     CName(name).withPointer { try? directory.status($0) }.map(Self.depotPath)
   }
 
-  private static func depotPath(of file: stat) -> [UInt8] {
+  static func depotPath(of file: stat) -> [UInt8] {
     SambaDepot.path(device: UInt64(file.st_dev), inode: UInt64(file.st_ino))
   }
 
@@ -216,6 +216,9 @@ final class FinderMetadata: Sendable {
   static func isAppleDouble(_ name: Name, in directory: Directory) -> Bool {
     CName(name).withPointer { AppleDouble.isAppleDouble(directory.beginning(of: $0, limit: 8) ?? []) }
   }
+
+  /// Logs a malformed store, which is ignored.
+  func noteIgnored(_ store: String, of name: Name) { malformedMetadataLog.noteIgnored(store, of: name) }
 
   // MARK: Writing
 
@@ -263,8 +266,8 @@ final class FinderMetadata: Sendable {
   // MARK: Stores
 
   /// The metadata to transfer when a file takes another's place: the attributes of all stores that the entry has, DOS
-  /// attributes included; the stream in Samba's depot, under the stream's name; and the side files, under their paths. The
-  /// copies of the stream and the side files will belong to the client, so the client must be allowed to read the originals.
+  /// attributes included; the streams in Samba's depot, under their names; and the side files, under their paths. The
+  /// copies of the streams and the side files will belong to the client, so the client must be allowed to read the originals.
   func stored(of name: CName, in directory: Directory, client: Client) -> [Tunnel.Attribute] {
     func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
       let bytes: [UInt8]? = path.withCName { path in
@@ -285,18 +288,28 @@ final class FinderMetadata: Sendable {
           AppleDouble($0) == nil ? nil : Tunnel.Attribute(name: path, value: $0)
         }
       }
-      guard Self.hasStore(attributes) else { return fromSideFiles }
-      let stores = FinderInfo.Store.allCases.compactMap(\.attribute) + [DOSAttributes.sambaAttribute]
-      var result = stores.compactMap { store in
-        attributes.value(store, limit: Tunnel.attributeLimit).map {
-          Tunnel.Attribute(name: Array(store.utf8), value: $0)
+      var stores: [[UInt8]] = []
+      var isInDepot = false
+      try? attributes.forEachName { attribute in
+        let bytes = Array(UnsafeRawBufferPointer(start: attribute, count: strlen(attribute)))
+        if case .depot = Self.store(attribute) {
+          isInDepot = true
+        } else if Self.store(attribute) != nil || DesktopAttribute.storage(bytes) != nil {
+          stores.append(bytes)
         }
       }
-      if attributes.value(SambaDepot.marker, limit: Self.largestValue) != nil,
-        let root, let streams = depotPath(of: name.name, in: directory),
-        let value = readable(Self.depotFile(in: streams), in: root.directory)
-      {
-        result.append(Tunnel.Attribute(name: Array(SambaDepot.finderInfo.utf8), value: value))
+      var result = stores.compactMap { store in
+        store.withCName { attributes.value($0, limit: Tunnel.attributeLimit) }.map {
+          Tunnel.Attribute(name: store, value: $0)
+        }
+      }
+      if isInDepot, let root, let streams = depotPath(of: name.name, in: directory) {
+        for stream in SambaDepot.itemStreams {
+          guard let value = readable(Self.depotFile(stream, in: streams), in: root.directory) else {
+            continue
+          }
+          result.append(Tunnel.Attribute(name: Array(stream.utf8), value: value))
+        }
       }
       return result + fromSideFiles
     }
@@ -308,10 +321,10 @@ final class FinderMetadata: Sendable {
     _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, client: Client
   ) {
     let stored = ExtendedAttributes(of: file.rawValue)
-    for attribute in attributes {
-      if attribute.name.elementsEqual(SambaDepot.finderInfo.utf8) {
-        try? writeToDepot(attribute.value, of: file, client)
-      } else if attribute.name.first == UInt8(ascii: ".") {
+    let streams = attributes.filter { $0.name.first == UInt8(ascii: ":") }
+    if !streams.isEmpty { try? writeToDepot(streams, of: file, client) }
+    for attribute in attributes where attribute.name.first != UInt8(ascii: ":") {
+      if attribute.name.first == UInt8(ascii: ".") {
         try? writeSideFile(attribute.value, at: attribute.name, in: directory, client)
       } else {
         attribute.name.withCName { name in
@@ -340,11 +353,12 @@ final class FinderMetadata: Sendable {
     try bytes.withUnsafeBytesTyped { (bytes) throws(Errno) in try writeFully(file.rawValue, bytes, at: 0) }
   }
 
-  /// Writes the stream with the client's credentials, as Samba does with those of the connected user.
-  private func writeToDepot(_ stream: [UInt8], of file: borrowing Descriptor, _ client: Client) throws(Errno)
-  {
-    let attributes = ExtendedAttributes(of: file.rawValue)
-    guard let root, attributes.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
+  /// Writes the streams with the client's credentials, as Samba does with those of the connected user.
+  private func writeToDepot(
+    _ attributes: [Tunnel.Attribute], of file: borrowing Descriptor, _ client: Client
+  ) throws(Errno) {
+    let stored = ExtendedAttributes(of: file.rawValue)
+    guard let root, stored.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
     let path = Self.depotPath(of: try fileStatus(file.rawValue)).split(separator: UInt8(ascii: "/"))
     try client.impersonateWithGroups { () throws(Errno) in
       var streams = try Array(path[0]).withCName { (name) throws(Errno) in try root.subdirectory(name) }
@@ -361,16 +375,16 @@ final class FinderMetadata: Sendable {
       // The file lacks the marker attribute, so what is in the directory belonged to an earlier file with this inode number.
       let readable = try directory.openForReading()
       try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in try directory.unlink(entry.cName) }
-      try Self.create(Array(SambaDepot.finderInfo.utf8), in: directory, holding: stream)
+      for stream in attributes { try Self.create(stream.name, in: directory, holding: stream.value) }
     }
     try SambaDepot.mark.withUnsafeBytesTyped { (bytes) throws(Errno) in
-      try attributes.set(SambaDepot.marker, bytes, flags: 0)
+      try stored.set(SambaDepot.marker, bytes, flags: 0)
     }
   }
 
   /// The number of bytes to read of a store: Finder info is at the beginning of each, and all but AppleDouble files are
   /// shorter.
-  private static let largestValue = 4096
+  static let largestValue = 4096
 
   /// The attributes of an entry that are relevant here.
   private struct Present {
@@ -388,7 +402,7 @@ final class FinderMetadata: Sendable {
     }
   }
 
-  private enum Attribute {
+  enum Attribute {
     case finderInfo(FinderInfo.Store)
     case samba
     /// The marker of a file that has streams in Samba's depot.
@@ -400,7 +414,7 @@ final class FinderMetadata: Sendable {
   }
 
   /// The store that an attribute belongs to; nil for any other attribute.
-  private static func store(_ attribute: UnsafePointer<CChar>) -> Attribute? {
+  static func store(_ attribute: UnsafePointer<CChar>) -> Attribute? {
     if strcmp(attribute, DOSAttributes.sambaAttribute) == 0 { return .samba }
     if strcmp(attribute, SambaDepot.marker) == 0 { return .depot }
     for store in FinderInfo.Store.allCases {
@@ -410,7 +424,7 @@ final class FinderMetadata: Sendable {
   }
 
   /// The paths of the side files that an entry may have, relative to its directory.
-  private static func paths(of name: Name, _ sideFiles: SideFiles) -> [[UInt8]] {
+  static func paths(of name: Name, _ sideFiles: SideFiles) -> [[UInt8]] {
     var paths: [[UInt8]] = []
     if sideFiles.contains(.appleDouble), let sidecar = name.sidecar { paths.append(sidecar.bytes) }
     if sideFiles.contains(.netatalk) {

@@ -41,6 +41,8 @@ struct PendingChanges {
     var moved: Set<Name> = []
     /// The names whose attributes changed, which may decide how an entry is shown.
     var attributes: Set<Name> = []
+    /// The names of entries of which another file holds metadata that was written.
+    var metadata: Set<Name> = []
     /// The names whose content was written, which may decide how an entry is shown.
     var contents: Set<Name> = []
     var isEverything = false

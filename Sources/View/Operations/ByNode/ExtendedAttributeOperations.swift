@@ -25,9 +25,11 @@ extension View {
       }
       return count
     } catch {
-      guard options.appleDouble == .merge, error.rawValue == ENODATA || error == .notSupported else {
-        throw reported(error, for: name)
+      guard error == .noData || error == .notSupported else { throw error }
+      if desktopAttribute(name) != nil {
+        return try desktopAttribute(name, of: id, client).copied(into: buffer)
       }
+      guard options.appleDouble == .merge else { throw reported(error, for: name) }
       return try mergedAttribute(name, of: id, client).copied(into: buffer)
     }
   }
@@ -53,7 +55,7 @@ extension View {
     _ id: NodeID, into buffer: UnsafeMutableRawBufferPointer, client: Client
   ) throws(Errno) -> Int {
     var (list, trusted): ([UInt8], [UInt8]) = ([], [])
-    try withAttributes(of: id) { (attributes) throws(Errno) in
+    let macNames = try withAttributes(of: id) { (attributes) throws(Errno) in
       try attributes.forEachName { name in
         let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name) + 1)
         if strncmp(name, "trusted.", 8) == 0 {
@@ -62,12 +64,14 @@ extension View {
           list.append(contentsOf: bytes)
         }
       }
+      return desktopNames(of: id, in: attributes, listed: list, client)
     }
     if !trusted.isEmpty, client.isAdministrator { list += trusted }
     if options.appleDouble == .merge {
       let own = list.split(separator: 0).map(Array.init)
       list += mergedNames(of: id, besides: own, client).flatMap { $0 + [0] }
     }
+    for name in macNames { list += Array(name.utf8) + [0] }
     return try list.copied(into: buffer)
   }
 
@@ -108,7 +112,7 @@ extension View {
   }
 
   /// Reads with the daemon's credentials: the kernel has checked the client's permissions.
-  private func withAttributes<R>(
+  func withAttributes<R>(
     of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
   ) throws(Errno) -> R {
     let located = try locate(id)
