@@ -83,6 +83,35 @@ import Testing
     }
   }
 
+  private func demandNames(of target: AliasTarget?) throws -> Bool {
+    guard let target else { return false }
+    let names = target.volume + target.path
+    try demand(
+      !target.path.isEmpty && names.count <= AliasTarget.maximumDepth
+        && names.allSatisfy { !$0.isEmpty && $0.count <= 255 && !$0.contains(0x2f) && $0 != utf8("..") },
+      "a path leaves the volume")
+    return true
+  }
+
+  @Test func bookmarks_damaged_giveNamesOrNil() throws {
+    let samples = [AliasSamples.bookmark, AliasSamples.bookmarkOnVolume]
+    try fuzz("bookmarks", samples + samples.map(AliasSamples.file)) { bytes in
+      try demandNames(of: AliasTarget.ofFile(bytes))
+    }
+  }
+
+  @Test func aliasRecords_damaged_giveNamesOrNil() throws {
+    try fuzz("alias records", [AliasSamples.record, AliasSamples.recordWithoutPath]) { bytes in
+      try demandNames(of: AliasRecord.target(bytes))
+    }
+  }
+
+  @Test func resourceForks_damaged_giveNamesOrNil() throws {
+    try fuzz("resource forks", [AliasSamples.fork(AliasSamples.record)]) { bytes in
+      try demandNames(of: AliasTarget.ofResourceFork(bytes))
+    }
+  }
+
   @Test func dosAttributes_damaged_areParsedOrRejected() throws {
     try fuzz("DOS attributes", DOSAttributesTests.hiddenArchive) { bytes in
       let ntfs = DOSAttributes(ntfsBigEndian: bytes) ?? DOSAttributes(ntfs: bytes)
