@@ -42,8 +42,8 @@ import Testing
 
   @Test func fork_withoutAlias_hasNone() {
     let fork = AliasSamples.fork(AliasSamples.record)
-    #expect(ResourceFork(fork)?.firstResource(of: "icns").map { Array(fork[$0]) } == [1, 2, 3])
-    #expect(ResourceFork(fork)?.firstResource(of: "TEXT") == nil)
+    #expect(ResourceFork.resource("icns", in: fork).map { Array(fork[$0]) } == [1, 2, 3])
+    #expect(ResourceFork.resource("TEXT", in: fork) == nil)
     #expect(AliasTarget.ofResourceFork([]) == nil)
   }
 

@@ -36,6 +36,6 @@ public struct AliasTarget: Hashable, Sendable {
   /// The target of an alias file whose resource fork is `bytes`, as Mac OS 9 and early versions of OS X wrote it; nil when it has
   /// no alias record or is malformed.
   public static func ofResourceFork(_ bytes: [UInt8]) -> AliasTarget? {
-    ResourceFork(bytes)?.firstResource(of: "alis").flatMap { AliasRecord.target(Array(bytes[$0])) }
+    ResourceFork.resource("alis", in: bytes).flatMap { AliasRecord.target(Array(bytes[$0])) }
   }
 }

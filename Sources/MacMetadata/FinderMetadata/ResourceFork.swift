@@ -1,39 +1,54 @@
-/// The resource fork of a file: typed resources, and a map of them.
-///
-/// Source: "Inside Macintosh: More Macintosh Toolbox", "Resource File Format". Everything is big-endian.
-struct ResourceFork {
-  private let bytes: [UInt8]
-  private let data: Int
-  private let types: Int
+/// The resource fork of a file ("Inside Macintosh: More Macintosh Toolbox", "Resource File Format").
+public enum ResourceFork {
+  /// The number of the icon that a user has given to a file, or in the file `Icon\r` to the folder around it ("Icons.h":
+  /// `kCustomIconResource`).
+  public static let customIcon: Int16 = -16455
 
-  /// Nil when the header or the map is malformed.
-  init?(_ bytes: [UInt8]) {
-    guard bytes.count <= ParserLimits.inputBytes,
-      let data = bytes.bigEndian(UInt32.self, at: 0).map(Int.init),
-      let map = bytes.bigEndian(UInt32.self, at: 4).map(Int.init),
-      let types = bytes.bigEndian(UInt16.self, at: map + 24).map(Int.init)
+  /// Extended attributes that hold a resource fork on Linux, in the order of precedence: as rsync, tar and virtiofs copy it, as
+  /// drivers of Apple's file systems show it, and as Samba stores it.
+  public static let attributes = [
+    "user.com.apple.ResourceFork", "osx.com.apple.ResourceFork", "com.apple.ResourceFork",
+    "user.DosStream.AFP_Resource:$DATA",
+  ]
+
+  /// The data of one resource within the fork; nil when there is none, or it does not lie within the fork.
+  ///
+  /// Only the first list of a type is read, so that a fork takes time by its length at most.
+  ///
+  /// - Parameters:
+  ///   - type: four characters of ASCII.
+  ///   - number: nil for the first resource of the type.
+  public static func resource(_ type: String, _ number: Int16? = nil, in fork: [UInt8]) -> Range<Int>? {
+    guard fork.count <= ParserLimits.pictureBytes,
+      let data = fork.offset(UInt32.self, at: 0), let map = fork.offset(UInt32.self, at: 4),
+      let types = fork.offset(UInt16.self, at: map + 24).map({ map + $0 }),
+      let references = references(type, types, fork),
+      let start = (0..<references.count).lazy.map({ references.start + 12 * $0 }).first(where: {
+        number == nil || fork.bigEndian(UInt16.self, at: $0) == number.map(UInt16.init(bitPattern:))
+      }),
+      // The first byte holds attributes of the resource.
+      let offset = fork.offset(UInt32.self, at: start + 4).map({ data + $0 & 0xFFFFFF }),
+      let length = fork.offset(UInt32.self, at: offset), length <= fork.count - offset - 4
     else { return nil }
-    self.bytes = bytes
-    self.data = data
-    self.types = map + types
+    return offset + 4..<offset + 4 + length
   }
 
-  /// The position of the first resource of a type in the fork; nil when there is none.
-  func firstResource(of type: String) -> Range<Int>? {
-    // Counts are stored less one: 0xFFFF is none.
-    guard let count = bytes.bigEndian(UInt16.self, at: types), count != 0xFFFF else { return nil }
-    for index in 0...Int(count) {
-      let at = types + 2 + 8 * index
-      guard let list = bytes.bigEndian(UInt16.self, at: at + 6) else { return nil }
-      guard bytes.hasBytes(type.utf8, at: at) else { continue }
-      // The three low bytes are the position of the data, which begins with its length.
-      guard let word = bytes.bigEndian(UInt32.self, at: types + Int(list) + 4) else { return nil }
-      let start = data + Int(word & 0xFF_FFFF)
-      guard let length = bytes.bigEndian(UInt32.self, at: start).map(Int.init),
-        length <= bytes.count - start - 4
-      else { return nil }
-      return start + 4..<start + 4 + length
-    }
-    return nil
+  /// The list of the resources of a type.
+  ///
+  /// - Parameter types: where the list of types begins. It holds their number less one, and eight bytes for each.
+  private static func references(_ type: String, _ types: Int, _ fork: [UInt8]) -> (start: Int, count: Int)? {
+    guard let last = fork.bigEndian(UInt16.self, at: types) else { return nil }
+    // A fork without resources has the number -1.
+    let entries = (0..<Int(last &+ 1)).lazy.map { types + 2 + 8 * $0 }
+    guard let entry = entries.first(where: { fork.hasBytes(type.utf8, at: $0) }),
+      let last = fork.offset(UInt16.self, at: entry + 4), let offset = fork.offset(UInt16.self, at: entry + 6)
+    else { return nil }
+    return (types + offset, last + 1)
+  }
+}
+
+extension [UInt8] {
+  fileprivate func offset<T: FixedWidthInteger & UnsignedInteger>(_ type: T.Type, at offset: Int) -> Int? {
+    bigEndian(type, at: offset).map { Int($0) }
   }
 }
