@@ -208,27 +208,4 @@ private func shown(
       #expect(!KnownExtensions.known.contains(ext))
     }
   }
-
-  @Test func sharedMimeGlobs_yieldSimpleExtensions() {
-    let table = """
-      # comment:with:colons
-      50:image/jpeg:*.jpg
-      50:text/x-c:*.C:cs
-      50:application/x-compressed-tar:*.tar.gz
-      50:text/x-readme:README*
-      10:text/x-makefile:makefile
-      50:application/x-trash:*.bak
-      50:application/x-trash:*~
-      50:application/x-troff-man:*.[1-9]
-      50:application/x-troff-man:*.1
-      50:audio/x-mod:*.669
-      broken
-      50:x/y
-      50:x/y:*.
-      50:image/png:*.png
-      """
-    #expect(SharedMimeGlobs.extensions(Array(table.utf8)) == ["jpg", "C", "png"])
-    #expect(SharedMimeGlobs.extensions([0x35, 0x3a, 0x3a, 0x2a, 0x2e, 0xff, 0x0a]) == [])
-    #expect(SharedMimeGlobs.extensions([]) == [])
-  }
 }

@@ -17,6 +17,7 @@ enum Machine {
     guard let directory = try? TemporaryDirectory() else { return false }
     return (try? OpenFile(directory.path("file"), O_RDWR | O_CREAT | dfs_O_DIRECT)) != nil
   }()
+  static let makesLocales = allows("localedef -i sv_SE -f UTF-8 ./sv_SE.UTF-8")
   static let hasLoopDevices = allows(
     "truncate -s 16M image && mkfs.ext4 -q image && mkdir disk && mount -o loop image disk && umount disk")
   static let mountsHFSPlus = allows(
@@ -93,6 +94,8 @@ extension Trait where Self == ConditionTrait {
       if: dlopen("libgdk_pixbuf-2.0.so.0", RTLD_NOW) != nil,
       "gdk-pixbuf, which decodes pictures, is not installed: Mount/setup --tests installs it.")
   }
+
+  static var locales: Self { .enabled(if: Machine.makesLocales, "There is no data of locales here.") }
 
   static var loopDevices: Self { .enabled(if: Machine.hasLoopDevices, "No loop device can be mounted here.") }
 

@@ -254,10 +254,10 @@ import Testing
     #expect(
       list(directory, ["--tree"]) == """
         ├── Letter
-        ├── Sub
-        │   ├── Unter
-        │   └── a
-        └── notes
+        ├── notes
+        └── Sub
+            ├── a
+            └── Unter
         """)
     #expect(list(directory, ["--tree", "--json"]).contains("\(directory.path("Sub/a.pdf"))"))
     #expect(list(directory, ["--tree", "-a"]).contains("├── .secret"))

@@ -117,7 +117,7 @@ extension Outcome {
   var complaint: String { "status \(status): \(text)\n\(errorText)" }
 }
 
-private func setTime(_ seconds: Int, of path: String) {
+func setTime(_ seconds: Int, of path: String) {
   let times = [timespec(tv_sec: seconds, tv_nsec: 0), timespec(tv_sec: seconds, tv_nsec: 0)]
   utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW)
 }

@@ -108,7 +108,8 @@ import Testing
     #expect(json(package, "d['displayName'], d['kind'], d['hidden']") == "('Rechner', 'package', False)")
     #expect(
       json(package, "sorted(d)")
-        == "['displayName', 'hidden', 'kind', 'matching', 'realName', 'realPath', 'reason']")
+        == "['backup', 'displayName', 'hidden', 'kind', 'matching', 'mimeType', 'realName', 'realPath', 'reason', 'type']"
+    )
     #expect(query(view, "explain", view.real("absent")).status == 2)
   }
 
@@ -126,6 +127,114 @@ import Testing
     #expect(json(query(view, "ls", "--json", folder), "d") == "[]")
     #expect(query(view, "ls", view.real("absent")).status == 2)
     #expect(query(view, "ls", "-o", "extentions=all", folder).status == 1)
+  }
+
+  @Test func explain_reportsTypePurposeAndBackup() throws {
+    let view = try MountedView("profile=home") { root in
+      try put("x", at: "\(root)/Documents/report.pdf")
+      try put("x", at: "\(root)/Documents/drawing.draw")
+      try put("x", at: "\(root)/Library/Caches/data")
+      try put(
+        """
+        <plist version="1.0"><dict><key>UTExportedTypeDeclarations</key><array><dict>
+        <key>UTTypeIdentifier</key><string>org.example.drawing</string><key>UTTypeTagSpecification</key><dict>
+        <key>public.filename-extension</key><array><string>draw</string></array></dict></dict></array></dict></plist>
+        """, at: "\(root)/Applications/Draw.app/Contents/Info.plist")
+    }
+    for (name, type, mimeType, backup) in [
+      ("Documents/report.pdf", "com.adobe.pdf", "application/pdf", "true"),
+      ("Documents/drawing.draw", "org.example.drawing", "application/octet-stream", "true"),
+      ("Documents", "public.folder", "inode/directory", "true"),
+      ("Library/Caches/data", "public.data", "application/octet-stream", "false"),
+      ("Applications/Draw", "com.apple.application-bundle", "application/x-displayfs-package", "true"),
+    ] {
+      let path = view.at(name)
+      #expect(attribute("user.displayfs.type", of: path) == type, "\(name)")
+      #expect(attribute("user.displayfs.mimetype", of: path) == mimeType, "\(name)")
+      #expect(attribute("user.displayfs.backup", of: path) == backup, "\(name)")
+      for queried in [path, view.real(name)] {
+        let object = query(view, "explain", "--json", "-o", "profile=home", "--source", view.source, queried)
+        #expect(
+          json(object, "d['type'], d['mimeType'], str(d['backup']).lower()") == "('\(type)', '\(mimeType)', '\(backup)')",
+          "\(queried): \(object.complaint)")
+      }
+    }
+    let purpose = "It holds the user's documents."
+    #expect(attribute("user.displayfs.purpose", of: view.at("Documents")) == purpose)
+    #expect(attribute("user.displayfs.purpose", of: view.at("Documents/report")) == nil)
+    #expect(query(view, "explain", view.at("Documents")).text.hasSuffix("purpose:      \(purpose)\nmatching:     exact"))
+    let list = query(view, "ls", "--json", "-o", "profile=home", "--source", view.source, view.real("Documents"))
+    #expect(json(list, "[e['type'] for e in d]") == "['org.example.drawing', 'com.adobe.pdf']")
+  }
+
+  @Test func ls_sortsAsFinder_orByBytes() throws {
+    let view = try MountedView("extensions=show") { root in
+      for name in ["a10", "A9", "a2", "\u{e4}b", "b"] { try put("x", at: "\(root)/\(name)") }
+    }
+    func list(_ arguments: String...) -> [String] {
+      Displayfs.run(["ls"] + arguments + [view.source], with: ["LC_ALL": "C.UTF-8"]).text.split(separator: "\n").map(String.init)
+    }
+    #expect(list() == ["a2", "A9", "a10", "\u{e4}b", "b"])
+    #expect(list("--sort", "bytes") == ["A9", "a10", "a2", "b", "\u{e4}b"])
+    #expect(list("--sort", "size") == [])
+  }
+
+  @Test(.locales) func ls_sortsByLanguage() throws {
+    let view = try MountedView { root in
+      for name in ["zebra", "\u{e4}pple", "apple", "Zoo"] { try put("x", at: "\(root)/\(name)") }
+    }
+    let locales = try TemporaryDirectory()
+    for (locale, names) in [
+      ("sv_SE", ["apple", "zebra", "Zoo", "\u{e4}pple"]), ("de_DE", ["apple", "\u{e4}pple", "zebra", "Zoo"]),
+    ] {
+      let made = Shell.run(["localedef", "-i", locale, "-f", "UTF-8", locales.path("\(locale).UTF-8")])
+      try #require(made.status == 0, "\(made.errorText)")
+      let environment = ["LC_ALL": "\(locale).UTF-8", "LOCPATH": locales.root]
+      #expect(Displayfs.run(["ls", view.source], with: environment).text == names.joined(separator: "\n"))
+    }
+  }
+
+  @Test func ls_onTerminal_printsColumnsWithoutControlCharacters() throws {
+    let view = try MountedView { root in
+      for name in ["one", "two", "three", "four", "f\u{1b}[31m", "\u{6f22}\u{5b57}"] {
+        try put("x", at: "\(root)/\(name)")
+      }
+    }
+    let program = """
+      import fcntl, os, pty, struct, sys, termios
+      pid, terminal = pty.fork()
+      if pid == 0:
+          fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+          os.environ["LC_ALL"] = "C.UTF-8"
+          os.execv(sys.argv[1], [sys.argv[1], "ls", "--color", "never", sys.argv[2]])
+      text = b""
+      while True:
+          try: part = os.read(terminal, 4096)
+          except OSError: break
+          if not part: break
+          text += part
+      sys.stdout.write(text.decode().replace("\\r", ""))
+      """
+    let run = Shell.run(["python3", "-c", program, Displayfs.path, view.source])
+    #expect(run.text == "f?[31m  one    two\nfour    three  \u{6f22}\u{5b57}", "\(run.text) \(run.errorText)")
+  }
+
+  @Test func ls_human_printsSizesAndDates() throws {
+    let view = try MountedView { root in
+      try put("x", at: "\(root)/one.txt")
+      #expect(truncate("\(root)/one.txt", 1_949_999) == 0)
+      try put("", at: "\(root)/empty")
+      #expect(mkdir("\(root)/folder", 0o755) == 0)
+      for name in ["one.txt", "empty", "folder"] { setTime(86_400, of: "\(root)/\(name)") }
+    }
+    let run = Displayfs.run(["ls", "-l", "--human", view.source], with: ["TZ": "UTC", "LC_ALL": "C"])
+    #expect(
+      run.text.split(separator: "\n").map(String.init) == [
+        "  0 bytes  1970-01-02 00:00  file       empty",
+        "        -  1970-01-02 00:00  directory  folder",
+        "   1.9 MB  1970-01-02 00:00  file       one (one.txt)",
+      ])
+    #expect(Displayfs.run(["ls", "--human", view.source]).errorText.contains("needs -l"))
   }
 
   @Test func ls_ofNonUTF8Names_printsBytesInJSON() throws {

@@ -6,3 +6,4 @@
 #include "proc.h"
 #include "request.h"
 #include "syscalls.h"
+#include "terminal.h"

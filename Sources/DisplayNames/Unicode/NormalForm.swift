@@ -32,6 +32,14 @@ enum NormalForm {
     return encoded(composed(decomposed(folded)), unless: name)
   }
 
+  /// The letters of the name without combining marks: `é` becomes `e`. Bytes that are not UTF-8 stay.
+  static func withoutMarks(_ name: Span<UInt8>) -> [UInt8] {
+    let bytes = name.withUnsafeBytes { Array($0) }
+    guard let scalars = nonASCIIScalars(of: name) else { return bytes }
+    let data = UnicodeData.shared
+    return encoded(decomposed(scalars).filter { data[$0].combiningClass == 0 }, unless: name) ?? bytes
+  }
+
   private static func asciiLowercased(_ name: Span<UInt8>) -> [UInt8]? {
     let uppercase = UInt8(ascii: "A")...UInt8(ascii: "Z")
     var isASCII = true

@@ -16,26 +16,41 @@ public struct PackageExtension: Hashable, Sendable {
   /// directly or indirectly, or when a document type declares it. An exported declaration of a type or extension takes precedence
   /// over every imported one.
   public static func declared(by bundles: [BundleInfo], packageTypes: Set<String>) -> Set<PackageExtension> {
-    let all = bundles.flatMap(\.types)
-    let exported = Set(all.lazy.filter(\.exported).map(\.identifier))
-    let types = all.filter { $0.exported || !exported.contains($0.identifier) }
+    let types = valid(bundles)
     let packages = conforming(
       to: packageTypes.union(["com.apple.package"]).union(bundles.flatMap(\.packageContentTypes)), types)
 
-    var claims: [String: [TypeDeclaration]] = [:]
-    for type in types {
-      for name in type.extensions.compactMap(normalized) { claims[name, default: []].append(type) }
-    }
     var result: [String: String?] = [:]
     for name in bundles.flatMap(\.packageExtensions).compactMap(normalized) {
       result.updateValue(nil, forKey: name)
     }
-    for (name, claimants) in claims {
-      let owners = claimants.filter(\.exported)
-      let identifiers = (owners.isEmpty ? claimants : owners).map(\.identifier).filter(packages.contains)
-      if let first = identifiers.min() { result[name] = first }
+    for (name, claimants) in claimants(of: types) {
+      if let first = claimants.filter(packages.contains).min() { result[name] = first }
     }
     return Set(result.map { PackageExtension(extension: $0.key, type: $0.value) })
+  }
+
+  /// The type that bundles declare for each extension, in lower case, whether or not it is a package's.
+  public static func identifiers(declaredBy bundles: [BundleInfo]) -> [String: String] {
+    claimants(of: valid(bundles)).compactMapValues { $0.min() }
+  }
+
+  private static func valid(_ bundles: [BundleInfo]) -> [TypeDeclaration] {
+    let all = bundles.flatMap(\.types)
+    let exported = Set(all.lazy.filter(\.exported).map(\.identifier))
+    return all.filter { $0.exported || !exported.contains($0.identifier) }
+  }
+
+  /// The identifiers of the types that claim each extension: of those that their owners declare, where there are any.
+  private static func claimants(of types: [TypeDeclaration]) -> [String: [String]] {
+    var claims: [String: [TypeDeclaration]] = [:]
+    for type in types {
+      for name in type.extensions.compactMap(normalized) { claims[name, default: []].append(type) }
+    }
+    return claims.mapValues { claimants in
+      let owners = claimants.filter(\.exported)
+      return (owners.isEmpty ? claimants : owners).map(\.identifier)
+    }
   }
 
   /// All types that conform to `roots`, directly or indirectly. Each type is visited once, so cyclic conformance terminates.

@@ -9,12 +9,11 @@ enum DeclaredPackageTypes {
   /// Bounds the time that mounting takes on a volume with very many applications.
   private static let applicationLimit = 2000
 
-  /// The types declared by the applications in `Applications` and in the first level of folders below it.
-  static func declared(below root: Directory, builtIn: PackageTypes) -> Set<PackageExtension> {
+  /// The property lists of the applications in `Applications` and in the first level of folders below it.
+  static func applications(below root: Directory) -> [BundleInfo] {
     var infos: [BundleInfo] = []
     collect("Applications", below: root, depth: 2, into: &infos)
-    if infos.isEmpty { return [] }
-    return PackageExtension.declared(by: infos, packageTypes: builtIn.identifiers)
+    return infos
   }
 
   private static func collect(

@@ -17,6 +17,8 @@ package final class EntryInspector: Sendable {
   private let fileExtensions: ExtensionSet
   private let hiddenRules: HiddenRules
   let packageTypes: PackageTypes
+  /// The uniform type identifiers that applications declare, by extension in lower case.
+  let declaredIdentifiers: [String: String]
   private let localizer: Localizer
   let metadata: FinderMetadata
   private let rulesMakePackages: Bool
@@ -28,11 +30,15 @@ package final class EntryInspector: Sendable {
     hiddenRules = HiddenRules(disabling: options.disabledRules)
     rulesMakePackages = options.rules.contains { $0.kind == .package }
     var types = PackageTypes.builtIn
+    var identifiers: [String: String] = [:]
     if options.profile == .macos || options.profile == .home {
-      for declared in DeclaredPackageTypes.declared(below: root, builtIn: types) {
+      let applications = DeclaredPackageTypes.applications(below: root)
+      for declared in PackageExtension.declared(by: applications, packageTypes: types.identifiers) {
         types.insert(declared.extension, type: declared.type.map { PackageType(uti: $0) } ?? .byBundleBit)
       }
+      identifiers = PackageExtension.identifiers(declaredBy: applications)
     }
+    declaredIdentifiers = identifiers
     packageTypes = types
     extensionRule = ExtensionRule(
       mode: options.extensions, known: KnownExtensions.known.union(types.extensions))

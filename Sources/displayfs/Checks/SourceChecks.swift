@@ -54,7 +54,7 @@ struct SourceChecks {
     var twins = Twins()
     var walk = ViewWalk(view: place.view, includesHidden: false, descends: true)
     do throws(Errno) {
-      try walk.visit(place.node) { entry, _ in
+      try walk.visit(place.node) { entry, _, _ in
         seen += 1
         twins.add(entry)
         guard entry.isContested else { return true }

@@ -1,11 +1,16 @@
 import ArgumentParser
 import DisplayNames
+import Glibc
 import SystemPackage
 import View
 
 struct ListDirectory: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ls", abstract: "List a directory as the view shows it, without a mount.")
+
+  enum Order: String, ExpressibleByArgument, CaseIterable {
+    case name, bytes
+  }
 
   @OptionGroup var options: QueryOptions
 
@@ -15,8 +20,15 @@ struct ListDirectory: ParsableCommand {
   @Flag(name: .customShort("l"), help: "Print kind and real name beside each display name.")
   var long = false
 
+  @Flag(help: "With -l, print size and date too, for people to read.")
+  var human = false
+
   @Flag(help: "List the directories below as well.")
   var tree = false
+
+  @Option(
+    help: "Sort by name as the Finder (numbers by value, letters as the language collates them), or by bytes.")
+  var sort = Order.name
 
   @Option(help: "When to colour directories, packages, localized names and hidden entries.")
   var color = Style.When.auto
@@ -24,77 +36,87 @@ struct ListDirectory: ParsableCommand {
   @Argument(help: "The directory.", completion: .directory)
   var path: FilePath = "."
 
+  func validate() throws {
+    if human, !long { throw ValidationError("--human needs -l.") }
+  }
+
   func run() throws {
     let place = try options.place(of: path)
-    let isColoured = color.holds
-    var printed = 0
-    var walk = ViewWalk(view: place.view, includesHidden: all, descends: tree)
+    var walk = ViewWalk(view: place.view, includesHidden: all, descends: tree, sorted: sorted)
     do throws(Errno) {
       guard try place.view.isDirectory(place.node) else { throw .notDirectory }
-      if options.json { Output.bytes([UInt8(ascii: "[")]) }
-      try walk.visit(place.node) { entry, branch in
-        if options.json {
-          Output.bytes(Array(((printed == 0 ? "" : ",\n ") + JSON.object(entry)).utf8))
-        } else {
-          Output.line(branch + line(of: entry, isColoured))
+      if options.json {
+        try printJSON(of: place, &walk)
+      } else if let terminal = Terminal.output, !long, !tree {
+        try printColumns(of: place, &walk, width: terminal.width)
+      } else {
+        try walk.visit(place.node) { entry, directory, branch in
+          Output.line(branch + line(of: entry, in: directory, place.view))
+          return true
         }
-        printed += 1
-        return true
       }
-      if options.json { Output.line([UInt8(ascii: "]")]) }
     } catch { throw Failure(.system, "\(path): \(error)") }
     if walk.hasFailed { throw ExitCode(ExitStatus.system.rawValue) }
   }
 
-  private func line(of entry: Explanation, _ isColoured: Bool) -> [UInt8] {
-    let name = isColoured ? Style.painted(entry) : entry.displayName.bytes
-    guard long else { return name }
-    return Array("\(entry.kind.word)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + name + [0x09]
-      + entry.realName.bytes
-  }
-}
-
-/// Walks the entries of a directory of a view, sorted by the bytes of their names, and on request those of all subdirectories.
-struct ViewWalk {
-  let view: View
-  let includesHidden: Bool
-  let descends: Bool
-  /// Whether a subdirectory could not be read. The error message on standard error names it.
-  private(set) var hasFailed = false
-  private var isOver = false
-
-  init(view: View, includesHidden: Bool, descends: Bool) {
-    self.view = view
-    self.includesHidden = includesHidden
-    self.descends = descends
+  private func sorted(_ entries: [Explanation]) -> [Explanation] {
+    switch sort {
+    case .name: FinderOrder.fromEnvironment.sorted(entries, by: \.displayName)
+    case .bytes: entries.sorted { $0.displayName < $1.displayName }
+    }
   }
 
-  /// - Parameter body: is called with each entry, a directory before its contents, and with the lines that lead to the entry from
-  ///   the top. It returns whether to continue.
-  mutating func visit(
-    _ node: NodeID, _ lead: [UInt8] = [], _ body: (Explanation, [UInt8]) -> Bool
-  ) throws(Errno) {
-    let entries = try view.explainAll(in: node)
-      .filter { includesHidden || !$0.isHidden }
-      .sorted { $0.displayName < $1.displayName }
-    for (index, entry) in entries.enumerated() {
-      let isLast = index == entries.count - 1
-      guard !isOver, body(entry, descends ? lead + Array((isLast ? "└── " : "├── ").utf8) : []) else {
-        isOver = true
-        return
-      }
-      guard descends, entry.kind == .directory else { continue }
+  private func printJSON(of place: ViewedPath, _ walk: inout ViewWalk) throws(Errno) {
+    var isFirst = true
+    Output.bytes([UInt8(ascii: "[")])
+    var failure: Errno?
+    try walk.visit(place.node) { entry, _, _ in
       do throws(Errno) {
-        let child = try CName(entry.realName).withPointer { (name) throws(Errno) in
-          try view.lookup(node, name).id
-        }
-        try visit(child, lead + Array((isLast ? "    " : "│   ").utf8), body)
-      } catch {
-        // A directory that was removed meanwhile, or that may not be reached (`hidden=deny`), shows nothing.
-        if error == .noSuchFileOrDirectory { continue }
-        printError("displayfs: \(entry.realPath): \(error)")
-        hasFailed = true
-      }
+        let details = try place.view.details(of: entry)
+        Output.bytes(Array(((isFirst ? "" : ",\n ") + JSON.object(entry, details)).utf8))
+        isFirst = false
+      } catch { failure = error }
+      return failure == nil
+    }
+    if let failure { throw failure }
+    Output.line([UInt8(ascii: "]")])
+  }
+
+  private func printColumns(of place: ViewedPath, _ walk: inout ViewWalk, width: Int) throws(Errno) {
+    var items: [(text: [UInt8], width: Int)] = []
+    try walk.visit(place.node) { entry, _, _ in
+      items.append((name(of: entry), Terminal.columns(Terminal.printable(entry.displayName.bytes))))
+      return true
+    }
+    for line in Columns.lines(items, width: width) { Output.line(line) }
+  }
+
+  private func line(of entry: Explanation, in directory: NodeID, _ view: View) -> [UInt8] {
+    guard long else { return name(of: entry) }
+    if human {
+      return HumanReadable.line(
+        of: entry, attributes(of: entry, in: directory, view), name: name(of: entry),
+        realName: shown(entry.realName.bytes))
+    }
+    return Array("\(entry.kind.word)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + name(of: entry) + [0x09]
+      + shown(entry.realName.bytes)
+  }
+
+  /// The display name as it is printed: coloured on request.
+  private func name(of entry: Explanation) -> [UInt8] {
+    let name = shown(entry.displayName.bytes)
+    return color.holds ? Style.painted(name, of: entry) : name
+  }
+
+  /// Names as they are, except on a terminal.
+  private func shown(_ name: [UInt8]) -> [UInt8] {
+    Terminal.output == nil ? name : Array(Terminal.printable(name).utf8)
+  }
+
+  private func attributes(of entry: Explanation, in directory: NodeID, _ view: View) -> stat? {
+    CName(entry.isHidden ? entry.realName : entry.displayName).withPointer { name in
+      guard let found = try? view.lookup(directory, name) else { return nil }
+      return try? view.attributes(found.id)
     }
   }
 }

@@ -12,12 +12,12 @@ struct EntryQuery: ParsableArguments {
   var path: FilePath
 
   /// Prints the explanation of the entry, as JSON or by `printing` it.
-  func report(printing: (Explanation) -> Void) throws {
-    let explanation = try options.explanation(of: path)
+  func report(printing: (Explanation, EntryDetails) -> Void) throws {
+    let (explanation, details) = try options.explanation(of: path)
     if options.json {
-      Output.line(JSON.object(explanation, comparison(explanation)))
+      Output.line(JSON.object(explanation, details, comparison(explanation)))
     } else {
-      printing(explanation)
+      printing(explanation, details)
     }
   }
 
@@ -34,15 +34,18 @@ struct Explain: ParsableCommand {
   @OptionGroup var query: EntryQuery
 
   func run() throws {
-    try query.report { explanation in
+    try query.report { explanation, details in
       let text = """
         display name: \(explanation.displayName)
         real name:    \(explanation.realName)
         real path:    \(Name(explanation.realPathBytes))
         kind:         \(explanation.kind.word)
         reason:       \(explanation.reason)
+        type:         \(details.contentType.identifier) (\(details.contentType.mimeType))
+        backup:       \(details.isBackedUp ? "taken" : "left out")
         """
       Output.line(text)
+      if let purpose = details.purpose { Output.line("purpose:      \(purpose)") }
       if let comparison = query.comparison(explanation) { Output.line("matching:     \(comparison)") }
     }
   }
@@ -55,7 +58,7 @@ struct RealPath: ParsableCommand {
 
   @OptionGroup var query: EntryQuery
 
-  func run() throws { try query.report { Output.line($0.realPathBytes) } }
+  func run() throws { try query.report { explanation, _ in Output.line(explanation.realPathBytes) } }
 }
 
 struct DisplayNameOf: ParsableCommand {
@@ -64,5 +67,5 @@ struct DisplayNameOf: ParsableCommand {
 
   @OptionGroup var query: EntryQuery
 
-  func run() throws { try query.report { Output.line($0.displayName.bytes) } }
+  func run() throws { try query.report { explanation, _ in Output.line(explanation.displayName.bytes) } }
 }

@@ -36,6 +36,15 @@ enum MountQuery {
       "\(path): a mounted view reports on files and directories only; use the path of the entry in \(place)")
   }
 
+  /// What the mounted view that a path lies in says beside its names; nil if the path does not lie in one.
+  static func details(_ path: FilePath) -> EntryDetails? {
+    guard let type = of("type", path), let mimeType = of("mimetype", path), let backup = of("backup", path)
+    else { return nil }
+    return EntryDetails(
+      contentType: ContentType(identifier: Text.lossy(type), mimeType: Text.lossy(mimeType)),
+      purpose: of("purpose", path).map(Text.lossy), isBackedUp: backup.elementsEqual("true".utf8))
+  }
+
   private static func isInView(_ device: UInt64) -> Bool {
     // The device number is composed as by makedev(3). File systems without a device have the major number 0.
     let minor = device & 0xff | device >> 12 & ~0xff

@@ -24,12 +24,15 @@ struct QueryOptions: ParsableArguments {
 
 extension QueryOptions {
   /// Explains a path by the mounted view that it lies in, else by the view of the tree around it.
-  func explanation(of path: FilePath) throws(Failure) -> Explanation {
-    if let answer = try MountQuery.explanation(path) { return answer }
-    let place = try place(of: path)
-    do throws(Errno) { return try place.view.explain(place.node) } catch {
-      throw Failure(.system, "\(path): \(error)")
+  func explanation(of path: FilePath) throws(Failure) -> (Explanation, EntryDetails) {
+    if let mounted = try MountQuery.explanation(path), let details = MountQuery.details(path) {
+      return (mounted, details)
     }
+    let place = try place(of: path)
+    do throws(ViewedPath.Failure) {
+      let explanation = try place.explanation()
+      return (explanation, try place.details(of: explanation))
+    } catch { throw Failure(.system, "\(error)") }
   }
 
   /// The path in the view of the tree around it.

@@ -20,7 +20,7 @@ enum Style {
   }
 
   /// The display name: its colour shows the kind, an underline shows that it is localized, and a hidden name is dim.
-  static func painted(_ entry: Explanation) -> [UInt8] {
+  static func painted(_ name: [UInt8], of entry: Explanation) -> [UInt8] {
     var codes: [String] = []
     switch entry.kind {
     case .directory: codes.append("1;34")
@@ -31,8 +31,8 @@ enum Style {
     }
     if entry.isLocalized { codes.append("4") }
     if entry.isHidden { codes.append("2") }
-    guard !codes.isEmpty else { return entry.displayName.bytes }
-    return Array("\u{1B}[\(codes.joined(separator: ";"))m".utf8) + entry.displayName.bytes
+    guard !codes.isEmpty else { return name }
+    return Array("\u{1B}[\(codes.joined(separator: ";"))m".utf8) + name
       + Array("\u{1B}[0m".utf8)
   }
 }

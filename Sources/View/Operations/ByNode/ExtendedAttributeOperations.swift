@@ -176,6 +176,12 @@ extension View {
     case "displayname": return explanation.displayName.bytes
     case "hidden": return Array((explanation.isHidden ? "true" : "false").utf8)
     case "reason": return Array(explanation.reason.utf8)
+    case "type": return Array(try details(of: explanation).contentType.identifier.utf8)
+    case "mimetype": return Array(try details(of: explanation).contentType.mimeType.utf8)
+    case "backup": return Array((try details(of: explanation).isBackedUp ? "true" : "false").utf8)
+    case "purpose":
+      guard let purpose = try details(of: explanation).purpose else { throw .noData }
+      return Array(purpose.utf8)
     default: throw Errno(rawValue: ENODATA)
     }
   }
