@@ -167,6 +167,34 @@ import Testing
     #expect(json(list, "[e['type'] for e in d]") == "['org.example.drawing', 'com.adobe.pdf']")
   }
 
+  @Test(.extendedAttributes) func ls_backedUp_listsWhatTarMayTakeWhole() throws {
+    let view = try MountedView("profile=home") { root in
+      for path in [
+        "Documents/a", "Documents/.b", "Library/Caches/x", "Library/Preferences/y", "Work/build/z", "Work/k\nept/w",
+        "Gone/v", "Empty.rtfd/TXT.rtf",
+      ] {
+        try put("x", at: "\(root)/\(path)")
+      }
+      let list = Array("<plist><string>com.apple.backupd</string></plist>".utf8)
+      for (path, attribute) in [
+        ("Work/build", "user.com.apple.metadata:com_apple_backup_excludeItem"),
+        ("Gone", "user.DosStream.com.apple.metadata\u{f022}com_apple_backup_excludeItem:$DATA"),
+      ] {
+        #expect(setAttribute(attribute, to: list, of: "\(root)/\(path)") == nil)
+      }
+    }
+    let expected = ["Documents", "Empty.rtfd", "Library/Preferences", "Work/k\nept"].map(view.real)
+    let list = query(view, "ls", "--backed-up", "-0", "-o", "profile=home", "--source", view.source, view.source)
+    #expect(list.output.split(separator: 0).map { String(decoding: $0, as: UTF8.self) } == expected, "\(list.complaint)")
+    #expect(attribute("user.displayfs.backup", of: view.at("Work/build/z")) == "false")
+    #expect(attribute("user.displayfs.backup", of: view.at("Work/k\nept/w")) == "true")
+    let archive = Shell.run(
+      "'\(Displayfs.path)' ls --backed-up -0 -o profile=home --source . . | tar --null -T - -cf - 2>/dev/null | tar -tf -",
+      in: view.source)
+    #expect(archive.text.contains("Documents/.b") && !archive.text.contains("Caches"), "\(archive.text)")
+    #expect(query(view, "ls", "--backed-up", "--json", view.source).errorText.contains("goes with none"))
+  }
+
   @Test func ls_sortsAsFinder_orByBytes() throws {
     let view = try MountedView("extensions=show") { root in
       for name in ["a10", "A9", "a2", "\u{e4}b", "b"] { try put("x", at: "\(root)/\(name)") }
@@ -315,7 +343,7 @@ import Testing
     for name in ["note\nkind:         package", "escape\u{1b}[31m"] {
       for path in [view.at(name), view.real(name + ".txt")] {
         let text = query(view, "explain", path).text
-        #expect(text.split(separator: "\n").count == 6 && !text.contains("\u{1b}"), "\(text)")
+        #expect(text.split(separator: "\n").count == 8 && !text.contains("\u{1b}"), "\(text)")
       }
     }
   }

@@ -1,18 +1,25 @@
-/// What the Finder stores for an item and Linux desktops show by an extended attribute of their own.
+/// What macOS stores for an item in its metadata, beside the Finder info. Linux desktops show most of it by an extended attribute of
+/// their own.
 ///
 /// Sources: "Guidelines for extended attributes" (freedesktop.org); "MDItem.h" of macOS. The values are those that KFileMetaData
 /// reads and writes: tags are separated by commas.
 public enum DesktopAttribute: CaseIterable, Sendable {
   case tags, comment, origin
+  /// That Time Machine leaves the item out. ("CSBackup.h", `CSBackupSetItemExcluded`)
+  case backupExclusion
 
-  /// The extended attribute of Linux desktops.
-  public var name: String {
+  /// The extended attribute of Linux desktops; nil where they have none.
+  public var name: String? {
     switch self {
     case .tags: "user.xdg.tags"
     case .comment: "user.xdg.comment"
     case .origin: "user.xdg.origin.url"
+    case .backupExclusion: nil
     }
   }
+
+  /// Those that Linux desktops show.
+  public static let shown = allCases.filter { $0.name != nil }
 
   /// The Spotlight item whose property list macOS keeps in an extended attribute `com.apple.metadata:ITEM`.
   private var item: String {
@@ -20,6 +27,7 @@ public enum DesktopAttribute: CaseIterable, Sendable {
     case .tags: "_kMDItemUserTags"
     case .comment: "kMDItemFinderComment"
     case .origin: "kMDItemWhereFroms"
+    case .backupExclusion: "com_apple_backup_excludeItem"
     }
   }
 
@@ -47,6 +55,7 @@ public enum DesktopAttribute: CaseIterable, Sendable {
     case (.comment, .string(let text)): value = Self.comment(text)
     case (.origin, .array), (.origin, .string):
       value = Self.line(parsed.oneOrMoreTexts.first { !$0.isEmpty } ?? "")
+    case (.backupExclusion, .string(let text)): value = Self.line(text)
     default: return nil
     }
     return value.count <= Self.largestValue ? value : nil

@@ -34,7 +34,30 @@ extension View {
     return EntryDetails(
       contentType: contentType(of: entry),
       purpose: entry.kind == .directory ? StandardDirectory.purpose(ofPath: path, options) : nil,
-      isBackedUp: !StandardDirectory.isLeftOutOfBackups(path, options))
+      isBackedUp: !StandardDirectory.isLeftOutOfBackups(path, options) && !isExcludedFromBackups(path))
+  }
+
+  /// Whether an owner has excluded what lies at `path`, or a directory above it, from the backups of Time Machine.
+  private func isExcludedFromBackups(_ path: [Name]) -> Bool {
+    guard options.finderInfo != .off, var directory = try? source.root.directory.subdirectory(".") else {
+      return false
+    }
+    for name in path {
+      let place = (name: CName(name), directory: Directory(descriptor: directory.rawValue))
+      if isExcludedFromBackups(place) { return true }
+      guard let next = place.name.withPointer({ try? place.directory.subdirectory($0) }) else { return false }
+      directory = next
+    }
+    return false
+  }
+
+  private func isExcludedFromBackups(_ place: (name: CName, directory: Directory)) -> Bool {
+    let attributes = place.name.withPointer { ExtendedAttributes(of: $0, in: place.directory) }
+    let reader = DesktopAttributeReader(
+      [.backupExclusion], metadata: inspector.metadata, place: place,
+      sideFiles: inspector.metadata.isPresent ? [.appleDouble, .netatalk] : .appleDouble, client: .daemon)
+    let values = reader.values(in: attributes, named: (try? attributes.names()) ?? [])
+    return values[.backupExclusion]?.elementsEqual("com.apple.backupd".utf8) ?? false
   }
 
   /// The names that lead from SOURCE to an entry.

@@ -26,6 +26,12 @@ struct ListDirectory: ParsableCommand {
   @Flag(help: "List the directories below as well.")
   var tree = false
 
+  @Flag(help: "Print the paths of what a backup takes, those of whole directories where it takes all in them.")
+  var backedUp = false
+
+  @Flag(name: .customShort("0"), help: "With --backed-up, end each path with a NUL.")
+  var null = false
+
   @Option(
     help: "Sort by name as the Finder (numbers by value, letters as the language collates them), or by bytes.")
   var sort = Order.name
@@ -38,6 +44,10 @@ struct ListDirectory: ParsableCommand {
 
   func validate() throws {
     if human, !long { throw ValidationError("--human needs -l.") }
+    if null, !backedUp { throw ValidationError("-0 needs --backed-up.") }
+    if backedUp, long || tree || options.json {
+      throw ValidationError("--backed-up prints paths: it goes with none of -l, --tree and --json.")
+    }
   }
 
   func run() throws {
@@ -45,7 +55,9 @@ struct ListDirectory: ParsableCommand {
     var walk = ViewWalk(view: place.view, includesHidden: all, descends: tree, sorted: sorted)
     do throws(Errno) {
       guard try place.view.isDirectory(place.node) else { throw .notDirectory }
-      if options.json {
+      if backedUp {
+        for path in try BackupList(of: place).paths { Output.bytes(path + [null ? 0 : 0x0a]) }
+      } else if options.json {
         try printJSON(of: place, &walk)
       } else if let terminal = Terminal.output, !long, !tree {
         try printColumns(of: place, &walk, width: terminal.width)

@@ -31,17 +31,16 @@ enum HumanReadable {
   static func size(_ bytes: Int64) -> String {
     if bytes == 1 { return "1 byte" }
     if bytes < 1000 { return "\(bytes) bytes" }
-    // Tenths, rounded half up; a size that rounds up to 1000 is one of the next unit.
-    var (tenths, unit) = ((bytes + 50) / 100, 0)
-    while (unit == 0 ? (tenths + 5) / 10 : tenths / 10) >= 1000, unit < units.count - 1 {
-      (tenths, unit) = ((tenths + 500) / 1000, unit + 1)
-    }
-    // The Finder shows no fraction of a kilobyte.
-    if unit == 0 { return "\((tenths + 5) / 10) KB" }
-    return tenths % 10 == 0 ? "\(tenths / 10) \(units[unit])" : "\(tenths / 10).\(tenths % 10) \(units[unit])"
+    // Rounded half up. What rounds up to 1000 is one of the next unit.
+    if bytes < 999_500 { return "\((bytes + 500) / 1000) KB" }
+    var (unit, name) = (Int64(1_000_000), 0)
+    var tenths: Int64 { (bytes + unit / 20) / (unit / 10) }
+    while tenths >= 10_000, name < units.count - 1 { (unit, name) = (unit * 1000, name + 1) }
+    let fraction = tenths % 10 == 0 ? "" : ".\(tenths % 10)"
+    return "\(tenths / 10)\(fraction) \(units[name])"
   }
 
-  private static let units = ["KB", "MB", "GB", "TB", "PB", "EB"]
+  private static let units = ["MB", "GB", "TB", "PB", "EB"]
 
   /// A time in the time zone of the environment, as `2026-11-25 20:14`.
   static func date(_ time: timespec) -> String {
