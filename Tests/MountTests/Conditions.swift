@@ -83,6 +83,12 @@ extension Trait where Self == ConditionTrait {
     .enabled(if: Machine.mountsHFSPlus, "The kernel has no hfsplus, or xorriso or python3 is missing.")
   }
 
+  static var birthTimes: Self {
+    .enabled(
+      if: !kernelRelease.lexicographicallyPrecedes([6, 6]),
+      "Linux requests birth times (FUSE_STATX) since 6.6.")
+  }
+
   static var temporaryFiles: Self {
     .enabled(if: Machine.hasTemporaryFiles, "The file system here has no O_TMPFILE.")
   }

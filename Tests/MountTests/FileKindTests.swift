@@ -140,10 +140,7 @@ import Testing
   /// The format of stat(1) that prints all fields but the inode number, and the birth time last; it requests STATX_BTIME.
   private static let allFields = "'%a %F %u %g %h %s %b %B %t:%T %x %y %z %w'"
 
-  /// Whether the kernel requests birth times (FUSE_STATX).
-  private static let givesBirthTimes = kernelRelease.lexicographicallyPrecedes([6, 6]) == false
-
-  @Test(.enabled(if: Self.givesBirthTimes), arguments: ["notes", "notes.txt", ".", "folder", "link", "pipe"])
+  @Test(.birthTimes, arguments: ["notes", "notes.txt", ".", "folder", "link", "pipe"])
   func birthTime_isThatOfBackingFile(name: String) throws {
     let view = try MountedView { root in
       try put("0123456789", at: "\(root)/notes.txt")
@@ -160,7 +157,7 @@ import Testing
     #expect(view.shell("stat -c \(Self.allFields) \(name)").text == changed)
   }
 
-  @Test(.enabled(if: Self.givesBirthTimes)) func birthTime_ofPackageFile_isThatOfItsDirectory() throws {
+  @Test(.birthTimes) func birthTime_ofPackageFile_isThatOfItsDirectory() throws {
     let view = try MountedView { root in
       #expect(Shell.run("mkdir Letter.rtfd && echo x >Letter.rtfd/TXT.rtf", in: root).status == 0)
     }
@@ -168,7 +165,7 @@ import Testing
     #expect(view.shell("stat -c '%F %w' Letter").text == "regular file \(real)")
   }
 
-  @Test(.enabled(if: Self.givesBirthTimes)) func birthTime_ofRemovedOpenFile_staysKnown() throws {
+  @Test(.birthTimes) func birthTime_ofRemovedOpenFile_staysKnown() throws {
     let view = try view()
     let script = "exec 3<notes; stat -c %w notes; rm notes; stat -L -c %w /proc/self/fd/3"
     let shown = view.shell(script).text.split(separator: "\n")

@@ -127,7 +127,7 @@ import Testing
         == Set(names(volume.root).map { $0 == "Re\u{301}sume\u{301}.txt" ? "R\u{e9}sum\u{e9}.txt" : $0 }))
   }
 
-  @Test func birthTime_isThatOfVolume() throws {
+  @Test(.birthTimes) func birthTime_isThatOfVolume() throws {
     let volume = try Volume(.stored, "")
     func birthTime(_ path: String) -> String { Shell.run("stat -c %w '\(path)'").text }
     #expect(birthTime(volume.real("Calc.app")).hasPrefix("2"))
