@@ -95,7 +95,7 @@ let package = Package(
     .testTarget(
       name: "PackagePicturesTests",
       dependencies: [
-        "BackingTree", "CLinux", "MacMetadata", "PackagePictures", "PackageStream", "SamplePictures",
+        "BackingTree", "CLinux", "Fuzzing", "MacMetadata", "PackagePictures", "PackageStream", "SamplePictures",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(

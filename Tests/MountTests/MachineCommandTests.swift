@@ -57,7 +57,7 @@ import Testing
     let report = Displayfs.run(["doctor"]).text
     for check in [
       "/dev/fuse", "fusermount3", "user_allow_other", "kernel", "inotify", "file types",
-      "/sbin/mount.displayfs",
+      "/sbin/mount.displayfs", "displayfs-picture",
     ] {
       #expect(report.contains(check), "\(check) in \(report)")
     }

@@ -66,6 +66,20 @@ import Testing
     }
   }
 
+  /// A file of another file system may have any attributes.
+  @Test(.extendedAttributes) func thumbnail_ofFileThatPassesForAPackage_isNotThatOfAnother() throws {
+    try Self.build(output.root)
+    try put("x", at: output.path("inner/file"))
+    for (name, value) in [
+      ("kind", "package"), ("realname", "../Chess.app"), ("realpath", output.path("Chess.app")),
+    ] {
+      try #require(
+        setAttribute("user.displayfs.\(name)", to: value.utf8, of: output.path("inner/file")) == nil)
+    }
+    #expect(picture(output.path("inner/file"), 128) == nil)
+    #expect(picture(output.path("Chess.app"), 128) != nil)
+  }
+
   /// Where both names are one, the inside is reached by the path in the backing tree.
   @Test func thumbnail_withoutRealNameInView_isFoundInTheBackingTree() throws {
     let view = try MountedView("extensions=show", build: Self.build)

@@ -2,12 +2,13 @@ import BackingTree
 import CLinux
 import FuseServer
 import Glibc
+import PackagePictures
 import SystemPackage
 
 /// Checks of the requirements of every view on this machine. Each takes a few system calls and changes nothing.
 enum MachineChecks {
   static var findings: [Finding] {
-    [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, mountHelper]
+    [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, pictures, mountHelper]
       + [passthroughHelper, idleProcessors].compactMap { $0 } + mounts
   }
 
@@ -162,6 +163,30 @@ enum MachineChecks {
     let list = Directory(descriptor: AT_FDCWD).wholeFile("\(types)") ?? []
     return list.split(separator: UInt8(ascii: "\n")).contains(
       Array("application/x-displayfs-package".utf8)[...])
+  }
+
+  /// What decodes the icons and previews of packages.
+  private static var pictures: Finding {
+    let check = "displayfs-picture"
+    let lacking = "packages show no pictures of their own"
+    guard let program = PictureDecoder.program else {
+      return .advice(
+        check, "it is missing, so \(lacking)",
+        do: "install it: Mount/install puts it in place, as the package does")
+    }
+    // Without a picture it says what else it lacks.
+    do throws(PictureDecoder.Failure) { _ = try PictureDecoder(program).decode([], size: 1) } catch {
+      switch error {
+      case .notDecoded: break
+      case .noLibrary:
+        return .advice(
+          check, "gdk-pixbuf is missing, so \(lacking)",
+          do: "install libgdk-pixbuf-2.0-0, where file managers run")
+      case .notConfined, .system:
+        return .advice(check, "it cannot start, so \(lacking)", do: "run \(program) 1 to see why")
+      }
+    }
+    return .ok(check, "file managers can show the pictures of packages")
   }
 
   private static var mountHelper: Finding {

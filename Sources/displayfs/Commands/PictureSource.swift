@@ -14,27 +14,27 @@ enum PictureSource {
   static func pictures(of path: FilePath, size: Int) throws(Failure) -> [[UInt8]] {
     do throws(Errno) {
       if isDirectory(path) { return PackagePicture.pictures(of: .directory(path), size: size) }
-      if let directory = directory(ofPackage: path) {
+      // Elsewhere anyone may have given a file the attributes by which a view reports.
+      let isInView = (try? path.stat()).map { MountQuery.isInView(UInt64($0.deviceID.rawValue)) } ?? false
+      let realName = isInView ? MountQuery.of("realname", path) : nil
+      if let realName, let directory = directory(ofPackage: path, realName: realName) {
         return PackagePicture.pictures(of: .directory(directory), size: size)
       }
       let opened = try systemCall { path.withPlatformString { open($0, O_RDONLY | O_CLOEXEC | O_NONBLOCK) } }
       let file = Descriptor(adopting: opened)
       let ofPackage = PackagePicture.pictures(of: .stream(file.rawValue), size: size)
-      guard ofPackage.isEmpty, let last = path.lastComponent else { return ofPackage }
-      let name = MountQuery.of("realname", path) ?? last.bytes
-      return PackagePicture.pictures(
-        of: .file(FilePath(bytes: name), in: directory(around: path)), size: size)
+      guard ofPackage.isEmpty, let name = realName ?? path.lastComponent?.bytes else { return ofPackage }
+      let place = PackagePicture.Place.file(FilePath(bytes: name), in: directory(around: path))
+      return PackagePicture.pictures(of: place, size: size)
     } catch { throw Failure(.system, "\(path): \(error)") }
   }
 
   /// The directory that a file of a mounted view stands for; nil where it is no package, or the directory is out of reach.
-  private static func directory(ofPackage path: FilePath) -> FilePath? {
+  private static func directory(ofPackage path: FilePath, realName: [UInt8]) -> FilePath? {
     guard let kind = MountQuery.of("kind", path), kind.elementsEqual("package".utf8) else { return nil }
-    let sibling = MountQuery.of("realname", path).map {
-      FilePath(bytes: directory(around: path).bytes + [0x2f] + $0)
-    }
-    return [sibling, MountQuery.of("realpath", path).map { FilePath(bytes: $0) }].lazy.compactMap { $0 }
-      .first(where: isDirectory)
+    let sibling = FilePath(bytes: directory(around: path).bytes + [0x2f] + realName)
+    if isDirectory(sibling) { return sibling }
+    return MountQuery.of("realpath", path).map { FilePath(bytes: $0) }.flatMap { isDirectory($0) ? $0 : nil }
   }
 
   private static func directory(around path: FilePath) -> FilePath {
