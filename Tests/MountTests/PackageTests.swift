@@ -200,6 +200,38 @@ import Testing
     #expect(eventually { status(view.at("Microsoft.NETCore"))?.isRegular == true })
   }
 
+  @Test(arguments: ["System/Applications", "Users/anna/Applications", "Applications/Design"])
+  func applicationsOfSystemAndHomes_declarePackageTypes(folder: String) throws {
+    let view = try MountedView("profile=macos") { root in
+      try TestTree.declaringApplication("\(root)/\(folder)/Editor.app")
+      try put("{}", at: "\(root)/Users/anna/Documents/My.penpot/file.json")
+    }
+    #expect(status(view.at("Users/anna/Documents/My"))?.isRegular == true)
+    #expect(text(view.at("Users/anna/Documents/My.penpot/file.json")) == "{}")
+  }
+
+  /// Documents of Pages, Numbers and Keynote are zip archives or, by older versions, directories.
+  @Test(arguments: ["pages", "numbers", "key"]) func iWorkDocument_isFileInBothForms(suffix: String) throws {
+    let archive = Array("PK\u{3}\u{4}".utf8) + [UInt8](repeating: 7, count: 200)
+    let view = try MountedView { root in
+      try put(archive, at: "\(root)/Flat.\(suffix)")
+      try put("x", at: "\(root)/Old.\(suffix)/Index.zip")
+    }
+    #expect(
+      status(view.at("Flat.\(suffix)"))?.isRegular == true && contents(view.at("Flat.\(suffix)")) == archive)
+    #expect(status(view.at("Old"))?.isRegular == true)
+    #expect(view.shell("tar -tf Old").text.contains("./Index.zip"))
+    #expect(status(view.at("Old.\(suffix)"))?.isDirectory == true)
+    // Each form takes the place of the other.
+    #expect(rename(view.real("Old.\(suffix)"), view.real("Kept")) == 0)
+    try put(archive, at: view.real("Old.\(suffix)"))
+    #expect(eventually { contents(view.at("Old.\(suffix)")) == archive })
+    #expect(unlink(view.real("Flat.\(suffix)")) == 0)
+    #expect(rename(view.real("Kept"), view.real("Flat.\(suffix)")) == 0)
+    #expect(eventually { view.shell("tar -tf Flat").text.contains("./Index.zip") })
+    #expect(status(view.at("Flat.\(suffix)"))?.isDirectory == true)
+  }
+
   @Test func applicationsOnVolume_declarePackageTypes() throws {
     let view = try MountedView("profile=macos") { try TestTree.build(at: $0) }
     let path = view.at("\(TestTree.documents)/My")

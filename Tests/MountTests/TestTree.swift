@@ -143,19 +143,7 @@ enum TestTree {
           ("zh_CN", dictionary([("CFBundleName", text("备忘录"))])),
           ("LocProvenance", dictionary([("de", text("x"))])),
         ])), at: "\(folder)/Notes.app/Contents/Resources/InfoPlist.loctable")
-    try application(
-      "\(folder)/Editor.app", named: "Editor",
-      more: [
-        (
-          "UTExportedTypeDeclarations",
-          "<array>"
-            + dictionary([
-              ("UTTypeIdentifier", text("dev.example.penpot")),
-              ("UTTypeConformsTo", text("com.apple.package")),
-              ("UTTypeTagSpecification", dictionary([("public.filename-extension", text("penpot"))])),
-            ]) + "</array>"
-        )
-      ])
+    try declaringApplication("\(folder)/Editor.app")
     try application("\(folder)/photo.jpg.app", named: "photo")
     makeDirectory("\(folder)/Microsoft.NETCore.App/9.0")
   }
@@ -183,6 +171,23 @@ enum TestTree {
     try put(document(dictionary(info)), at: "\(path)/Contents/Info.plist")
     try put("#!/bin/sh\n", at: "\(path)/Contents/MacOS/\(name)")
     try put("APPL????", at: "\(path)/Contents/PkgInfo")
+  }
+
+  /// An application that declares the package type `penpot`.
+  static func declaringApplication(_ path: String) throws {
+    try application(
+      path, named: "Editor",
+      more: [
+        (
+          "UTExportedTypeDeclarations",
+          "<array>"
+            + dictionary([
+              ("UTTypeIdentifier", text("dev.example.penpot")),
+              ("UTTypeConformsTo", text("com.apple.package")),
+              ("UTTypeTagSpecification", dictionary([("public.filename-extension", text("penpot"))])),
+            ]) + "</array>"
+        )
+      ])
   }
 
   static func propertyList(_ pairs: [(String, String)]) -> String {

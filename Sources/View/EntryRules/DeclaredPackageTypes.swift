@@ -9,22 +9,21 @@ enum DeclaredPackageTypes {
   /// Bounds the time that mounting takes on a volume with very many applications.
   private static let applicationLimit = 2000
 
-  /// The property lists of the applications in `Applications` and in the first level of folders below it.
+  /// The property lists of the applications in `Applications`, `System/Applications` and the `Applications` of each home in
+  /// `Users`, and in the first level of folders below these.
   static func applications(below root: Directory) -> [BundleInfo] {
     var infos: [BundleInfo] = []
-    collect("Applications", below: root, depth: 2, into: &infos)
+    let homes = directories(in: "Users", below: root).map { "Users/\($0)/Applications" }
+    for folder in ["Applications", "System/Applications"] + homes {
+      collect(folder, below: root, depth: 2, into: &infos)
+    }
     return infos
   }
 
   private static func collect(
     _ path: String, below root: Directory, depth: Int, into infos: inout [BundleInfo]
   ) {
-    guard let directory = try? root.openBeneath(path, O_RDONLY | O_DIRECTORY) else { return }
-    var names: [String] = []
-    try? forEachEntry(of: directory.rawValue) { entry in
-      if entry.type == .directory, let text = Name(entry.name).text { names.append(text) }
-    }
-    for name in names.sorted() where infos.count < applicationLimit {
+    for name in directories(in: path, below: root) where infos.count < applicationLimit {
       if name.hasSuffix(".app") {
         if let bytes = root.smallFile("\(path)/\(name)/Contents/Info.plist", limit: ParserLimits.inputBytes),
           let info = BundleInfo(bytes)
@@ -35,5 +34,14 @@ enum DeclaredPackageTypes {
         collect("\(path)/\(name)", below: root, depth: depth - 1, into: &infos)
       }
     }
+  }
+
+  private static func directories(in path: String, below root: Directory) -> [String] {
+    guard let directory = try? root.openBeneath(path, O_RDONLY | O_DIRECTORY) else { return [] }
+    var names: [String] = []
+    try? forEachEntry(of: directory.rawValue) { entry in
+      if entry.type == .directory, let text = Name(entry.name).text { names.append(text) }
+    }
+    return names.sorted()
   }
 }
