@@ -237,6 +237,8 @@ import Testing
       try Self.stores[4].write(root, "b.txt", "sidecar")
     }
     view.unmount()
+    // The daemon of a user can report changes of files that the user may touch.
+    _ = Shell.run("chown -R \(OrdinaryUser.owner) '\(view.source)'")
     #expect(OrdinaryUser.mount(view).status == 0)
     let read = "ls >/dev/null; getfattr --only-values -n user.xdg.tags a b"
     #expect(OrdinaryUser.shell(OrdinaryUser.owner, view, read).text == "mac,secondsidecar,second")
