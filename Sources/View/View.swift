@@ -61,6 +61,7 @@ package final class View: Sendable {
     self.tunnel = tunnel
     changes = ChangeTracking(watch: watch, queue: queue, own: own)
     self.cached = cached
+    queue.doesContentAffectListing.store(rules.inspector.options.aliases == .symlink, ordering: .relaxed)
     onFirstFound(by: rules.inspector)
   }
 
@@ -81,6 +82,7 @@ package final class View: Sendable {
     // This invalidates the names that the old options give.
     let directories = cached.all
     invalidateAllNames(in: directories, waits: true)
+    changes.queue.doesContentAffectListing.store(inspector.options.aliases == .symlink, ordering: .relaxed)
     rules.replace(inspector)
     refreshViews { _ in true }
     // A lookup in the meantime may have used the old options.

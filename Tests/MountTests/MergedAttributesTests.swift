@@ -5,8 +5,8 @@ import Testing
 /// What AppleDouble files carry, as extended attributes of their files.
 @Suite(.mounting) struct MergedAttributesTests {
   /// An AppleDouble file with a fork.
-  private static func appleDouble(fork: [UInt8]) -> [UInt8] {
-    var bytes = TestTree.appleDouble(TestTree.finderInfo(0x0400))
+  static func appleDouble(fork: [UInt8], flags: UInt16 = 0x0400) -> [UInt8] {
+    var bytes = TestTree.appleDouble(TestTree.finderInfo(flags))
     let count = UInt32(fork.count)
     bytes.replaceSubrange(46..<50, with: [24, 16, 8, 0].map { UInt8(count >> UInt32($0) & 0xff) })
     return bytes + fork

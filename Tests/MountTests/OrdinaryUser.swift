@@ -26,11 +26,15 @@ enum OrdinaryUser {
   ///   - surroundings: a command that root has run this.
   ///   - limit: a command that the owner has run this.
   static func mount(
-    _ view: MountedView, with program: String = Displayfs.path, in surroundings: [String] = [],
+    _ view: MountedView, _ options: String = "", with program: String = Displayfs.path,
+    in surroundings: [String] = [],
     limit: [String] = []
   ) -> Outcome {
     _ = Shell.run("chown \(owner) '\(view.source)' '\(view.mountPoint)'")
-    let mount = [program, "mount", "-o", "language=en", view.source, view.mountPoint]
+    let mount = [
+      program, "mount", "-o", "language=en" + (options.isEmpty ? "" : ",\(options)"), view.source,
+      view.mountPoint,
+    ]
     return run(owner, limit + mount, in: surroundings)
   }
 

@@ -20,6 +20,7 @@ public struct ContentType: Hashable, Sendable {
   ) -> ContentType {
     switch kind {
     case .directory: return ContentType(identifier: "public.folder", mimeType: "inode/directory")
+    case .alias: return ContentType(identifier: "com.apple.alias-file", mimeType: "inode/symlink")
     case .symlink: return ContentType(identifier: "public.symlink", mimeType: "inode/symlink")
     // Pipes, sockets and devices: neither system has a type for a name of one.
     case .other: return ContentType(identifier: "public.item", mimeType: "application/octet-stream")

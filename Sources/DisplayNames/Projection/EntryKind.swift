@@ -6,6 +6,8 @@ public enum EntryKind: Sendable, Hashable, CaseIterable {
   case package
   /// A symbolic link. Its own name decides, never its target.
   case symlink
+  /// An alias file of the Finder that is shown as a symbolic link. Its name is that of the file.
+  case alias
   /// A pipe, socket or device. Programs find these by name, so their names are never altered.
   case other
 }

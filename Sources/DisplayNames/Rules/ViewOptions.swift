@@ -14,6 +14,14 @@ public enum PackageMode: String, CaseIterable, Sendable {
   case directory
 }
 
+/// What aliases of the Finder are shown as.
+public enum AliasMode: String, CaseIterable, Sendable {
+  /// The files that they are.
+  case file
+  /// Symbolic links, where the target is in the tree.
+  case symlink
+}
+
 /// The treatment of AppleDouble files and their metadata.
 public enum AppleDoubleMode: String, CaseIterable, Sendable {
   /// The AppleDouble files are hidden.
@@ -35,6 +43,7 @@ public struct ViewOptions: Sendable, Equatable {
   public var extensions = ExtensionMode.hide
   public var hidden = HiddenMode.reach
   public var packages = PackageMode.file
+  public var aliases = AliasMode.file
   public var normalization = NameNormalization.nfc
   public var matching = NameMatching.canonical
   public var profile = Profile.auto
@@ -62,6 +71,7 @@ public struct ViewOptions: Sendable, Equatable {
     .choice("extensions", \.extensions),
     .choice("hidden", \.hidden),
     .choice("packages", \.packages),
+    .choice("aliases", \.aliases),
     .choice("normalization", \.normalization),
     .choice("matching", \.matching),
     .choice("profile", \.profile),
@@ -93,6 +103,7 @@ public struct ViewOptions: Sendable, Equatable {
     result.extensions = .show
     result.hidden = .show
     result.packages = .directory
+    result.aliases = .file
     result.normalization = .off
     result.matching = .exact
     result.languages = []
@@ -106,7 +117,9 @@ public struct ViewOptions: Sendable, Equatable {
   }
 
   /// Whether the role of a directory, or the rules for its entries, depend on its path.
-  package var dependOnPath: Bool { !rules.isEmpty || !rolePatterns.isEmpty || profile.hasRoles }
+  package var dependOnPath: Bool {
+    !rules.isEmpty || !rolePatterns.isEmpty || profile.hasRoles || aliases == .symlink
+  }
 
   /// The role of the directory at `path`, names relative to SOURCE.
   public func role(ofPath path: [Name]) -> DirectoryRole {

@@ -10,7 +10,7 @@ public struct AliasTarget: Hashable, Sendable {
 
   /// - Parameter path: from the root of the volume or, as macOS writes it, from the root of the Mac.
   /// - Returns: nil for a path that does not name an entry of the volume.
-  init?(volume: [[UInt8]], path: [[UInt8]]) {
+  package init?(volume: [[UInt8]], path: [[UInt8]]) {
     let path = !volume.isEmpty && path.starts(with: volume) ? Array(path.dropFirst(volume.count)) : path
     guard !path.isEmpty, path.count + volume.count <= Self.maximumDepth,
       path.allSatisfy(Self.isName), volume.allSatisfy(Self.isName)
@@ -29,6 +29,11 @@ public struct AliasTarget: Hashable, Sendable {
   static func components(of path: some Collection<UInt8>) -> [[UInt8]] {
     path.split(separator: 0x2f).map { Array($0) }
   }
+
+  /// How many bytes of a file tell whether it is an alias file with a bookmark.
+  public static let magicLength = Bookmark.magic.count
+
+  public static func isAliasFile(_ beginning: [UInt8]) -> Bool { beginning.starts(with: Bookmark.magic) }
 
   /// The target of an alias file whose data fork is `bytes`; nil when it is not a bookmark or is malformed.
   public static func ofFile(_ bytes: [UInt8]) -> AliasTarget? { Bookmark(bytes)?.target }

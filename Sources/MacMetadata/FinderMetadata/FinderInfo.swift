@@ -9,6 +9,7 @@ public struct FinderInfo: Hashable, Sendable {
     case hidesExtension = 0x0010
     case hasBundle = 0x2000
     case isInvisible = 0x4000
+    case isAlias = 0x8000
   }
 
   /// All sixteen flags.

@@ -146,6 +146,7 @@ extension View {
       path.append(link.name.name)
       site.role = options.role(ofPath: path)
       site.rules = DirectoryRules(options.rules, in: path)
+      site.path = path
       site.home?.path.append(path[depth])
       if site.role.contains(.home) {
         let home = depth + 1 == chain.count ? id : chain[depth + 1].parent

@@ -62,12 +62,12 @@ extension DirectoryView {
   func listingEntry(_ slot: Projection.Slot) -> ListingEntry? {
     guard let summary = state.projection.summary(at: slot), !summary.isHidden else { return nil }
     let real = state.projection.realName(at: slot)
-    let isFile = summary.kind == .package && inspector.options.packages == .file
+    let nodeKind = summary.kind.nodeKind(packages: inspector.options.packages)
     return ListingEntry(
       directory: node, name: state.projection.displayName(at: slot), realName: real,
       identity: FileIdentity(device: handle.identity.device, inode: summary.inode),
-      nodeKind: isFile ? .packageFile : .plain,
-      type: isFile ? .regular : FileType(direntType: summary.entryType),
+      nodeKind: nodeKind,
+      type: nodeKind == .packageFile ? .regular : FileType(direntType: summary.entryType),
       wasMoved: state.baseline.moved.contains(real))
   }
 

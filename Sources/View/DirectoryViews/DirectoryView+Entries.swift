@@ -1,6 +1,7 @@
 import BackingTree
 import DisplayNames
 import Glibc
+import MacMetadata
 import SystemPackage
 
 /// Inspects single entries after changes through the mount or in the backing tree.
@@ -167,7 +168,9 @@ extension DirectoryView {
         path.first == 0x2f
         ? inspector.metadata.open(beneathSource: path.dropFirst())
         : path.withCName { try? handle.directory.openBeneath($0, O_RDONLY | O_DIRECTORY) }
-      let isMetadata = path.first == 0x2f || path.suffix(12).elementsEqual(".AppleDouble".utf8)
+      let isMetadata =
+        path.starts(with: "/\(SambaDepot.directory)/".utf8)
+        || path.suffix(12).elementsEqual(".AppleDouble".utf8)
       guard let source,
         let subscription = try? watch.watch(
           Directory(descriptor: source.rawValue),

@@ -14,8 +14,14 @@ package struct ListingEntry: Sendable, Equatable {
   /// Whether the watch reported that the entry was renamed to or from here.
   var wasMoved = false
 
-  /// The type of the backing file: a package is listed as a regular file.
-  var backingType: FileType { nodeKind == .packageFile ? .directory : type }
+  /// The type of the backing file: a package is listed as a regular file, and an alias as a symlink.
+  var backingType: FileType {
+    switch nodeKind {
+    case .plain: type
+    case .packageFile: .directory
+    case .alias: .regular
+    }
+  }
 }
 
 /// A change in the view that was not made through the view under that name.

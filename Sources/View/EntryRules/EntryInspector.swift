@@ -1,4 +1,5 @@
 import BackingTree
+import CLinux
 import DisplayNames
 import Glibc
 import MacMetadata
@@ -21,6 +22,8 @@ package final class EntryInspector: Sendable {
   let declaredIdentifiers: [String: String]
   private let localizer: Localizer
   let metadata: FinderMetadata
+  /// Nil where aliases are shown as the files that they are.
+  private let aliases: Aliases?
   private let rulesMakePackages: Bool
 
   /// - Parameter options: the options, with the profile already determined.
@@ -46,6 +49,7 @@ package final class EntryInspector: Sendable {
     localizer = Localizer(
       languages: options.languages, root: root, malformedMetadataLog: malformedMetadataLog)
     metadata = FinderMetadata(options: options, root: root, malformedMetadataLog: malformedMetadataLog)
+    aliases = options.aliases == .symlink ? metadata.root.map(Aliases.init) : nil
   }
 
   /// What the content of a directory says about its entries.
@@ -84,7 +88,7 @@ package final class EntryInspector: Sendable {
 
   /// Whether the content of a file of that name may determine how the file is listed.
   func mayAffectOwnListing(_ name: Name) -> Bool {
-    options.readsDesktopNames && Self.isDesktopEntry(name.bytes.span)
+    aliases != nil || options.readsDesktopNames && Self.isDesktopEntry(name.bytes.span)
   }
 
   /// Whether, with any options, the content of a file of that name may determine how it or its siblings are listed.
@@ -173,6 +177,7 @@ package final class EntryInspector: Sendable {
       child.localized = named
     }
     if let name = verdict.displayName(of: name, in: options.languages) { child.localized = name }
+    if type == .regular { showAlias(&child, in: directory, at: site, finder, sideFiles, sources: &sources) }
     // A localized name equal to the name of the next rung is not counted as localized.
     if let localized = child.localized,
       localized == name || localized.bytes.elementsEqual(name.bytes.prefix(child.stemLength ?? 0))
@@ -180,6 +185,63 @@ package final class EntryInspector: Sendable {
       child.localized = nil
     }
     return child
+  }
+
+  /// Makes an alias whose target is in the tree a symlink. What shows the target is watched.
+  private func showAlias(
+    _ child: inout Projection.Child, in directory: Directory, at site: Site, _ finder: FinderFlags,
+    _ sideFiles: FinderMetadata.SideFiles, sources: inout [[UInt8]]
+  ) {
+    guard
+      let alias = aliases?.find(
+        child.realName, in: directory, at: site.path, hasFlag: finder.isAlias, sideFiles: sideFiles)
+    else { return }
+    sources += alias.directories
+    if let path = alias.path, isReachable(path) {
+      child.kind = .alias
+      child.entryType = FileType.symlink.direntType
+    }
+  }
+
+  /// The alias that an entry is; nil where aliases are shown as files.
+  func alias(_ name: Name, in directory: Directory, at place: [Name]) -> Aliases.Found? {
+    guard let aliases else { return nil }
+    let sideFiles: FinderMetadata.SideFiles = [.appleDouble, .netatalk]
+    let hasFlag = metadata.flags(of: name, in: directory, sideFiles: sideFiles).isAlias
+    guard
+      let found = aliases.find(name, in: directory, at: place, hasFlag: hasFlag, sideFiles: sideFiles)
+    else { return nil }
+    let path = found.path.flatMap { isReachable($0) ? $0 : nil }
+    return Aliases.Found(target: found.target, path: path, directories: found.directories)
+  }
+
+  /// Whether a path below SOURCE passes no hidden entry, where those are denied.
+  private func isReachable(_ path: [Name]) -> Bool {
+    guard options.hidden == .deny, let root = aliases?.root.directory else { return true }
+    for (depth, name) in path.enumerated() {
+      let place = Array(path[..<depth])
+      let path = depth == 0 ? Array(".".utf8) : Array(place.map(\.bytes).joined(separator: [0x2f]))
+      let opened = path.withCName { try? root.openBeneath($0, dfs_O_PATH | dfs_O_DIRECTORY) }
+      guard let opened else { return false }
+      let directory = Directory(descriptor: opened.rawValue)
+      if isHidden(name, in: directory, at: place) { return false }
+    }
+    return true
+  }
+
+  private func isHidden(_ name: Name, in directory: Directory, at place: [Name]) -> Bool {
+    guard let status = CName(name).withPointer({ try? directory.status($0) }) else { return true }
+    let site = Site(role: options.role(ofPath: place), rules: DirectoryRules(options.rules, in: place))
+    let facts = facts(of: directory, at: site)
+    let kind = Self.kind(of: FileType(mode: status.st_mode))
+    let verdict = site.rules.verdict(on: name.bytes.span, isDirectory: kind == .directory)
+    if let isHidden = verdict.isHidden { return isHidden.value }
+    let finder = metadata.flags(of: name, in: directory, sideFiles: [.appleDouble, .netatalk])
+    var hiddenFacts: HiddenFacts = []
+    if facts.hiddenList.contains(listedForm(name).bytes) { hiddenFacts.insert(.inHiddenList) }
+    if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
+    if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
+    return hiddenRules.reason(name: name.bytes.span, kind: kind, role: site.role, facts: hiddenFacts) != nil
   }
 
   /// The rules for a directory in which most entries are decided by their name alone, as in most directories.
@@ -208,7 +270,8 @@ package final class EntryInspector: Sendable {
 
   /// The rules by name alone; nil where every entry has to be inspected.
   func nameOnlyRules(at site: Site, facts: DirectoryFacts) -> NameOnlyRules? {
-    guard !metadata.isPresent, !facts.hasNetatalkDirectory, facts.hiddenList.isEmpty, site.rules.isEmpty,
+    guard aliases == nil, !metadata.isPresent, !facts.hasNetatalkDirectory, facts.hiddenList.isEmpty,
+      site.rules.isEmpty,
       site.role.isDisjoint(with: [.insidePackage, .trashFiles])
     else { return nil }
     return NameOnlyRules(

@@ -11,6 +11,7 @@ struct FinderFlags {
   fileprivate(set) var isInvisible = false
   fileprivate(set) var hasBundle = false
   fileprivate(set) var hidesExtension = false
+  fileprivate(set) var isAlias = false
   fileprivate(set) var isDOSHidden = false
   /// The directory of Samba's depot that holds the entry's Finder info, as a path relative to SOURCE; nil where there is none.
   fileprivate(set) var depotDirectory: [UInt8]?
@@ -39,12 +40,12 @@ final class FinderMetadata: Sendable {
   private let directoriesToProbe: Atomic<Int>
   private let onFound = Guarded<@Sendable () -> Void>({})
   private let malformedMetadataLog: MalformedMetadataLog
-  /// SOURCE; nil when no metadata is to be read.
+  /// SOURCE; nil where it cannot be opened.
   let root: DirectoryHandle?
 
   init(options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog) {
     self.malformedMetadataLog = malformedMetadataLog
-    self.root = options.finderInfo == .off ? nil : Self.handle(of: root)
+    self.root = Self.handle(of: root)
     isAutomatic = options.finderInfo == .auto
     let isExpected = options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
     isFound = Atomic(options.finderInfo == .on || options.finderInfo == .auto && isExpected)
@@ -153,6 +154,7 @@ final class FinderMetadata: Sendable {
       flags.isInvisible = info.isInvisible
       flags.hasBundle = info.hasBundle
       flags.hidesExtension = info.hidesExtension
+      flags.isAlias = info.has(.isAlias)
     }
     return flags
   }

@@ -51,7 +51,7 @@ extension View {
     _ kernel: any KernelCacheInvalidator
   ) {
     let id = directory.node
-    let known = [NodeKind.plain, .packageFile].compactMap { nodeKind in
+    let known = NodeKind.allCases.compactMap { nodeKind in
       CName(name).withPointer { nodes.node(at: id, $0, nodeKind: nodeKind) }
     }
     let status = handle.flatMap { handle in CName(name).withPointer { try? handle.status($0) } }
@@ -85,7 +85,7 @@ extension View {
       if error != .noSuchFileOrDirectory { kernel.invalidate([stale]) }
       return
     }
-    for nodeKind in [NodeKind.plain, .packageFile] {
+    for nodeKind in NodeKind.allCases {
       guard let node = nodes.node(of: FileIdentity(status), nodeKind: nodeKind) else { continue }
       // Must come first: from then on no reply permits the kernel to cache the attributes.
       openNodes.suppressModifications(of: node)

@@ -5,7 +5,16 @@ import Glibc
 package typealias NodeID = UInt64
 
 /// The kind of a file's node: a package has one node as a regular file and one as a directory.
-package enum NodeKind: UInt8, Sendable { case plain, packageFile }
+package enum NodeKind: UInt8, CaseIterable, Sendable {
+  case plain, packageFile
+  /// An alias of the Finder that is shown as a symbolic link. Its file has no plain node at the same time.
+  case alias
+
+  /// The kinds of nodes that a file of the backing tree may have.
+  static func kinds(of type: FileType) -> [NodeKind] {
+    type == .directory ? [.plain, .packageFile] : type == .regular ? [.plain, .alias] : [.plain]
+  }
+}
 
 /// The files that the kernel knows, one node for each (device, inode, kind of node).
 ///

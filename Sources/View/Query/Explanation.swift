@@ -17,7 +17,7 @@ public struct Explanation: Sendable {
   /// Whether the view does not list the entry.
   public let isHidden: Bool
   /// The rule that named or hid the entry, in English sentences.
-  public let reason: String
+  public private(set) var reason: String
   /// Whether it is shown under a localized name.
   public let isLocalized: Bool
   /// Whether it is shown under more of its real name than it would be if no other entry had the same claim.
@@ -39,6 +39,13 @@ public struct Explanation: Sendable {
 }
 
 extension Explanation {
+  /// The same with one more sentence about it, if there is one.
+  fileprivate func adding(_ sentence: String?) -> Explanation {
+    var result = self
+    if let sentence { result.reason += " " + sentence }
+    return result
+  }
+
   /// How `typed` leads to the entry: `exact` by its real name or display name; nil if it is equal to neither.
   package func comparison(with typed: Name) -> NameMatching? {
     NameMatching.allCases.first { matching in
@@ -73,13 +80,23 @@ extension View {
       return Self.plain(realName, FileType(mode: status.st_mode), in: path)
     }
     let view = try directoryView(link.parent)
-    return try view.withCurrent { (projection) throws(Errno) in
+    let explanation = try view.withCurrent { (projection) throws(Errno) in
       guard let slot = projection.slot(realName: realName.bytes.span), let child = projection.child(at: slot)
       else {
         throw .noSuchFileOrDirectory
       }
       return Self.explanation(of: child, projection, slot, in: path, view.site.rules)
     }
+    return explanation.adding(aliasExplanation(of: explanation, in: link.parent, handle))
+  }
+
+  private func aliasExplanation(
+    of entry: Explanation, in parent: NodeID, _ handle: DirectoryHandle
+  ) -> String? {
+    guard options.aliases == .symlink, entry.kind == .alias || entry.kind == .file, !entry.isHidden else {
+      return nil
+    }
+    return aliasExplanation(of: entry.realName, in: parent, handle)
   }
 
   /// Whether the mount shows a node as a directory.
@@ -102,12 +119,14 @@ extension View {
       return entries
     }
     let view = try directoryView(id)
-    return try view.withCurrent { (projection) throws(Errno) in
+    let entries = try view.withCurrent { (projection) throws(Errno) -> [Explanation] in
       (0..<projection.slotLimit).compactMap { slot in
         guard let child = projection.child(at: slot) else { return nil }
         return Self.explanation(of: child, projection, slot, in: path, view.site.rules)
       }
     }
+    guard options.aliases == .symlink else { return entries }
+    return entries.map { $0.adding(aliasExplanation(of: $0, in: id, handle)) }
   }
 
   /// - Parameter directory: the absolute path of the backing directory.
@@ -215,7 +234,7 @@ extension EntryKind {
     case .file: "file"
     case .directory: "directory"
     case .package: "package"
-    case .symlink: "symlink"
+    case .symlink, .alias: "symlink"
     case .other: "special"
     }
   }

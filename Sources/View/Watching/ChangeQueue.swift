@@ -1,4 +1,5 @@
 import BackingTree
+import Synchronization
 
 /// The work of the change loop (`View.runChangeLoop`): directories that have pending changes, and changes of the view that are
 /// not yet reported.
@@ -15,6 +16,8 @@ final class ChangeQueue: Sendable {
   }
 
   private let state = Guarded(State())
+  /// Whether the content of any file may decide how the file is listed, as that of an alias does.
+  let doesContentAffectListing = Atomic(false)
   private let watch: ChangeWatch?
 
   init(watch: ChangeWatch?) { self.watch = watch }

@@ -45,14 +45,15 @@ final class DirectoryChanges: Sendable {
   /// Records a change that the watch reported.
   func note(_ change: ChangeWatch.Change) {
     // The kernel already knows of content that the daemon wrote on its behalf.
-    if change.isOwnContentOnly { return }
+    let isContentOnly = change.isContentOnly && !queue.doesContentAffectListing.load(ordering: .relaxed)
+    if isContentOnly, change.isOwnContent { return }
     // Count the change before it is queued: a worker whose reply may be stale then finds its version stale after the reply.
-    if change.isContentOnly {
+    if isContentOnly {
       contentChanges.add(1, ordering: .releasing)
     } else {
       changes.add(1, ordering: .releasing)
     }
-    add { $0.add(change, hasView: $1, isCollecting: $2) }
+    add { $0.add(change, isContentOnly: isContentOnly, hasView: $1, isCollecting: $2) }
   }
 
   /// Records something that the view has to inspect again.

@@ -67,9 +67,12 @@ struct PendingChanges {
   /// Adds a change that the watch reported.
   ///
   /// - Parameters:
+  ///   - isContentOnly: whether only content has changed that affects no listing.
   ///   - hasView: whether there is a view, which has to inspect what changed.
   ///   - isCollecting: whether there is a change loop, which processes the rest.
-  mutating func add(_ change: ChangeWatch.Change, hasView: Bool, isCollecting: Bool) {
+  mutating func add(
+    _ change: ChangeWatch.Change, isContentOnly: Bool, hasView: Bool, isCollecting: Bool
+  ) {
     guard hasView || isCollecting else { return }
     switch change {
     case .entry(let cName, let wasMoved):
@@ -91,7 +94,7 @@ struct PendingChanges {
       }
       guard hasView else { break }
       inspectAgain {
-        if change.isContentOnly { return }
+        if isContentOnly { return }
         $0.contents.insert(name)
         if strncmp(cName, "._", 2) == 0 { $0.names.insert(name) }
         if strcmp(cName, ".hidden") == 0 { $0.isEverything = true }
@@ -156,10 +159,10 @@ extension ChangeWatch.Change {
     }
   }
 
-  /// The same, for a change that the daemon itself made.
-  var isOwnContentOnly: Bool {
+  /// Whether the content of a file has changed, and the daemon itself made the change.
+  var isOwnContent: Bool {
     switch self {
-    case .content(_, isOwn: true), .modification(_, isOwn: true): isContentOnly
+    case .content(_, isOwn: true), .modification(_, isOwn: true): true
     default: false
     }
   }

@@ -10,7 +10,8 @@ import View
 extension MountOptions {
   /// The options that can be changed on a mounted view.
   static let live = [
-    "language", "extensions", "hidden", "packages", "normalization", "matching", "disabled-rules",
+    "language", "extensions", "hidden", "packages", "aliases", "normalization", "matching",
+    "disabled-rules",
   ]
 
   /// Reads all options anew: those of the mount command, with the settings that were added later.

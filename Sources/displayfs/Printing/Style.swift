@@ -25,7 +25,7 @@ enum Style {
     switch entry.kind {
     case .directory: codes.append("1;34")
     case .package: codes.append("1;35")
-    case .symlink: codes.append("36")
+    case .symlink, .alias: codes.append("36")
     case .other: codes.append("33")
     case .file: break
     }

@@ -10,7 +10,7 @@ extension View {
     _ id: NodeID, to parent: NodeID, _ name: UnsafePointer<CChar>, client: Client
   ) throws(Errno) -> Entry {
     let link = nodes.link(of: id)
-    if link?.nodeKind == .packageFile { throw .notPermitted }
+    if let link, link.nodeKind != .plain { throw .notPermitted }
     // Checks the directory, too. The source is looked at before the directory is locked.
     let located = try locateLinked(id, to: parent, client)
     let type = FileType(mode: try fileStatus(located.rawValue).st_mode)

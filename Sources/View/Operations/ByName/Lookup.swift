@@ -94,7 +94,8 @@ extension View {
     let attributes: stat
     do throws(Errno) {
       attributes = try found.realName.withPointer { (name) throws(Errno) in
-        try present(found.status, nodeKind: found.nodeKind, name: name, in: found.directory.directory)
+        try present(
+          found.status, nodeKind: found.nodeKind, name: name, in: found.directory, parent: parent)
       }
     } catch {
       forget(node.id, count: 1)

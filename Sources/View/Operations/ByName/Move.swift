@@ -123,10 +123,7 @@ extension View {
       mayBeDirectory: replaced.map { FileType(mode: $0.st_mode) == .directory } ?? false)
   }
 
-  /// The kinds of nodes that a file may have.
-  private func nodeKinds(of status: stat) -> [NodeKind] {
-    FileType(mode: status.st_mode) == .directory ? [.plain, .packageFile] : [.plain]
-  }
+  private func nodeKinds(of status: stat) -> [NodeKind] { NodeKind.kinds(of: FileType(mode: status.st_mode)) }
 
   /// Whether the content of a directory may have different display names in the two places.
   private func isShownDifferently(

@@ -18,7 +18,7 @@ struct Resolved {
   /// The type of the entry as seen by the client that gave the name.
   var apparentType: ApparentType {
     switch kind {
-    case .file: .file
+    case .file, .alias: .file
     case .directory: .directory
     case .package: nodeKind == .packageFile ? .package : .directory
     case .symlink, .other: .special
@@ -36,6 +36,15 @@ struct Resolved {
 extension EntryKind {
   /// Whether the entry is a directory in the backing tree.
   var isDirectory: Bool { self == .directory || self == .package }
+
+  /// The node that the display name of an entry leads to.
+  func nodeKind(packages: PackageMode) -> NodeKind {
+    switch self {
+    case .package: packages == .file ? .packageFile : .plain
+    case .alias: .alias
+    case .file, .directory, .symlink, .other: .plain
+    }
+  }
 }
 
 /// The backing file that a name in a directory of the view stands for.
@@ -69,11 +78,13 @@ extension View {
     }
     guard let resolution, let summary = projection.summary(at: resolution.slot) else { return nil }
     if summary.isHidden, options.hidden == .deny { return nil }
-    let showsAsFile = summary.kind == .package && resolution.byDisplayName && options.packages == .file
+    let nodeKind = summary.kind.nodeKind(packages: options.packages)
+    // The real name of a package leads to the directory.
+    let isByRealName = summary.kind == .package && !resolution.byDisplayName
     return Resolved(
       realName: projection.withRealName(at: resolution.slot) { CName(bytes: $0) }, kind: summary.kind,
       isHidden: summary.isHidden, slot: resolution.slot, byDisplayName: resolution.byDisplayName,
-      isMatch: resolution.isMatch, nodeKind: showsAsFile ? .packageFile : .plain)
+      isMatch: resolution.isMatch, nodeKind: isByRealName ? .plain : nodeKind)
   }
 
   /// Resolves a name that is only looked at. (An operation that changes something prepares its names: ``PreparedName``.)
@@ -91,9 +102,9 @@ extension View {
       if options.hidden != .deny {
         do throws(Errno) {
           let found = try findReal(name, in: handle)
-          let mayBePackage =
-            FileType(mode: found.status.st_mode) == .directory && inspector.mayBePackage(name)
-          if !mayBePackage { return found }
+          let type = FileType(mode: found.status.st_mode)
+          let mayBePackage = type == .directory && inspector.mayBePackage(name)
+          if !mayBePackage, type != .regular || options.aliases == .file { return found }
         } catch {
           // The directory is read only for a name that could be a display name, or equal to another name: a display name begins
           // with a period only where hidden entries are shown.
@@ -136,6 +147,6 @@ extension View {
     return Found(
       directory: view.handle, realName: found.realName, status: status, nodeKind: found.nodeKind,
       byRealName: found.isMatch ? !found.byDisplayName : found.realName.equals(name), isMatch: found.isMatch,
-      isEntryCacheable: view.isWatched && !found.isMatch)
+      isEntryCacheable: view.isWatched && !found.isMatch && found.nodeKind != .alias)
   }
 }

@@ -14,10 +14,10 @@ extension View {
   package func attributes(_ id: NodeID) throws(Errno) -> stat {
     let link = id == NodeTable.root ? nil : nodes.link(of: id)
     let (status, _) = try status(of: id, at: link)
-    guard let link, link.nodeKind == .packageFile else { return present(status) }
-    let parent = try directory(link.parent).directory
+    guard let link, link.nodeKind != .plain else { return present(status) }
+    let parent = try directory(link.parent)
     return try link.name.withPointer { (name) throws(Errno) in
-      try present(status, nodeKind: .packageFile, name: name, in: parent)
+      try present(status, nodeKind: link.nodeKind, name: name, in: parent, parent: link.parent)
     }
   }
 
@@ -93,8 +93,11 @@ extension View {
     return out
   }
 
-  /// The target of a symlink, unchanged.
+  /// The target of a symlink, unchanged; of an alias, the path to its target in the view.
   package func symlinkTarget(_ id: NodeID) throws(Errno) -> [UInt8] {
+    if let link = nodes.link(of: id), link.nodeKind == .alias {
+      return try aliasText(of: link.name.name, in: link.parent, directory(link.parent))
+    }
     let located = try locate(id)
     return try Directory(descriptor: located.rawValue).symlinkTarget("")
   }

@@ -109,8 +109,8 @@ extension View {
       {
         continue
       }
-      let isFile = summary.kind == .package && options.packages == .file
-      let nodeKind = isFile ? NodeKind.packageFile : .plain
+      let nodeKind = summary.kind.nodeKind(packages: options.packages)
+      let isFile = nodeKind == .packageFile
       let inode = inodeNumber(FileIdentity(device: source.device, inode: summary.inode), nodeKind)
       let type = isFile ? S_IFREG : FileType(direntType: summary.entryType).modeBits
       let shouldContinue = projection.withDisplayName(at: slot) { name in
