@@ -101,7 +101,8 @@ let package = Package(
     .testTarget(
       name: "ViewTests",
       dependencies: [
-        "View", "ViewedTree", "DisplayNames", "MacMetadata", "BackingTree", .product(name: "Logging", package: "swift-log"),
+        "View", "ViewedTree", "DisplayNames", "MacMetadata", "BackingTree",
+        .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     // The code of the articles for users of the library, who reach public declarations alone.

@@ -60,8 +60,8 @@ public struct AppleDouble: Hashable, Sendable {
     }
   }
 
-  /// After the Finder info come two bytes of padding and the header: a magic number, 28 bytes of positions and reserve, flags of
-  /// two bytes, and the number of attributes. For each there are the position and length of the value, flags, the length of the
+  /// After the Finder info come two bytes of padding and the header: a magic number, 28 bytes of positions and reserve, flags
+  /// of two bytes, and the number of attributes. For each there are the position and length of the value, flags, the length of the
   /// name, and the name with a NUL, padded to four bytes.
   private static func attributes(of bytes: [UInt8], at header: Int, size: Int) -> [Attribute] {
     guard bytes.hasBytes("ATTR".utf8, at: header),

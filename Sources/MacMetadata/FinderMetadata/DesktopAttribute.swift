@@ -1,8 +1,8 @@
 /// What macOS stores for an item in its metadata, beside the Finder info. Linux desktops show most of it by an extended attribute of
 /// their own.
 ///
-/// Sources: "Guidelines for extended attributes" (freedesktop.org); "MDItem.h" of macOS. The values are those that KFileMetaData
-/// reads and writes: tags are separated by commas.
+/// Sources: "Guidelines for extended attributes" (freedesktop.org); "MDItem.h" of macOS. The values are those that
+/// KFileMetaData reads and writes: tags are separated by commas.
 public enum DesktopAttribute: CaseIterable, Sendable {
   case tags, comment, origin
   /// That Time Machine leaves the item out. ("CSBackup.h", `CSBackupSetItemExcluded`)
