@@ -134,6 +134,10 @@ import Testing
     #expect(target(view.at(alias)) == "../../../Letter.rtfd/TXT.rtf")
     #expect(text(view.at(alias)) == "letter")
     #expect(target(view.at("whole")) == "Letter")
+    // The inside has no path in the view.
+    #expect(Displayfs.run(["set", view.mountPoint, "extensions=show"]).status == 0)
+    #expect(isFile(view.at(alias)))
+    #expect(target(view.at("whole")) == "Letter.rtfd")
   }
 
   @Test func hiddenTarget_isReachedByRealNameUnlessDenied() throws {
@@ -159,6 +163,18 @@ import Testing
         }
       }
     }
+  }
+
+  @Test func targetThatBecomesHidden_isDenied() throws {
+    let view = try view("profile=plain,hidden=deny,finder-info=on")
+    #expect(target(view.at(alias)) == "../Documents/Report")
+    try put("Report.txt\n", at: view.real("Users/anna/Documents/.hidden"))
+    #expect(eventually { isFile(view.at(alias)) })
+    unlink(view.real("Users/anna/Documents/.hidden"))
+    #expect(eventually { target(view.at(alias)) == "../Documents/Report" })
+    let report = view.real("Users/anna/Documents/Report.txt")
+    #expect(setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: report) == nil)
+    #expect(eventually { isFile(view.at(alias)) })
   }
 
   @Test func symlinkOnPath_isNotFollowed() throws {

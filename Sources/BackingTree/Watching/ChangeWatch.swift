@@ -46,6 +46,14 @@ public final class ChangeWatch: Sendable {
       default: true
       }
     }
+
+    /// Whether entries may have appeared, disappeared or been renamed.
+    public var isOfEntries: Bool {
+      switch self {
+      case .entry, .everything: true
+      case .content, .modification, .attributes, .directoryAttributes: false
+      }
+    }
   }
 
   private typealias Handler = @Sendable (Change) -> Void

@@ -171,11 +171,13 @@ extension DirectoryView {
       let isMetadata =
         path.starts(with: "/\(SambaDepot.directory)/".utf8)
         || path.suffix(12).elementsEqual(".AppleDouble".utf8)
+      // Of a directory on the way to an alias' target only its entries matter, and where hidden ones are denied, what hides them.
+      let isTarget = path.first == 0x2f && !isMetadata && inspector.options.hidden != .deny
       guard let source,
         let subscription = try? watch.watch(
           Directory(descriptor: source.rawValue),
           { [weak self] change in
-            guard change.isComplete else { return }
+            guard isTarget ? change.isOfEntries : change.isComplete else { return }
             if isMetadata { self?.noteMetadataChange(of: name) } else { self?.noteChangeInside(name) }
           })
       else { continue }

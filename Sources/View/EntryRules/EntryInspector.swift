@@ -1,5 +1,4 @@
 import BackingTree
-import CLinux
 import DisplayNames
 import Glibc
 import MacMetadata
@@ -16,14 +15,14 @@ package final class EntryInspector: Sendable {
   private let extensionRule: ExtensionRule
   /// The known extensions that are not those of packages.
   private let fileExtensions: ExtensionSet
-  private let hiddenRules: HiddenRules
+  let hiddenRules: HiddenRules
   let packageTypes: PackageTypes
   /// The uniform type identifiers that applications declare, by extension in lower case.
   let declaredIdentifiers: [String: String]
   private let localizer: Localizer
   let metadata: FinderMetadata
   /// Nil where aliases are shown as the files that they are.
-  private let aliases: Aliases?
+  let aliases: Aliases?
   private let rulesMakePackages: Bool
 
   /// - Parameter options: the options, with the profile already determined.
@@ -80,7 +79,7 @@ package final class EntryInspector: Sendable {
   }
 
   /// The form by which names are compared with those in a `.hidden` file: it may be written by what the view shows.
-  private func listedForm(_ name: Name) -> Name { options.matching == .exact ? name : name.composed }
+  func listedForm(_ name: Name) -> Name { options.matching == .exact ? name : name.composed }
 
   /// The home with the `.config/user-dirs.dirs` that may name some of the directories at `site`; nil outside homes, and with
   /// the profile macos.
@@ -185,63 +184,6 @@ package final class EntryInspector: Sendable {
       child.localized = nil
     }
     return child
-  }
-
-  /// Makes an alias whose target is in the tree a symlink. What shows the target is watched.
-  private func showAlias(
-    _ child: inout Projection.Child, in directory: Directory, at site: Site, _ finder: FinderFlags,
-    _ sideFiles: FinderMetadata.SideFiles, sources: inout [[UInt8]]
-  ) {
-    guard
-      let alias = aliases?.find(
-        child.realName, in: directory, at: site.path, hasFlag: finder.isAlias, sideFiles: sideFiles)
-    else { return }
-    sources += alias.directories
-    if let path = alias.path, isReachable(path) {
-      child.kind = .alias
-      child.entryType = FileType.symlink.direntType
-    }
-  }
-
-  /// The alias that an entry is; nil where aliases are shown as files.
-  func alias(_ name: Name, in directory: Directory, at place: [Name]) -> Aliases.Found? {
-    guard let aliases else { return nil }
-    let sideFiles: FinderMetadata.SideFiles = [.appleDouble, .netatalk]
-    let hasFlag = metadata.flags(of: name, in: directory, sideFiles: sideFiles).isAlias
-    guard
-      let found = aliases.find(name, in: directory, at: place, hasFlag: hasFlag, sideFiles: sideFiles)
-    else { return nil }
-    let path = found.path.flatMap { isReachable($0) ? $0 : nil }
-    return Aliases.Found(target: found.target, path: path, directories: found.directories)
-  }
-
-  /// Whether a path below SOURCE passes no hidden entry, where those are denied.
-  private func isReachable(_ path: [Name]) -> Bool {
-    guard options.hidden == .deny, let root = aliases?.root.directory else { return true }
-    for (depth, name) in path.enumerated() {
-      let place = Array(path[..<depth])
-      let path = depth == 0 ? Array(".".utf8) : Array(place.map(\.bytes).joined(separator: [0x2f]))
-      let opened = path.withCName { try? root.openBeneath($0, dfs_O_PATH | dfs_O_DIRECTORY) }
-      guard let opened else { return false }
-      let directory = Directory(descriptor: opened.rawValue)
-      if isHidden(name, in: directory, at: place) { return false }
-    }
-    return true
-  }
-
-  private func isHidden(_ name: Name, in directory: Directory, at place: [Name]) -> Bool {
-    guard let status = CName(name).withPointer({ try? directory.status($0) }) else { return true }
-    let site = Site(role: options.role(ofPath: place), rules: DirectoryRules(options.rules, in: place))
-    let facts = facts(of: directory, at: site)
-    let kind = Self.kind(of: FileType(mode: status.st_mode))
-    let verdict = site.rules.verdict(on: name.bytes.span, isDirectory: kind == .directory)
-    if let isHidden = verdict.isHidden { return isHidden.value }
-    let finder = metadata.flags(of: name, in: directory, sideFiles: [.appleDouble, .netatalk])
-    var hiddenFacts: HiddenFacts = []
-    if facts.hiddenList.contains(listedForm(name).bytes) { hiddenFacts.insert(.inHiddenList) }
-    if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
-    if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
-    return hiddenRules.reason(name: name.bytes.span, kind: kind, role: site.role, facts: hiddenFacts) != nil
   }
 
   /// The rules for a directory in which most entries are decided by their name alone, as in most directories.
