@@ -129,6 +129,17 @@ import Testing
     #expect(query(view, "ls", "-o", "extentions=all", folder).status == 1)
   }
 
+  @Test(.extendedAttributes) func explain_ofForgedAttributes_reportsWhatIsSo() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path("a.txt")
+    try put("x", at: path)
+    for name in ["realname", "realpath", "displayname", "kind", "hidden", "reason", "type", "mimetype", "backup"] {
+      #expect(setAttribute("user.displayfs.\(name)", to: Array("forged".utf8), of: path) == nil)
+    }
+    #expect(Displayfs.run(["realpath", path]).text == path)
+    #expect(Displayfs.run(["explain", path]).text.contains("real name:    a.txt\n"))
+  }
+
   @Test func explain_reportsTypePurposeAndBackup() throws {
     let view = try MountedView("profile=home") { root in
       try put("x", at: "\(root)/Documents/report.pdf")

@@ -24,10 +24,11 @@ enum MountQuery {
   ///
   /// - Throws: if the path lies in a mounted view that returns no values for it.
   static func explanation(_ path: FilePath) throws(Failure) -> Explanation? {
-    if let values = values(path) { return values }
-    let error = Errno(rawValue: errno)
+    // On another file system anybody may have set attributes of these names.
     guard let status = try? path.stat(followTargetSymlink: false), isInView(UInt64(status.deviceID.rawValue))
     else { return nil }
+    if let values = values(path) { return values }
+    let error = Errno(rawValue: errno)
     if [.directory, .regular].contains(status.type) { throw Failure(.system, "\(path): \(error)") }
     let directory = FilePath(".").pushing(path).removingLastComponent()
     let place = of("realpath", directory).map { Name($0).description } ?? "the backing tree"
