@@ -5,7 +5,7 @@ public struct ContentType: Hashable, Sendable {
   /// The MIME type, such as `application/pdf`. (freedesktop.org shared MIME-info)
   public let mimeType: String
 
-  public init(identifier: String, mimeType: String) {
+  package init(identifier: String, mimeType: String) {
     self.identifier = identifier
     self.mimeType = mimeType
   }
@@ -15,7 +15,7 @@ public struct ContentType: Hashable, Sendable {
   /// - Parameters:
   ///   - declared: the identifier that an application declares for the name's extension; nil if none does.
   ///   - globs: the names that the shared MIME database knows.
-  public static func of(
+  package static func of(
     _ name: Name, _ kind: EntryKind, declared: String?, packageTypes: PackageTypes, globs: MIMEGlobs
   ) -> ContentType {
     switch kind {

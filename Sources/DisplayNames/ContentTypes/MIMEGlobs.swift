@@ -1,6 +1,6 @@
 /// The patterns of names in a freedesktop.org shared MIME database, and the types of the names that match them.
 /// (Shared MIME-info Database specification, The glob files)
-public struct MIMEGlobs: Sendable {
+package struct MIMEGlobs: Sendable {
   private struct Entry: Sendable {
     let type: String
     let weight: Int
@@ -15,10 +15,10 @@ public struct MIMEGlobs: Sendable {
   private var others: [(glob: Glob, entry: Entry)] = []
 
   /// Knows no name.
-  public init() {}
+  package init() {}
 
   /// Adds a `globs2` file: lines of `weight:type:pattern[:flags]`. Comments and malformed lines are skipped.
-  public mutating func add(_ table: [UInt8]) {
+  package mutating func add(_ table: [UInt8]) {
     for line in table.split(separator: 0x0a) where line.first != 0x23 {
       let fields = line.split(separator: 0x3a, omittingEmptySubsequences: false)
       guard fields.count >= 3, let weight = Int(String(decoding: fields[0], as: UTF8.self)),
@@ -55,7 +55,7 @@ public struct MIMEGlobs: Sendable {
 
   /// The MIME type of a name: that of the pattern with the highest weight among those that match it, and of these that of the
   /// longest. Nil if none matches.
-  public func type(of name: Name) -> String? {
+  package func type(of name: Name) -> String? {
     let folded = name.bytes.map(asciiLowercase)
     var matches: [Entry] = []
     if let literal = literals[folded] { matches.append(literal) }

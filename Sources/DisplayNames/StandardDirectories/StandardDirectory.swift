@@ -1,14 +1,14 @@
 /// What the standard directories of a Mac and of an iOS application are for, and whether a backup takes them.
 /// ("File System Programming Guide", File System Basics, tables 1-1, 1-2 and 1-3; the sentences are our own.)
-public enum StandardDirectory {
+package enum StandardDirectory {
   /// The purpose of the directory at `path`, names relative to SOURCE, in an English sentence; nil where it is no standard one.
-  public static func purpose(ofPath path: [Name], _ options: ViewOptions) -> String? {
+  package static func purpose(ofPath path: [Name], _ options: ViewOptions) -> String? {
     found(path, options) { domain, place in purposes[domain]?[place] }
   }
 
   /// Whether what lies at `path`, names relative to SOURCE, is left out of backups because of its place: iOS backs up neither the
   /// caches nor the temporary files of an application, and Time Machine no caches.
-  public static func isLeftOutOfBackups(_ path: [Name], _ options: ViewOptions) -> Bool {
+  package static func isLeftOutOfBackups(_ path: [Name], _ options: ViewOptions) -> Bool {
     (1...max(path.count, 1)).contains { count in
       found(Array(path.prefix(count)), options) { domain, place in
         leftOut[domain]?.contains(place) ?? false ? true : nil
