@@ -11,23 +11,19 @@
 // bits CAP_FSETID, and permissions CAP_DAC_OVERRIDE; the registration has none of them. CAP_SYS_ADMIN matters where reading or
 // writing a file is a request to the kernel (procfs, sysfs, cgroup2). Hence `only_stores_data`.
 #define _GNU_SOURCE
+#include "confinement.h"
 #include "protocol.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
 #include <linux/magic.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -35,14 +31,6 @@
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
 
 // A registered file is in no process's descriptor table, so RLIMIT_NOFILE does not bound it.
 enum { FILES_PER_USER = 1024 };
@@ -53,8 +41,6 @@ static struct {
 } files[FILES_PER_USER];
 static int device = -1;
 static bool has_registered;
-
-static void set_limit(int resource, rlim_t most) { setrlimit(resource, &(struct rlimit){most, most}); }
 
 // Drops root's privileges except CAP_SYS_ADMIN, and all that the user passed on except the socket. Returns 0 or an errno.
 static int drop_privileges(void) {
@@ -85,40 +71,26 @@ static int drop_privileges(void) {
   return result;
 }
 
-#ifndef SANITIZED
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "name this architecture for the filter of system calls (linux/audit.h)"
-#endif
-#endif
-
 // Limits a compromised helper to the system calls that it makes anyway. Returns 0 or an errno.
 static int confine(void) {
 #ifdef ARCHITECTURE
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define RETURN_UNLESS(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
   struct sock_filter filter[] = {
-      LOAD(arch),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      CHECK_ARCHITECTURE,
       LOAD(nr),
-      RETURN_UNLESS(SYS_recvmsg),
-      RETURN_UNLESS(SYS_sendto),
-      RETURN_UNLESS(SYS_close),
-      RETURN_UNLESS(SYS_statx),
-      RETURN_UNLESS(SYS_fstatfs),
-      RETURN_UNLESS(SYS_faccessat2),
-      RETURN_UNLESS(SYS_timer_create),
-      RETURN_UNLESS(SYS_timer_delete),
-      RETURN_UNLESS(SYS_exit_group),
+      ALLOW(SYS_recvmsg),
+      ALLOW(SYS_sendto),
+      ALLOW(SYS_close),
+      ALLOW(SYS_statx),
+      ALLOW(SYS_fstatfs),
+      ALLOW(SYS_faccessat2),
+      ALLOW(SYS_timer_create),
+      ALLOW(SYS_timer_delete),
+      ALLOW(SYS_exit_group),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       LOAD(args[1]),
-      RETURN_UNLESS(DFS_BACKING_OPEN),
-      RETURN_UNLESS(DFS_BACKING_CLOSE),
+      ALLOW(DFS_BACKING_OPEN),
+      ALLOW(DFS_BACKING_CLOSE),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
   };
   struct sock_fprog program = {sizeof filter / sizeof *filter, filter};

@@ -10,14 +10,12 @@
 // gdk-pixbuf decodes, as in the desktops. It is loaded at run time, so that displayfs is built and installed without it on
 // servers.
 #define _GNU_SOURCE
+#include "../displayfs-passthrough/confinement.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <iconv.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,17 +24,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
 
 enum { LARGEST_SIZE = 1024, LARGEST_INPUT = 16 << 20, SECONDS = 10 };
 // Of address space, beyond what the libraries take: the picture, its pixels before scaling, and those after.
@@ -106,16 +95,7 @@ static int format_of(const unsigned char *bytes, size_t count) {
   return memcmp(bytes, "II*\0", 4) == 0 || memcmp(bytes, "MM\0*", 4) == 0 ? 2 : -1;
 }
 
-static void set_limit(int resource, rlim_t most) { setrlimit(resource, &(struct rlimit){most, most}); }
-
-#ifndef SANITIZED
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "name this architecture for the filter of system calls (linux/audit.h)"
-#endif
+#ifdef ARCHITECTURE
 
 // The address space that this process has, in bytes.
 static rlim_t address_space(void) {
@@ -145,14 +125,10 @@ static bool confine(void) {
   if (prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return false;
 #ifdef ARCHITECTURE
   set_limit(RLIMIT_AS, address_space() + MEMORY);
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define ALLOW(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define REFUSE BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
   // No descriptor can be made, so read and write reach the two pipes alone. No other call takes a name or another process.
   struct sock_filter filter[] = {
-      LOAD(arch),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      CHECK_ARCHITECTURE,
       LOAD(nr),
       ALLOW(SYS_read),
       ALLOW(SYS_write),
