@@ -30,6 +30,15 @@ public func writeFully(
   }
 }
 
+/// Writes all bytes to a pipe or a terminal. (`write`)
+public func writeAll(_ bytes: [UInt8], to descriptor: CInt) throws(Errno) {
+  var rest = bytes[...]
+  while !rest.isEmpty {
+    let count = try systemCall { rest.withUnsafeBytes { write(descriptor, $0.baseAddress!, $0.count) } }
+    rest = rest.dropFirst(count)
+  }
+}
+
 extension Directory {
   /// The whole content of a small regular file below this directory, reached without following any symlink.
   ///

@@ -26,7 +26,7 @@ public struct PictureDecoder: Sendable {
 
   /// - Parameters:
   ///   - picture: a PNG, JPEG or TIFF.
-  ///   - size: pixels, at most 1024. A picture whose longer side has more is made smaller.
+  ///   - size: pixels, at most 1024. A picture with a longer side than that is made smaller.
   public func decode(_ picture: [UInt8], size: Int) throws(Failure) -> PixelBitmap {
     let (output, status): ([UInt8], CInt)
     do throws(Errno) { (output, status) = try run(picture, size) } catch { throw .system(error) }
@@ -64,8 +64,8 @@ public struct PictureDecoder: Sendable {
     guard error == 0 else { throw Errno(rawValue: error) }
     Self.close(input.reading)
     Self.close(output.writing)
-    // It reads all before it writes, so that none waits for the other. Where it ended at once there is nobody to read.
-    Self.write(picture, to: input.writing.rawValue)
+    // The decoder reads all before it writes, so the two never wait for each other. If it has ended, writing fails.
+    try? writeAll(picture, to: input.writing.rawValue)
     Self.close(input.writing)
     let pixels = Self.read(from: output.reading.rawValue, limit: 8 + 4 * size * size)
     Self.close(output.reading)
@@ -89,18 +89,6 @@ public struct PictureDecoder: Sendable {
   }
 
   private static func close(_ descriptor: consuming Descriptor) {}
-
-  private static func write(_ bytes: [UInt8], to descriptor: CInt) {
-    var rest = bytes[...]
-    while !rest.isEmpty {
-      guard
-        let count = try? systemCall({
-          rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress!, $0.count) }
-        })
-      else { return }
-      rest = rest.dropFirst(count)
-    }
-  }
 
   /// All that comes; empty where there is more than `limit` bytes of it.
   private static func read(from descriptor: CInt, limit: Int) -> [UInt8] {

@@ -14,15 +14,8 @@ enum Output {
   }
 
   static func bytes(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
-    var rest = bytes[...]
-    while !rest.isEmpty {
-      guard
-        let count = try? systemCall({ rest.withUnsafeBytes { write(descriptor, $0.baseAddress!, $0.count) } })
-      else {
-        return
-      }
-      rest = rest.dropFirst(count)
-    }
+    // There is no place to report that standard output is closed.
+    try? writeAll(bytes, to: descriptor)
   }
 }
 
