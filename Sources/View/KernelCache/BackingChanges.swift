@@ -63,9 +63,10 @@ extension View {
         link.parent == id && link.matches(status) && link.name.name == name
           && nodes.aliases(of: node).contains(.real)
       } else { false }
-    let wasAbsent = invalidateNegativeEntries(equalTo: name, in: directory, kernel).contains(name)
+    let absent = directory.negativeEntries(equalTo: name, by: options.matching)
+    directory.invalidate(absent, in: kernel)
     // The kernel knows the right place of an entry that was made through the mount by this name.
-    if wasAbsent || isInPlace { return }
+    if isInPlace || absent.contains(where: { $0.name == name }) { return }
     let mayBeDirectory =
       status.map { FileType(mode: $0.st_mode) == .directory } ?? false
       || known.contains { nodes.link(of: $0)?.type == .directory }
@@ -99,22 +100,6 @@ extension View {
     kernel.expireAttributes(of: directory, in: nodes.link(of: directory)?.parent)
   }
 
-  /// Invalidates the negative entries of a name that an entry of the backing tree may have now, and of the names equal to it.
-  ///
-  /// Done before the next path walk, as after a change through the mount: such a change may make one of the names resolve while
-  /// the message is queued.
-  ///
-  /// - Returns: the names that were invalidated.
-  @discardableResult
-  private func invalidateNegativeEntries(
-    equalTo name: Name, in directory: WatchedDirectory, _ kernel: any KernelCacheInvalidator
-  ) -> [Name] {
-    let absent = directory.negativeEntries(equalTo: name, by: options.matching)
-    if !absent.isEmpty { kernel.invalidateBeforeNextWalk(staleNames(of: absent, in: directory.node)) }
-    directory.removeNegativeEntries(absent)
-    return absent.map(\.name)
-  }
-
   /// Invalidates all that the kernel may cache of a directory.
   ///
   /// - Parameter isReachable: false for a removed directory, which was emptied name by name before.
@@ -123,9 +108,7 @@ extension View {
   ) {
     let id = directory.node
     expireAttributes(of: id, kernel)
-    let absent = directory.allNegativeEntries
-    kernel.invalidateBeforeNextWalk(staleNames(of: absent, in: id))
-    directory.removeNegativeEntries(absent)
+    directory.invalidate(directory.allNegativeEntries, in: kernel)
     for (node, link) in nodes.children(of: [id]) {
       kernel.expireAttributes(of: node, in: link.parent)
     }
@@ -137,7 +120,7 @@ extension View {
     guard let kernel = cached.kernel else { return }
     func invalidate(_ item: ListingEntry) {
       if let directory = cached.directory(item.directory) {
-        invalidateNegativeEntries(equalTo: item.name, in: directory, kernel)
+        directory.invalidate(directory.negativeEntries(equalTo: item.name, by: options.matching), in: kernel)
       }
       kernel.invalidate([item.staleName])
     }

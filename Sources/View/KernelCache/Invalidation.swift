@@ -85,13 +85,9 @@ extension View {
     }
     for id in ids {
       result += directories.views.view(of: id)?.displayNames(waits: waits) ?? []
-      result += cached.directory(id).map { staleNames(of: $0.allNegativeEntries, in: id) } ?? []
+      result += cached.directory(id)?.allNegativeEntries.map { StaleName($0, in: id) } ?? []
     }
     return result
-  }
-
-  func staleNames(of entries: [NegativeEntry], in directory: NodeID) -> [StaleName] {
-    entries.map { StaleName($0.name, in: directory, mayBeDirectory: true) }
   }
 
   /// Records whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
@@ -131,10 +127,8 @@ extension View {
     guard !views.isEmpty, let kernel = cached.kernel else { return }
     for view in views {
       if let names = view.displayNames(waits: isChangeLoop) {
-        let absent = view.watched.allNegativeEntries
         kernel.invalidate(names)
-        kernel.invalidateBeforeNextWalk(staleNames(of: absent, in: view.node))
-        view.watched.removeNegativeEntries(absent)
+        view.watched.invalidate(view.watched.allNegativeEntries, in: kernel)
       } else {
         changes.queue.noteDropped(view)
       }

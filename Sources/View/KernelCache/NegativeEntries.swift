@@ -6,6 +6,12 @@ struct NegativeEntry: Hashable {
   fileprivate let reply: UInt64
 }
 
+extension StaleName {
+  init(_ entry: NegativeEntry, in directory: NodeID) {
+    self.init(entry.name, in: directory, mayBeDirectory: true)
+  }
+}
+
 /// The record of the names in one directory of which the kernel may hold negative entries.
 ///
 /// A name is removed only after the message that invalidates its negative entry is queued: a thread that makes the name resolve

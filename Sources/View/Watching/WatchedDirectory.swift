@@ -41,13 +41,21 @@ package final class WatchedDirectory: Sendable {
   }
 
   /// The names that may resolve now that an entry has the name `name`, and of which the kernel may hold negative entries: this
-  /// name, and those that are equal to it by `matching`. Once they are invalidated, they are to be removed.
+  /// name, and those that are equal to it by `matching`.
   func negativeEntries(equalTo name: Name, by matching: NameMatching) -> [NegativeEntry] {
     negativeEntries.withLock { $0.entries(equalTo: name, by: matching) }
   }
 
   /// All names of which the kernel may hold negative entries.
   var allNegativeEntries: [NegativeEntry] { negativeEntries.withLock { $0.all } }
+
+  /// Invalidates negative entries before the next path walk: a change may make one of the names resolve while the message is
+  /// queued.
+  func invalidate(_ entries: [NegativeEntry], in kernel: any KernelCacheInvalidator) {
+    guard !entries.isEmpty else { return }
+    kernel.invalidateBeforeNextWalk(entries.map { StaleName($0, in: node) })
+    removeNegativeEntries(entries)
+  }
 
   /// Called once the invalidation of these negative entries is queued.
   func removeNegativeEntries(_ entries: [NegativeEntry]) {
