@@ -6,7 +6,7 @@ import SystemPackage
 
 /// Aliases of the Finder. (`aliases=symlink`)
 extension EntryInspector {
-  /// Makes an alias whose target is in the tree a symlink. What shows the target is watched.
+  /// Makes an alias a symlink if its target is in the tree. The directories that lead to the target are watched.
   func showAlias(
     _ child: inout Projection.Child, in directory: Directory, at site: Site, _ finder: FinderFlags,
     _ sideFiles: FinderMetadata.SideFiles, sources: inout [[UInt8]]
@@ -56,15 +56,11 @@ extension EntryInspector {
 
   private func isHidden(_ name: Name, in directory: Directory, at site: Site) -> Bool {
     guard let status = CName(name).withPointer({ try? directory.status($0) }) else { return true }
-    let facts = facts(of: directory, at: site)
     let kind = Self.kind(of: FileType(mode: status.st_mode))
     let verdict = site.rules.verdict(on: name.bytes.span, isDirectory: kind == .directory)
     if let isHidden = verdict.isHidden { return isHidden.value }
     let finder = metadata.flags(of: name, in: directory, sideFiles: [.appleDouble, .netatalk])
-    var hiddenFacts: HiddenFacts = []
-    if facts.hiddenList.contains(listedForm(name).bytes) { hiddenFacts.insert(.inHiddenList) }
-    if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
-    if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
-    return hiddenRules.reason(name: name.bytes.span, kind: kind, role: site.role, facts: hiddenFacts) != nil
+    let facts = hiddenFacts(of: name, facts(of: directory, at: site), finder)
+    return hiddenRules.reason(name: name.bytes.span, kind: kind, role: site.role, facts: facts) != nil
   }
 }

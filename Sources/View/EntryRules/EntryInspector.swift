@@ -34,7 +34,7 @@ package final class EntryInspector: Sendable {
     var types = PackageTypes.builtIn
     var identifiers: [String: String] = [:]
     if options.profile == .macos || options.profile == .home {
-      let applications = DeclaredPackageTypes.applications(below: root)
+      let applications = InstalledApplications.properties(below: root)
       for declared in PackageExtension.declared(by: applications, packageTypes: types.identifiers) {
         types.insert(declared.extension, type: declared.type.map { PackageType(uti: $0) } ?? .byBundleBit)
       }
@@ -74,12 +74,21 @@ package final class EntryInspector: Sendable {
     return facts
   }
 
+  /// What the directory and the entry's metadata say that may hide the entry.
+  func hiddenFacts(of name: Name, _ facts: DirectoryFacts, _ finder: FinderFlags) -> HiddenFacts {
+    var hidden: HiddenFacts = []
+    if isListed(name, facts) { hidden.insert(.inHiddenList) }
+    if finder.isInvisible { hidden.insert(.finderInvisible) }
+    if finder.isDOSHidden { hidden.insert(.dosHidden) }
+    return hidden
+  }
+
   private func isListed(_ name: Name, _ facts: DirectoryFacts) -> Bool {
     !facts.hiddenList.isEmpty && facts.hiddenList.contains(listedForm(name).bytes)
   }
 
   /// The form by which names are compared with those in a `.hidden` file: it may be written by what the view shows.
-  func listedForm(_ name: Name) -> Name { options.matching == .exact ? name : name.composed }
+  private func listedForm(_ name: Name) -> Name { options.matching == .exact ? name : name.composed }
 
   /// The home with the `.config/user-dirs.dirs` that may name some of the directories at `site`; nil outside homes, and with
   /// the profile macos.
@@ -143,10 +152,8 @@ package final class EntryInspector: Sendable {
       }
     }
     if options.hidden != .show, verdict.isHidden?.value != false {
-      var hiddenFacts: HiddenFacts = verdict.isHidden == nil ? [] : .configured
-      if isListed(name, facts) { hiddenFacts.insert(.inHiddenList) }
-      if finder.isInvisible { hiddenFacts.insert(.finderInvisible) }
-      if finder.isDOSHidden { hiddenFacts.insert(.dosHidden) }
+      var hiddenFacts = hiddenFacts(of: name, facts, finder)
+      if verdict.isHidden != nil { hiddenFacts.insert(.configured) }
       if sideFiles.contains(.ofSibling), FinderMetadata.isAppleDouble(name, in: directory) {
         hiddenFacts.insert(.appleDouble)
       }

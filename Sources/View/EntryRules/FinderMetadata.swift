@@ -425,6 +425,9 @@ final class FinderMetadata: Sendable {
     return nil
   }
 
+  /// The side files that an entry may have, where its directory is not read.
+  var possibleSideFiles: SideFiles { isPresent ? [.appleDouble, .netatalk] : .appleDouble }
+
   /// The paths of the side files that an entry may have, relative to its directory.
   static func paths(of name: Name, _ sideFiles: SideFiles) -> [[UInt8]] {
     var paths: [[UInt8]] = []

@@ -4,14 +4,14 @@ import Glibc
 import MacMetadata
 import SystemPackage
 
-/// The package types that the applications on a volume declare ("Bundle Programming Guide", About Bundles).
-enum DeclaredPackageTypes {
+/// The applications on a volume, which declare types of files and packages ("Bundle Programming Guide", About Bundles).
+enum InstalledApplications {
   /// Bounds the time that mounting takes on a volume with very many applications.
   private static let applicationLimit = 2000
 
   /// The property lists of the applications in `Applications`, `System/Applications` and the `Applications` of each home in
   /// `Users`, and in the first level of folders below these.
-  static func applications(below root: Directory) -> [BundleInfo] {
+  static func properties(below root: Directory) -> [BundleInfo] {
     var infos: [BundleInfo] = []
     let homes = directories(in: "Users", below: root).map { "Users/\($0)/Applications" }
     for folder in ["Applications", "System/Applications"] + homes {
