@@ -18,10 +18,12 @@ public enum DesktopAttribute: CaseIterable, Sendable {
     }
   }
 
-  /// Those that Linux desktops show.
-  public static let shown = allCases.filter { $0.name != nil }
+  /// Those that Linux desktops show, each with their name for it.
+  public static let shown = allCases.compactMap { attribute in
+    attribute.name.map { (name: $0, attribute: attribute) }
+  }
 
-  /// The Spotlight item whose property list macOS keeps in an extended attribute `com.apple.metadata:ITEM`.
+  /// The Spotlight item. macOS keeps its property list in an extended attribute `com.apple.metadata:ITEM`.
   private var item: String {
     switch self {
     case .tags: "_kMDItemUserTags"

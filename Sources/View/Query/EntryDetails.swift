@@ -1,6 +1,7 @@
 import BackingTree
 import DisplayNames
 import Glibc
+import MacMetadata
 import SystemPackage
 
 /// What the view says of an entry beside its names.
@@ -28,45 +29,51 @@ extension ViewedPath {
   }
 }
 
+/// What decides the details of the entries of one directory, looked at once.
+package struct DetailsOfEntries {
+  fileprivate let view: View
+  /// The names that lead from SOURCE to the directory.
+  fileprivate let path: [Name]
+  fileprivate let selection: BackupSelection
+
+  package func details(of entry: Explanation) -> EntryDetails {
+    EntryDetails(
+      contentType: view.contentType(of: entry), purpose: view.purpose(of: entry, at: path + [entry.realName]),
+      isBackedUp: selection.takes(entry.realName))
+  }
+}
+
 extension View {
   package func details(of entry: Explanation) throws(Errno) -> EntryDetails {
     let path = try path(of: entry)
     return EntryDetails(
-      contentType: contentType(of: entry),
-      purpose: entry.kind == .directory ? StandardDirectory.purpose(ofPath: path, options) : nil,
-      isBackedUp: !StandardDirectory.isLeftOutOfBackups(path, options) && !isExcludedFromBackups(path))
+      contentType: contentType(of: entry), purpose: purpose(of: entry, at: path), isBackedUp: isBackedUp(path)
+    )
   }
 
-  /// Whether an owner has excluded what lies at `path`, or a directory above it, from the backups of Time Machine.
-  private func isExcludedFromBackups(_ path: [Name]) -> Bool {
-    guard options.finderInfo != .off, var directory = try? source.root.directory.subdirectory(".") else {
-      return false
-    }
-    for name in path {
-      let place = (name: CName(name), directory: Directory(descriptor: directory.rawValue))
-      if isExcludedFromBackups(place) { return true }
-      guard let next = place.name.withPointer({ try? place.directory.subdirectory($0) }) else { return false }
-      directory = next
-    }
-    return false
-  }
-
-  private func isExcludedFromBackups(_ place: (name: CName, directory: Directory)) -> Bool {
-    let attributes = place.name.withPointer { ExtendedAttributes(of: $0, in: place.directory) }
-    let reader = DesktopAttributeReader(
-      [.backupExclusion], metadata: inspector.metadata, place: place,
-      sideFiles: inspector.metadata.isPresent ? [.appleDouble, .netatalk] : .appleDouble, client: .daemon)
-    let values = reader.values(in: attributes, named: (try? attributes.names()) ?? [])
-    return values[.backupExclusion]?.elementsEqual("com.apple.backupd".utf8) ?? false
+  /// The details of the entries of a directory.
+  package func detailsOfEntries(in id: NodeID) throws(Errno) -> DetailsOfEntries {
+    let path = try links(to: id).map(\.name.name)
+    return DetailsOfEntries(
+      view: self, path: path, selection: BackupSelection(inspector, in: path, of: source.root.directory))
   }
 
   /// The names that lead from SOURCE to an entry.
-  private func path(of entry: Explanation) throws(Errno) -> [Name] {
+  func path(of entry: Explanation) throws(Errno) -> [Name] {
     let source = try explain(NodeTable.root).realPathBytes
     return entry.realPathBytes.dropFirst(source.count).split(separator: 0x2f).map { Name($0) }
   }
 
-  private func contentType(of entry: Explanation) -> ContentType {
+  func purpose(of entry: Explanation, at path: [Name]) -> String? {
+    entry.kind == .directory ? StandardDirectory.purpose(ofPath: path, options) : nil
+  }
+
+  func isBackedUp(_ path: [Name]) -> Bool {
+    guard let name = path.last else { return true }
+    return BackupSelection(inspector, in: path.dropLast(), of: source.root.directory).takes(name)
+  }
+
+  func contentType(of entry: Explanation) -> ContentType {
     let name = entry.realName
     let declared = FileExtension.stemLength(of: name.bytes.span).flatMap {
       inspector.declaredIdentifiers[String(decoding: name.bytes[($0 + 1)...], as: UTF8.self).lowercased()]

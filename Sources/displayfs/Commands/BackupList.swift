@@ -18,8 +18,9 @@ struct BackupList {
   /// - Returns: whether all of them are taken.
   private mutating func add(contentsOf directory: NodeID) throws(Errno) -> Bool {
     var areAllTaken = true
+    let details = try view.detailsOfEntries(in: directory)
     for entry in try view.explainAll(in: directory).sorted(by: { $0.realName < $1.realName }) {
-      guard try view.details(of: entry).isBackedUp else {
+      guard details.details(of: entry).isBackedUp else {
         areAllTaken = false
         continue
       }

@@ -1,6 +1,5 @@
 import ArgumentParser
 import DisplayNames
-import Glibc
 import SystemPackage
 import View
 
@@ -26,14 +25,16 @@ struct ListDirectory: ParsableCommand {
   @Flag(help: "List the directories below as well.")
   var tree = false
 
-  @Flag(help: "Print the paths of what a backup takes, those of whole directories where it takes all in them.")
+  @Flag(
+    help: "Print the paths of what a backup takes, those of whole directories where it takes all in them.")
   var backedUp = false
 
   @Flag(name: .customShort("0"), help: "With --backed-up, end each path with a NUL.")
   var null = false
 
   @Option(
-    help: "Sort by name as the Finder (numbers by value, letters as the language collates them), or by bytes.")
+    help: "Sort by name as the Finder (numbers by value, letters as the language collates them), or by bytes."
+  )
   var sort = Order.name
 
   @Option(help: "When to colour directories, packages, localized names and hidden entries.")
@@ -52,7 +53,13 @@ struct ListDirectory: ParsableCommand {
 
   func run() throws {
     let place = try options.place(of: path)
-    var walk = ViewWalk(view: place.view, includesHidden: all, descends: tree, sorted: sorted)
+    let (order, lines) = (FinderOrder.fromEnvironment, Lines(view: place.view, isColoured: color.holds))
+    var walk = ViewWalk(view: place.view, includesHidden: all, descends: tree) { entries in
+      switch sort {
+      case .name: order.sorted(entries, by: \.displayName)
+      case .bytes: entries.sorted { $0.displayName < $1.displayName }
+      }
+    }
     do throws(Errno) {
       guard try place.view.isDirectory(place.node) else { throw .notDirectory }
       if backedUp {
@@ -60,10 +67,12 @@ struct ListDirectory: ParsableCommand {
       } else if options.json {
         try printJSON(of: place, &walk)
       } else if let terminal = Terminal.output, !long, !tree {
-        try printColumns(of: place, &walk, width: terminal.width)
+        try printColumns(of: place, &walk, lines, width: terminal.width)
       } else {
         try walk.visit(place.node) { entry, directory, branch in
-          Output.line(branch + line(of: entry, in: directory, place.view))
+          let line =
+            human ? lines.human(entry, in: directory) : long ? lines.long(entry) : lines.name(of: entry)
+          Output.line(branch + line)
           return true
         }
       }
@@ -71,21 +80,20 @@ struct ListDirectory: ParsableCommand {
     if walk.hasFailed { throw ExitCode(ExitStatus.system.rawValue) }
   }
 
-  private func sorted(_ entries: [Explanation]) -> [Explanation] {
-    switch sort {
-    case .name: FinderOrder.fromEnvironment.sorted(entries, by: \.displayName)
-    case .bytes: entries.sorted { $0.displayName < $1.displayName }
-    }
-  }
-
   private func printJSON(of place: ViewedPath, _ walk: inout ViewWalk) throws(Errno) {
     var isFirst = true
-    Output.bytes([UInt8(ascii: "[")])
+    var current: (directory: NodeID, details: DetailsOfEntries)?
     var failure: Errno?
-    try walk.visit(place.node) { entry, _, _ in
+    Output.bytes([UInt8(ascii: "[")])
+    try walk.visit(place.node) { entry, directory, _ in
       do throws(Errno) {
-        let details = try place.view.details(of: entry)
-        Output.bytes(Array(((isFirst ? "" : ",\n ") + JSON.object(entry, details)).utf8))
+        let details =
+          if let current, current.directory == directory { current.details } else {
+            try place.view.detailsOfEntries(in: directory)
+          }
+        current = (directory, details)
+        let object = JSON.object(entry, details.details(of: entry))
+        Output.bytes(Array(((isFirst ? "" : ",\n ") + object).utf8))
         isFirst = false
       } catch { failure = error }
       return failure == nil
@@ -94,41 +102,44 @@ struct ListDirectory: ParsableCommand {
     Output.line([UInt8(ascii: "]")])
   }
 
-  private func printColumns(of place: ViewedPath, _ walk: inout ViewWalk, width: Int) throws(Errno) {
+  private func printColumns(
+    of place: ViewedPath, _ walk: inout ViewWalk, _ lines: Lines, width: Int
+  ) throws(Errno) {
     var items: [(text: [UInt8], width: Int)] = []
     try walk.visit(place.node) { entry, _, _ in
-      items.append((name(of: entry), Terminal.columns(Terminal.printable(entry.displayName.bytes))))
+      items.append((lines.name(of: entry), Terminal.columns(Terminal.printable(entry.displayName.bytes))))
       return true
     }
     for line in Columns.lines(items, width: width) { Output.line(line) }
   }
+}
 
-  private func line(of entry: Explanation, in directory: NodeID, _ view: View) -> [UInt8] {
-    guard long else { return name(of: entry) }
-    if human {
-      return HumanReadable.line(
-        of: entry, attributes(of: entry, in: directory, view), name: name(of: entry),
-        realName: shown(entry.realName.bytes))
-    }
-    return Array("\(entry.kind.word)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + name(of: entry) + [0x09]
+/// How `ls` prints an entry.
+private struct Lines {
+  let view: View
+  let isColoured: Bool
+
+  /// The display name: coloured on request.
+  func name(of entry: Explanation) -> [UInt8] {
+    let name = shown(entry.displayName.bytes)
+    return isColoured ? Style.painted(name, of: entry) : name
+  }
+
+  func long(_ entry: Explanation) -> [UInt8] {
+    Array("\(entry.kind.word)\(entry.isHidden ? " (hidden)" : "")\t".utf8) + name(of: entry) + [0x09]
       + shown(entry.realName.bytes)
   }
 
-  /// The display name as it is printed: coloured on request.
-  private func name(of entry: Explanation) -> [UInt8] {
-    let name = shown(entry.displayName.bytes)
-    return color.holds ? Style.painted(name, of: entry) : name
+  func human(_ entry: Explanation, in directory: NodeID) -> [UInt8] {
+    let attributes = CName(entry.isHidden ? entry.realName : entry.displayName).withPointer { name in
+      (try? view.lookup(directory, name)).flatMap { try? view.attributes($0.id) }
+    }
+    return HumanReadable.line(
+      of: entry, attributes, name: name(of: entry), realName: shown(entry.realName.bytes))
   }
 
   /// Names as they are, except on a terminal.
   private func shown(_ name: [UInt8]) -> [UInt8] {
     Terminal.output == nil ? name : Array(Terminal.printable(name).utf8)
-  }
-
-  private func attributes(of entry: Explanation, in directory: NodeID, _ view: View) -> stat? {
-    CName(entry.isHidden ? entry.realName : entry.displayName).withPointer { name in
-      guard let found = try? view.lookup(directory, name) else { return nil }
-      return try? view.attributes(found.id)
-    }
   }
 }

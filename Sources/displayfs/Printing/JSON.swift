@@ -9,14 +9,16 @@ enum JSON {
     _ explanation: Explanation, _ details: EntryDetails, _ comparison: NameMatching? = nil
   ) -> String {
     let purpose = details.purpose.map { [(key: "purpose", value: Array($0.utf8))] } ?? []
-    let names = object([
-      ("displayName", explanation.displayName.bytes), ("realName", explanation.realName.bytes),
-      ("realPath", explanation.realPathBytes), ("kind", Array(explanation.kind.word.utf8)),
-      ("reason", Array(explanation.reason.utf8)), ("type", Array(details.contentType.identifier.utf8)),
-      ("mimeType", Array(details.contentType.mimeType.utf8)),
-    ] + purpose)
+    let names = object(
+      [
+        ("displayName", explanation.displayName.bytes), ("realName", explanation.realName.bytes),
+        ("realPath", explanation.realPathBytes), ("kind", Array(explanation.kind.word.utf8)),
+        ("reason", Array(explanation.reason.utf8)), ("type", Array(details.contentType.identifier.utf8)),
+        ("mimeType", Array(details.contentType.mimeType.utf8)),
+      ] + purpose)
     let matching = comparison.map { ", \"matching\": \"\($0)\"" } ?? ""
-    return names.dropLast() + ", \"hidden\": \(explanation.isHidden), \"backup\": \(details.isBackedUp)\(matching)}"
+    return names.dropLast()
+      + ", \"hidden\": \(explanation.isHidden), \"backup\": \(details.isBackedUp)\(matching)}"
   }
 
   static func object(_ fields: [(key: String, value: [UInt8])]) -> String {

@@ -20,7 +20,7 @@ extension View {
     return FinderMetadata.isAppleDouble(candidate, in: place.handle.directory) ? candidate : nil
   }
 
-  /// The one sidecar whose name is only equal to a sidecar's: a Mac that composes or folds names finds it by that one. It stays
+  /// The one sidecar with a name that is only equal to `exact`, by which a Mac that composes or folds names finds it. It stays
   /// where it is if it could also accompany another entry.
   private func equalSidecar(_ exact: Name, of names: [Name], in view: DirectoryView) -> Name? {
     guard case .one(let match) = view.projection.matches(of: exact.bytes.span) else { return nil }

@@ -30,7 +30,7 @@ extension View {
     else {
       return nil
     }
-    return DesktopAttribute.shown.first { strcmp(name, $0.name!) == 0 }
+    return DesktopAttribute.shown.first { strcmp(name, $0.name) == 0 }?.attribute
   }
 
   /// The names of the attributes that a file has by what Macs stored, except those that it has itself. For a file with neither
@@ -44,11 +44,11 @@ extension View {
     let sideFiles = sideFiles(of: id) { $0.lastSideFiles(of: $1) }
     if list.isEmpty, sideFiles.isEmpty { return [] }
     let own = list.split(separator: 0).map(Array.init)
-    let missing = DesktopAttribute.shown.filter { attribute in
-      !own.contains { $0.elementsEqual(attribute.name!.utf8) }
+    let missing = DesktopAttribute.shown.filter { shown in !own.contains { $0.elementsEqual(shown.name.utf8) }
     }
-    let found = desktopAttributes(Set(missing), of: id, in: attributes, own, sideFiles, client)
-    return missing.filter { found[$0] != nil }.compactMap(\.name)
+    let found = desktopAttributes(
+      Set(missing.map(\.attribute)), of: id, in: attributes, own, sideFiles, client)
+    return missing.filter { found[$0.attribute] != nil }.map(\.name)
   }
 
   private func desktopAttributes(
@@ -71,6 +71,6 @@ extension View {
   ) -> FinderMetadata.SideFiles {
     guard let link = nodes.link(of: id) else { return [] }
     return currentView(of: link.parent).flatMap { look($0, link.name.name) }
-      ?? (inspector.metadata.isPresent ? [.appleDouble, .netatalk] : .appleDouble)
+      ?? inspector.metadata.possibleSideFiles
   }
 }

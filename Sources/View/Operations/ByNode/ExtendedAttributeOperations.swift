@@ -176,11 +176,11 @@ extension View {
     case "displayname": return explanation.displayName.bytes
     case "hidden": return Array((explanation.isHidden ? "true" : "false").utf8)
     case "reason": return Array(explanation.reason.utf8)
-    case "type": return Array(try details(of: explanation).contentType.identifier.utf8)
-    case "mimetype": return Array(try details(of: explanation).contentType.mimeType.utf8)
-    case "backup": return Array((try details(of: explanation).isBackedUp ? "true" : "false").utf8)
+    case "type": return Array(contentType(of: explanation).identifier.utf8)
+    case "mimetype": return Array(contentType(of: explanation).mimeType.utf8)
+    case "backup": return Array((isBackedUp(try path(of: explanation)) ? "true" : "false").utf8)
     case "purpose":
-      guard let purpose = try details(of: explanation).purpose else { throw .noData }
+      guard let purpose = purpose(of: explanation, at: try path(of: explanation)) else { throw .noData }
       return Array(purpose.utf8)
     default: throw Errno(rawValue: ENODATA)
     }
