@@ -14,7 +14,9 @@ package struct Source: Sendable {
   var identity: FileIdentity { root.identity }
   var device: UInt64 { root.identity.device }
 
-  init(_ directory: consuming Descriptor, covered: consuming CoveredDirectory?, coherence: Coherence) throws(Errno) {
+  init(_ directory: consuming Descriptor, covered: consuming CoveredDirectory?, coherence: Coherence)
+    throws(Errno)
+  {
     let identity = FileIdentity(try fileStatus(directory.rawValue))
     self.covered = DirectoryHandle.Covered(covered)
     fileSystem = FileSystemKind(of: directory.rawValue)

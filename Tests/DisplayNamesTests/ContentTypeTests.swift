@@ -26,9 +26,12 @@ import Testing
       50:x/y
       """)
     for (name, type) in [
-      ("a.gz", "application/gzip"), ("a.tar.gz", "application/x-compressed-tar"), ("A.TAR.GZ", "application/x-compressed-tar"),
-      ("a.c", "text/x-csrc"), ("a.C", "text/x-c++src"), ("README.txt", "text/x-readme"), ("Makefile", "text/x-makefile"),
-      ("a.special.png", "image/special"), ("a.png", "image/png"), ("a.x7", "text/x-vcs"), ("a.xy", nil), ("gz", nil),
+      ("a.gz", "application/gzip"), ("a.tar.gz", "application/x-compressed-tar"),
+      ("A.TAR.GZ", "application/x-compressed-tar"),
+      ("a.c", "text/x-csrc"), ("a.C", "text/x-c++src"), ("README.txt", "text/x-readme"),
+      ("Makefile", "text/x-makefile"),
+      ("a.special.png", "image/special"), ("a.png", "image/png"), ("a.x7", "text/x-vcs"), ("a.xy", nil),
+      ("gz", nil),
       ("a.none", nil), ("", nil),
     ] {
       #expect(globs.type(of: Name(name)) == type, "\(name)")
@@ -37,7 +40,8 @@ import Testing
   }
 
   @Test func identifier_isDeclaredElseOfMIMETypeElseOfItsKind() {
-    let globs = globs("50:application/pdf:*.pdf\n50:image/x-odd:*.odd\n50:application/x-odd:*.bin\n50:text/plain:*.txt")
+    let globs = globs(
+      "50:application/pdf:*.pdf\n50:image/x-odd:*.odd\n50:application/x-odd:*.bin\n50:text/plain:*.txt")
     func type(_ name: Name, _ kind: EntryKind = .file, declared: String? = nil) -> [String] {
       let type = ContentType.of(name, kind, declared: declared, packageTypes: .builtIn, globs: globs)
       return [type.identifier, type.mimeType]

@@ -7,9 +7,11 @@ import Testing
     for _ in 0..<4 { #expect(FinderOrder(locale: locale).sorted(names.shuffled()) { $0 } == names) }
   }
 
-  @Test(arguments: [nil, "C", "POSIX", "C.UTF-8", "no_SUCH.UTF-8"]) func numbers_countByValue(locale: String?) {
+  @Test(arguments: [nil, "C", "POSIX", "C.UTF-8", "no_SUCH.UTF-8"]) func numbers_countByValue(locale: String?)
+  {
     expectOrder(
-      "a", "a0", "a01", "a1", "a2", "A9", "a10", "a10b", "a11", "a99999999999999999999999", "b1", locale: locale)
+      "a", "a0", "a01", "a1", "a2", "A9", "a10", "a10b", "a11", "a99999999999999999999999", "b1",
+      locale: locale)
   }
 
   @Test func letters_areComparedBeforeMarksAndCase() {

@@ -21,7 +21,8 @@ import Testing
     #expect(purpose("Documents", .home)?.contains("user's documents") == true)
     #expect(purpose("Documents/Inbox", .ios)?.contains("not change them") == true)
     for (text, profile) in [
-      ("Documents/Inbox", Profile.home), ("Users/anna", .macos), ("Music", .macos), ("Documents", .plain), ("", .home),
+      ("Documents/Inbox", Profile.home), ("Users/anna", .macos), ("Music", .macos), ("Documents", .plain),
+      ("", .home),
       ("Users/anna/Documents/Documents", .macos),
     ] {
       #expect(purpose(text, profile) == nil, "\(text)")
@@ -33,13 +34,16 @@ import Testing
       StandardDirectory.isLeftOutOfBackups(path(text), options(profile))
     }
     for (text, profile) in [
-      ("Library/Caches", Profile.ios), ("Library/Caches/a/b", .ios), ("tmp", .ios), ("tmp/x", .ios), ("Library/Caches/x", .home),
-      ("Users/anna/Library/Caches/x", .macos), ("System/Library/Caches", .macos), ("Users/anna/.Trash/x", .macos),
+      ("Library/Caches", Profile.ios), ("Library/Caches/a/b", .ios), ("tmp", .ios), ("tmp/x", .ios),
+      ("Library/Caches/x", .home),
+      ("Users/anna/Library/Caches/x", .macos), ("System/Library/Caches", .macos),
+      ("Users/anna/.Trash/x", .macos),
     ] {
       #expect(isLeftOut(text, profile), "\(text)")
     }
     for (text, profile) in [
-      ("Library", Profile.ios), ("Documents/tmp", .ios), ("tmp", .home), ("Caches", .home), ("Library/Caches", .plain), ("", .ios),
+      ("Library", Profile.ios), ("Documents/tmp", .ios), ("tmp", .home), ("Caches", .home),
+      ("Library/Caches", .plain), ("", .ios),
     ] {
       #expect(!isLeftOut(text, profile), "\(text)")
     }

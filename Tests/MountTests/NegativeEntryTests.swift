@@ -79,7 +79,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ["", "profile=none"]) func entryMovedAwayAndBackInBackingTree_becomesVisible(options: String) throws {
+  @Test(arguments: ["", "profile=none"]) func entryMovedAwayAndBackInBackingTree_becomesVisible(
+    options: String
+  ) throws {
     let view = try view(options)
     #expect(mkdir(view.real("Folder"), 0o755) == 0)
     // So the kernel knows them all the while.

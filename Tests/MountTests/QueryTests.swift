@@ -87,7 +87,8 @@ import Testing
       }
     }
     let text = query(view, "doctor", view.source).text
-    #expect(text.contains("equal names: 2 entries have") && text.contains("and 5 but for case too"), "\(text)")
+    #expect(
+      text.contains("equal names: 2 entries have") && text.contains("and 5 but for case too"), "\(text)")
     #expect(query(view, "doctor", view.real("sub")).text.contains("equal names: no entry has"))
   }
 
@@ -118,7 +119,8 @@ import Testing
     let folder = view.real("Users/anna/Downloads")
     #expect(query(view, "ls", folder).text == "")
     #expect(query(view, "ls", "--all", folder).names == [".hidden", ".localized", "secret.txt"])
-    #expect(query(view, "ls", "-l", view.real("Users")).names.contains(FileName("directory\tGeteilt\tShared")))
+    #expect(
+      query(view, "ls", "-l", view.real("Users")).names.contains(FileName("directory\tGeteilt\tShared")))
     let list = query(view, "ls", "--json", view.real(TestTree.documents))
     #expect(
       json(list, "[(e['realName'], e['kind']) for e in d if e['displayName'] == 'Letter']")
@@ -133,7 +135,9 @@ import Testing
     let directory = try TemporaryDirectory()
     let path = directory.path("a.txt")
     try put("x", at: path)
-    for name in ["realname", "realpath", "displayname", "kind", "hidden", "reason", "type", "mimetype", "backup"] {
+    for name in [
+      "realname", "realpath", "displayname", "kind", "hidden", "reason", "type", "mimetype", "backup",
+    ] {
       #expect(setAttribute("user.displayfs.\(name)", to: Array("forged".utf8), of: path) == nil)
     }
     #expect(Displayfs.run(["realpath", path]).text == path)
@@ -166,22 +170,27 @@ import Testing
       for queried in [path, view.real(name)] {
         let object = query(view, "explain", "--json", "-o", "profile=home", "--source", view.source, queried)
         #expect(
-          json(object, "d['type'], d['mimeType'], str(d['backup']).lower()") == "('\(type)', '\(mimeType)', '\(backup)')",
+          json(object, "d['type'], d['mimeType'], str(d['backup']).lower()")
+            == "('\(type)', '\(mimeType)', '\(backup)')",
           "\(queried): \(object.complaint)")
       }
     }
     let purpose = "It holds the user's documents."
     #expect(attribute("user.displayfs.purpose", of: view.at("Documents")) == purpose)
     #expect(attribute("user.displayfs.purpose", of: view.at("Documents/report")) == nil)
-    #expect(query(view, "explain", view.at("Documents")).text.hasSuffix("purpose:      \(purpose)\nmatching:     exact"))
-    let list = query(view, "ls", "--json", "-o", "profile=home", "--source", view.source, view.real("Documents"))
+    #expect(
+      query(view, "explain", view.at("Documents")).text.hasSuffix(
+        "purpose:      \(purpose)\nmatching:     exact"))
+    let list = query(
+      view, "ls", "--json", "-o", "profile=home", "--source", view.source, view.real("Documents"))
     #expect(json(list, "[e['type'] for e in d]") == "['org.example.drawing', 'com.adobe.pdf']")
   }
 
   @Test(.extendedAttributes) func ls_backedUp_listsWhatTarMayTakeWhole() throws {
     let view = try MountedView("profile=home") { root in
       for path in [
-        "Documents/a", "Documents/.b", "Library/Caches/x", "Library/Preferences/y", "Work/build/z", "Work/k\nept/w",
+        "Documents/a", "Documents/.b", "Library/Caches/x", "Library/Preferences/y", "Work/build/z",
+        "Work/k\nept/w",
         "Gone/v", "Empty.rtfd/TXT.rtf",
       ] {
         try put("x", at: "\(root)/\(path)")
@@ -195,8 +204,11 @@ import Testing
       }
     }
     let expected = ["Documents", "Empty.rtfd", "Library/Preferences", "Work/k\nept"].map(view.real)
-    let list = query(view, "ls", "--backed-up", "-0", "-o", "profile=home", "--source", view.source, view.source)
-    #expect(list.output.split(separator: 0).map { String(decoding: $0, as: UTF8.self) } == expected, "\(list.complaint)")
+    let list = query(
+      view, "ls", "--backed-up", "-0", "-o", "profile=home", "--source", view.source, view.source)
+    #expect(
+      list.output.split(separator: 0).map { String(decoding: $0, as: UTF8.self) } == expected,
+      "\(list.complaint)")
     #expect(attribute("user.displayfs.backup", of: view.at("Work/build/z")) == "false")
     #expect(attribute("user.displayfs.backup", of: view.at("Work/k\nept/w")) == "true")
     let archive = Shell.run(
@@ -211,7 +223,9 @@ import Testing
       for name in ["a10", "A9", "a2", "\u{e4}b", "b"] { try put("x", at: "\(root)/\(name)") }
     }
     func list(_ arguments: String...) -> [String] {
-      Displayfs.run(["ls"] + arguments + [view.source], with: ["LC_ALL": "C.UTF-8"]).text.split(separator: "\n").map(String.init)
+      Displayfs.run(["ls"] + arguments + [view.source], with: ["LC_ALL": "C.UTF-8"]).text.split(
+        separator: "\n"
+      ).map(String.init)
     }
     #expect(list() == ["a2", "A9", "a10", "\u{e4}b", "b"])
     #expect(list("--sort", "bytes") == ["A9", "a10", "a2", "b", "\u{e4}b"])

@@ -32,7 +32,9 @@ import ViewedTree
     return entry.id
   }
 
-  @Test(arguments: [false, true]) func vanishedName_whenFileWasLookedUpByAnother_keepsThatNode(isOpen: Bool) throws {
+  @Test(arguments: [false, true]) func vanishedName_whenFileWasLookedUpByAnother_keepsThatNode(isOpen: Bool)
+    throws
+  {
     let before = try lookup("a")
     let file = isOpen ? try view.open(before.id, flags: O_RDONLY, client: .daemon) : nil
     defer { if let file { view.close(file) } }
@@ -45,7 +47,9 @@ import ViewedTree
     #expect(try lookup("b").id == there.id)
   }
 
-  @Test(arguments: [false, true]) func openFile_whenOneOfItsNamesVanished_keepsItsNode(isOtherKnown: Bool) throws {
+  @Test(arguments: [false, true]) func openFile_whenOneOfItsNamesVanished_keepsItsNode(isOtherKnown: Bool)
+    throws
+  {
     link(tree.path("a"), tree.path("b"))
     if isOtherKnown { _ = try lookup("b") }
     let before = try lookup("a")

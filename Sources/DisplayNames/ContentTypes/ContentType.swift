@@ -29,7 +29,8 @@ public struct ContentType: Hashable, Sendable {
       return ContentType(identifier: declared ?? type.uti, mimeType: "application/x-displayfs-package")
     case .file:
       let mimeType = globs.type(of: name)
-      let identifier = declared ?? mimeType.flatMap { UniformTypes.identifier(ofMIMEType: $0) } ?? "public.data"
+      let identifier =
+        declared ?? mimeType.flatMap { UniformTypes.identifier(ofMIMEType: $0) } ?? "public.data"
       return ContentType(identifier: identifier, mimeType: mimeType ?? "application/octet-stream")
     }
   }

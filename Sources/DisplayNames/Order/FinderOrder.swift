@@ -67,7 +67,8 @@ public struct FinderOrder: Sendable {
   private static func unicodeKey(of bytes: [UInt8]) -> [UInt8] {
     let folded = NameMatching.caseless.sharedForm(of: Name(bytes))
     let letters = NormalForm.withoutMarks(folded.bytes.span)
-    let cases = String(decoding: Name(bytes).composed.bytes, as: UTF8.self).unicodeScalars.map { (scalar) -> UInt8 in
+    let cases = String(decoding: Name(bytes).composed.bytes, as: UTF8.self).unicodeScalars.map {
+      (scalar) -> UInt8 in
       scalar.properties.isUppercase ? 2 : 1
     }
     return letters + [0] + folded.bytes + [0] + cases
@@ -92,7 +93,7 @@ private final class CollationLocale: @unchecked Sendable {
 
   deinit { freelocale(locale) }
 
-  /// The key by whose bytes names are in the locale's order. (strxfrm(3))
+  /// The sort key of a name: keys in the order of their bytes are names in the order of the locale. (strxfrm(3))
   func key(of bytes: [UInt8]) -> [UInt8] {
     let text = String(decoding: bytes, as: UTF8.self)
     let length = strxfrm_l(nil, text, 0, locale)

@@ -85,8 +85,8 @@ extension Projection {
     return bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[shown])) }
   }
 
-  /// The other children whose display name may change when one child changes: those that share a rung with it, before or after
-  /// the change.
+  /// The other children that may get another display name when one child changes: those that share a rung with it, before or
+  /// after the change.
   ///
   /// - Parameters:
   ///   - realName: the child's real name; the child need not exist yet.

@@ -42,7 +42,8 @@ package enum StandardDirectory {
   ]
 
   private static let library = [
-    "Application Support": "It holds what applications create and manage for the user, in a folder for each application.",
+    "Application Support":
+      "It holds what applications create and manage for the user, in a folder for each application.",
     "Caches": "It holds data that applications can make again, and may be emptied at any time.",
     "Frameworks": "It holds frameworks that several applications share.",
     "Preferences": "It holds the settings of applications, which write them with the system's own interface.",
@@ -54,14 +55,16 @@ package enum StandardDirectory {
       "Documents/Inbox":
         "It holds files that other applications asked this one to open. It may read and delete them, not change them.",
       "Library": "It holds the application's files that are not the user's own documents.",
-      "tmp": "It holds files that need not outlive the launch of the application, and may be emptied while it does not run.",
+      "tmp":
+        "It holds files that need not outlive the launch of the application, and may be emptied while it does not run.",
     ].merging(library.map { ("Library/\($0.key)", $0.value) }) { first, _ in first },
     .home: [
       "Applications": "It holds applications that only this user can run.",
       "Desktop": "It holds what lies on the user's desktop.",
       "Documents": "It holds the user's documents.",
       "Downloads": "It holds files that were fetched from the internet.",
-      "Library": "It holds the user's settings and the files that applications manage for the user, and is hidden.",
+      "Library":
+        "It holds the user's settings and the files that applications manage for the user, and is hidden.",
       "Movies": "It holds the user's films.",
       "Music": "It holds the user's music.",
       "Pictures": "It holds the user's photos and other pictures.",

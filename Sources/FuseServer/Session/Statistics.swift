@@ -24,7 +24,8 @@ public enum Statistics {
         ("opens that kept cached data", "\(server.pageCachePolicy.keptCount)"),
         ("changes heard of", changeDetection(by: view)), ("changes told", changeReporting(by: server)),
         ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.cachedListingCount)"),
-        ("listings asked for", "\(view.directories.listings.requested)"), ("listings read", "\(view.directories.listings.fetched)"),
+        ("listings asked for", "\(view.directories.listings.requested)"),
+        ("listings read", "\(view.directories.listings.fetched)"),
         ("packages asked for", "\(view.packageMeasures.requested)"),
         ("packages walked", "\(view.packageMeasures.fetched)"), ("memory", memory), ("requests", requests),
       ]

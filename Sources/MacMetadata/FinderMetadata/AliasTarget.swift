@@ -35,10 +35,10 @@ public struct AliasTarget: Hashable, Sendable {
 
   public static func isAliasFile(_ beginning: [UInt8]) -> Bool { beginning.starts(with: Bookmark.magic) }
 
-  /// The target of an alias file whose data fork is `bytes`; nil when it is not a bookmark or is malformed.
+  /// The target of an alias file with the data fork `bytes`; nil when it is not a bookmark or is malformed.
   public static func ofFile(_ bytes: [UInt8]) -> AliasTarget? { Bookmark(bytes)?.target }
 
-  /// The target of an alias file whose resource fork is `bytes`, as Mac OS 9 and early versions of OS X wrote it; nil when it
+  /// The target of an alias file with the resource fork `bytes`, as Mac OS 9 and early versions of OS X wrote it; nil when it
   /// has no alias record or is malformed.
   public static func ofResourceFork(_ bytes: [UInt8]) -> AliasTarget? {
     ResourceFork.resource("alis", in: bytes).flatMap { AliasRecord.target(Array(bytes[$0])) }

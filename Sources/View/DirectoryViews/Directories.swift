@@ -14,11 +14,13 @@ package struct Directories: Sendable {
 }
 
 extension View {
-  /// The cached open handle of a directory, which may also be one whose name is gone. The node's number may have been that of
+  /// The cached open handle of a directory, which may have lost its name. The node's number may have been that of
   /// another node: a thread that serves no request may open a directory while the kernel forgets it. Attributes of another type
   /// would make the kernel mark the inode as bad. (EIO, `fuse_make_bad`)
   func openHandle(of id: NodeID) -> DirectoryHandle? {
-    guard let handle = directories.handles.handle(of: id), nodes.hasIdentity(id, handle.identity) else { return nil }
+    guard let handle = directories.handles.handle(of: id), nodes.hasIdentity(id, handle.identity) else {
+      return nil
+    }
     return handle
   }
 
@@ -90,7 +92,8 @@ extension View {
     let site = try site(of: id)
     let watch = directories.remoteMounts.contains(handle.identity.device) ? nil : changes.watch
     let ahead = watch == nil || source.coherence.recheck != nil ? nil : EntriesAhead(of: handle.directory)
-    let watched = watchedDirectory(id, handle) ?? WatchedDirectory(unwatched: handle, id, queue: changes.queue)
+    let watched =
+      watchedDirectory(id, handle) ?? WatchedDirectory(unwatched: handle, id, queue: changes.queue)
     if let view = watched.changes.view {
       // It was dropped from the cache while in use, and was not notified of other rules since.
       view.adopt(inspector, site)
@@ -98,8 +101,10 @@ extension View {
     }
     return watched.changes.attach(
       DirectoryView(
-        of: watched, handle, inspector: inspector, site: site, watch: watch, recheck: source.coherence.recheck,
-        ahead: ahead, changeQueue: changes.queue, ownChanges: changes.own, listings: directories.listings, cached: cached,
+        of: watched, handle, inspector: inspector, site: site, watch: watch,
+        recheck: source.coherence.recheck,
+        ahead: ahead, changeQueue: changes.queue, ownChanges: changes.own, listings: directories.listings,
+        cached: cached,
         nodes: nodes))
   }
 

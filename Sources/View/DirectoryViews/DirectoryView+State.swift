@@ -58,7 +58,7 @@ extension DirectoryView {
     var before: [Projection.Slot: ListingEntry?] = [:]
     /// The real names that were renamed according to the pending changes, while those are processed.
     var moved: Set<Name> = []
-    /// The real names of entries whose metadata in another file may have changed.
+    /// The real names of entries that may have changed metadata in another file.
     var metadata: Set<Name> = []
   }
 
