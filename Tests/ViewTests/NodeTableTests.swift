@@ -43,6 +43,33 @@ import Testing
     nodes = nil
   }
 
+  /// To end what is kept may take seconds. A thread that removes nodes for clients leaves it to another one.
+  @Test func forgottenNodes_whenReleaseIsDeferred_areReleasedByOneWakeup() throws {
+    let released = Guarded<[NodeID]>([])
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1)) { id in released.withLock { $0.append(id) } }
+    let wakeups = Guarded(0)
+    nodes.deferRelease { wakeups.withLock { $0 += 1 } }
+    func lookUp(_ inode: UInt64) throws -> NodeID {
+      try #require(
+        "file\(inode)".withCString {
+          nodes.lookupOrInsert(
+            FileIdentity(device: 1, inode: inode), .directory, nodeKind: .plain, parent: 1, name: $0,
+            identityMatch: .another)
+        }
+      ).id
+    }
+    let removed = [try lookUp(2), try lookUp(3)]
+    for node in removed { nodes.forget(node, count: 1) }
+    #expect(wakeups.withLock { $0 } == 1)
+    #expect(released.withLock { $0 } == [])
+    #expect(nodes.count == 1)
+    #expect(!removed.contains(try lookUp(4)))
+    #expect(nodes.release() == 2)
+    #expect(released.withLock { $0 } == removed)
+    nodes.forget(try lookUp(5), count: 1)
+    #expect(wakeups.withLock { $0 } == 2)
+  }
+
   /// A known directory under another link was moved there. A directory that was just made has the inode number of a removed one.
   @Test func createdDirectory_withReusedInodeNumber_isAnotherNode() throws {
     let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))

@@ -12,14 +12,12 @@ extension Operations {
     table.forget = { raw, id, count in
       Request.serveRelease(raw) { request in
         request.view.forget(id, count: count)
-        request.server.memoryReturn.add(1)
         fuse_reply_none(raw)
       }
     }
     table.forget_multi = { raw, count, forgets in
       Request.serveRelease(raw) { request in
         for index in 0..<count { request.view.forget(forgets![index].ino, count: forgets![index].nlookup) }
-        request.server.memoryReturn.add(count)
         fuse_reply_none(raw)
       }
     }

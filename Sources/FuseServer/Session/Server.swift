@@ -19,7 +19,7 @@ public final class Server: @unchecked Sendable {
   private let onReady: @Sendable () -> Void
   private let onStopping: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
-  let memoryReturn = MemoryReturn()
+  private let forgottenNodes = ForgottenNodes()
   /// Set once by `run`, before the first request.
   private(set) var notifier: KernelNotifier!
   /// Nil where nothing can be replayed. Set once by `run`, before the first request.
@@ -102,7 +102,7 @@ public final class Server: @unchecked Sendable {
     if isWritable, !view.cleanUpStaging() { Thread { [view] in view.cleanUpStaging(waits: true) }?.detach() }
     prepare(for: session, at: mountPoint, replays: isWritable)
     let canAnnounce = announceWhenReady(mountPoint)
-    let returning = Thread { [memoryReturn, view] in memoryReturn.run(view) }
+    forgottenNodes.start(view.nodes)
     let notifying = NotifierThreads(view: view, notifier: notifier, replay: replay)
     nonisolated(unsafe) let served = session
     let isWanted = loop.withLock {
@@ -122,8 +122,7 @@ public final class Server: @unchecked Sendable {
       guardian = -1
       mayDestroy = notifying.waitUntilEnded()
     }
-    memoryReturn.end()
-    returning?.join()
+    forgottenNodes.end()
     view.finishImports()
     // libfuse reports no details when it cannot create its first thread.
     if result == -EAGAIN || result == -1 {

@@ -82,6 +82,10 @@ package final class NodeTable: Sendable {
   private let lock = RecursionFreeLock(.leaf)
   @exclusivity(unchecked) nonisolated(unsafe) private var state: Links
   private let onRelease: @Sendable (NodeID) -> Void
+  /// Wakes the thread that calls `release`; nil where each thread calls it itself.
+  @exclusivity(unchecked) nonisolated(unsafe) private var wakeReleaser: (@Sendable () -> Void)?
+  /// Whether `release` is going to be called for all nodes that are removed until then.
+  @exclusivity(unchecked) nonisolated(unsafe) private var isReleaseDue = false
 
   /// - Parameter onRelease: called when a node is removed, before its number may be reused and with the table unlocked. It ends
   ///   what else is kept for the node, and closing a descriptor may take long.
@@ -95,21 +99,37 @@ package final class NodeTable: Sendable {
   func withState<R>(_ body: (inout Links) -> R) -> R {
     lock.lock()
     let result = body(&state)
-    let isAnyReleased = state.inodes.isAnyReleased
+    let becomesDue = state.inodes.isAnyReleased && !isReleaseDue
+    if becomesDue { isReleaseDue = true }
+    let wake = becomesDue ? wakeReleaser : nil
     lock.unlock()
-    if isAnyReleased { release() }
+    if let wake { wake() } else if becomesDue { release() }
     return result
   }
 
-  /// Frees the numbers of removed nodes for reuse.
-  private func release() {
+  /// From now on the thread that removes a node leaves it to another one to end what is kept for it.
+  ///
+  /// - Parameter wake: has that thread call `release`. Called once for all nodes that are removed before it does.
+  package func deferRelease(_ wake: @escaping @Sendable () -> Void) {
     lock.lock()
+    wakeReleaser = wake
+    lock.unlock()
+  }
+
+  /// Ends what is kept for removed nodes, and then frees their numbers for reuse. This may wait for the backing file system.
+  ///
+  /// - Returns: the number of nodes.
+  @discardableResult
+  package func release() -> Int {
+    lock.lock()
+    isReleaseDue = false
     let released = state.takeReleased()
     lock.unlock()
     for slot in released { onRelease(NodeID(slot)) }
     lock.lock()
     state.reuse(released)
     lock.unlock()
+    return released.count
   }
 
   /// The number of nodes in the table.
