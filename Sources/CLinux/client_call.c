@@ -3,6 +3,7 @@
 #include "proc.h"
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 enum { ARGUMENTS = 6 };
@@ -56,6 +57,24 @@ bool dfs_may_hold_directory_lock(pid_t thread) {
   long number;
   unsigned long arguments[ARGUMENTS];
   return !read_call(thread, &number, arguments) || !only_resolves(number, arguments);
+}
+
+// PF_KTHREAD of the kernel's linux/sched.h, in the ninth field of /proc/PID/stat. (proc(5))
+static bool is_kernel_thread(pid_t thread) {
+  enum { KERNEL_THREAD = 0x00200000, FLAGS_AFTER_NAME = 7 };
+  char text[1024];
+  if (dfs_read_proc(text, sizeof text, thread, "stat") <= 0) return false;
+  // The name of the program, in parentheses, may contain spaces and parentheses.
+  char *field = strrchr(text, ')');
+  for (int count = 0; field && count < FLAGS_AFTER_NAME; count++) field = strchr(field + 1, ' ');
+  return field && strtoul(field, NULL, 10) & KERNEL_THREAD;
+}
+
+bool dfs_comes_by_handle(pid_t thread) {
+  if (thread == 0) return false;
+  long number;
+  unsigned long arguments[ARGUMENTS];
+  return is_kernel_thread(thread) || (read_call(thread, &number, arguments) && number == SYS_open_by_handle_at);
 }
 
 enum dfs_reference dfs_reference_of(pid_t thread) {

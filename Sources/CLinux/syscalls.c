@@ -184,19 +184,46 @@ union handle {
   char room[sizeof(struct file_handle) + sizeof((struct dfs_handle *)0)->bytes];
 };
 
-int dfs_handle_of(int directory, struct dfs_handle *handle) {
+int dfs_handle_of(int directory, const char *name, struct dfs_handle *handle) {
   union handle raw = {.known = {.handle_bytes = sizeof handle->bytes}};
   int mount;
-  if (name_to_handle_at(directory, "", &raw.known, &mount, AT_EMPTY_PATH)) return -1;
+  if (name_to_handle_at(directory, name, &raw.known, &mount, AT_EMPTY_PATH)) return -1;
   *handle = (struct dfs_handle){.length = raw.known.handle_bytes, .type = raw.known.handle_type};
   memcpy(handle->bytes, raw.known.f_handle, handle->length);
   return 0;
 }
 
-int dfs_open_handle(int mount, const struct dfs_handle *handle) {
+int dfs_open_handle(int mount, const struct dfs_handle *handle, int flags) {
   union handle raw = {.known = {.handle_bytes = handle->length, .handle_type = handle->type}};
   memcpy(raw.known.f_handle, handle->bytes, handle->length);
-  return open_by_handle_at(mount, &raw.known, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return open_by_handle_at(mount, &raw.known, flags | O_CLOEXEC);
+}
+
+// The start of `xfs_bulk_ireq` and of `xfs_bulkstat`. (xfs_fs.h, which is of xfslibs-dev)
+struct xfs_bulk_request {
+  struct {
+    uint64_t ino;
+    uint32_t flags, icount, ocount, agno;
+    uint64_t reserved[5];
+  } header;
+  struct {
+    uint64_t ino;
+    uint64_t before_generation[7];
+    uint32_t generation;
+    uint32_t after_generation[31];
+  } found;
+};
+
+int dfs_xfs_generation(int file, uint64_t inode, uint32_t *generation) {
+  struct xfs_bulk_request request = {.header = {.ino = inode, .icount = 1}};
+  // The size in the number is that of the header.
+  if (ioctl(file, _IOC(_IOC_READ, 'X', 127, sizeof request.header), &request) != 0) return -1;
+  if (request.header.ocount != 1 || request.found.ino != inode) {
+    errno = ESTALE;
+    return -1;
+  }
+  *generation = request.found.generation;
+  return 0;
 }
 
 pid_t dfs_fork(void) { return fork(); }

@@ -5,8 +5,8 @@ import SystemPackage
 /// Recursive operations on a directory, with the calling thread's credentials. They follow no symlink and enter no mount point.
 /// The depth of the tree costs neither call stack nor descriptors.
 public enum DirectoryTree {
-  /// Checks that a user with write permission on a directory may remove an entry from it: in a sticky directory, only the user's
-  /// own entries. (inode(7))
+  /// Checks that a user with write permission on a directory may remove an entry from it: in a sticky directory, only the
+  /// user's own entries. (inode(7))
   ///
   /// - Throws: EPERM.
   public static func check(_ entry: stat, in directory: stat, _ credentials: Credentials) throws(Errno) {
@@ -73,6 +73,16 @@ public enum DirectoryTree {
     }
   }
 
+  /// Calls `body` with each directory of a tree, open for reading. It returns the names of the sub-directories to enter. Those
+  /// that are gone, or are mount points, are left out.
+  ///
+  /// - Throws: EIO or EBUSY where a directory above was moved meanwhile; what `body` throws.
+  public static func forEachDirectory(
+    _ top: Directory, _ body: (Directory) throws(Errno) -> [[UInt8]]
+  ) throws(Errno) {
+    try walk(top, skipsMountPoints: true, entering: body) { _, _ in }
+  }
+
   /// Walks a tree in depth-first order.
   ///
   /// - Parameters:
@@ -80,7 +90,7 @@ public enum DirectoryTree {
   ///     sub-directories to enter.
   ///   - leaving: called with the parent and the name of each directory but the top, after everything below it.
   private static func walk(
-    _ top: Directory, entering: (Directory) throws(Errno) -> [[UInt8]],
+    _ top: Directory, skipsMountPoints: Bool = false, entering: (Directory) throws(Errno) -> [[UInt8]],
     leaving: (_ parent: Directory, _ name: [UInt8]) throws(Errno) -> Void
   ) throws(Errno) {
     var cursor = try TreeCursor(top)
@@ -92,7 +102,11 @@ public enum DirectoryTree {
         do throws(Errno) {
           try name.withCName { (name) throws(Errno) in try cursor.enter(name) }
         } catch {
-          if error == .noSuchFileOrDirectory { continue }
+          if error == .noSuchFileOrDirectory
+            || skipsMountPoints && [.improperLink, .notDirectory].contains(error)
+          {
+            continue
+          }
           throw error == .improperLink ? .resourceBusy : error
         }
         names.append(name)

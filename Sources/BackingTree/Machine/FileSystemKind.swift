@@ -21,6 +21,9 @@ public struct FileSystemKind: Equatable, Sendable {
   /// Whether this is overlayfs, which shows files of other file systems as its own, as in most containers.
   public var isOverlay: Bool { magic == 0x794c_7630 }
 
+  /// Whether this is tmpfs.
+  var isMemory: Bool { magic == 0x0102_1994 }
+
   /// Whether data of a successful write needs no action at close. True on local file systems; on network file systems close(2)
   /// may report write errors.
   public var completesWritesBeforeClose: Bool { isLocal }
@@ -38,8 +41,8 @@ public struct FileSystemKind: Equatable, Sendable {
     }
   }
 
-  /// Whether a write through a mapping updates the file's times, if it is the first to a page since the page's writeback: ext2 to
-  /// ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
+  /// Whether a write through a mapping updates the file's times, if it is the first to a page since the page's writeback: ext2
+  /// to ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
   public var updatesTimesOfMappedWrites: Bool {
     switch magic {
     case 0xef53, 0x9123_683e, 0x5846_5342, 0xf2f5_2010: true

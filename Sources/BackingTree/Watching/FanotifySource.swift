@@ -42,7 +42,8 @@ final class FanotifySource: ChangeSource {
 
   private func open(_ handle: FileHandle) throws(Errno) -> Descriptor {
     var raw = handle.raw
-    return Descriptor(adopting: try systemCall { dfs_open_handle(root.rawValue, &raw) })
+    return Descriptor(
+      adopting: try systemCall { dfs_open_handle(root.rawValue, &raw, dfs_O_PATH | dfs_O_DIRECTORY) })
   }
 
   /// - Throws: EXDEV for a directory of another file system.
@@ -138,7 +139,7 @@ private struct FileHandle: Hashable {
   /// - Throws: EOPNOTSUPP where the file system has no handles, EOVERFLOW where they are longer than 24 bytes.
   init(of directory: Directory) throws(Errno) {
     var raw = dfs_handle()
-    _ = try systemCall { dfs_handle_of(directory.descriptor, &raw) }
+    _ = try systemCall { dfs_handle_of(directory.descriptor, "", &raw) }
     self.init(length: Int(raw.length), type: raw.type, bytes: raw.bytes)
   }
 

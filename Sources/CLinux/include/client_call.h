@@ -2,11 +2,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-// Whether the system call in which a thread is may hold the inode lock of a directory that it changes; true where the call cannot
-// be read (/proc/PID/syscall, subject to ptrace access checks).
+// Whether the system call in which a thread is may hold the inode lock of a directory that it changes; true where the call
+// cannot be read (/proc/PID/syscall, subject to ptrace access checks).
 bool dfs_may_hold_directory_lock(pid_t thread);
 
-// Whether the system call in which a thread is refers to its file by a descriptor or by a name; DFS_UNKNOWN where the call cannot
-// be read, or does not show it.
+// Whether a thread refers to files by their handles: one of the kernel's own (nfsd), or one in open_by_handle_at(2).
+bool dfs_comes_by_handle(pid_t thread);
+
+// Whether the system call in which a thread is refers to its file by a descriptor or by a name; DFS_UNKNOWN where the call
+// cannot be read, or does not show it.
 enum dfs_reference { DFS_UNKNOWN, DFS_BY_NAME, DFS_BY_DESCRIPTOR };
 enum dfs_reference dfs_reference_of(pid_t thread);

@@ -76,10 +76,12 @@ struct dfs_handle {
   int32_t type;
   uint64_t bytes[3];
 };
-// Fails with EOVERFLOW when the handle is longer.
-int dfs_handle_of(int directory, struct dfs_handle *handle);
-// Opens a directory with O_PATH; needs CAP_DAC_READ_SEARCH. `mount` is a descriptor of any file on the same file system.
-int dfs_open_handle(int mount, const struct dfs_handle *handle);
+// The handle of an entry, or of the directory itself where the name is empty. Fails with EOVERFLOW when the handle is longer.
+int dfs_handle_of(int directory, const char *name, struct dfs_handle *handle);
+// Opens a file; needs CAP_DAC_READ_SEARCH. `mount` is a descriptor of any file on the same file system.
+int dfs_open_handle(int mount, const struct dfs_handle *handle, int flags);
+// The generation of an inode of XFS; needs CAP_SYS_ADMIN. Fails with ESTALE where there is no such inode. (XFS_IOC_BULKSTAT)
+int dfs_xfs_generation(int file, uint64_t inode, uint32_t *generation);
 
 // Waits for a semaphore until a time of the monotonic clock. (`sem_clockwait`, which Swift cannot import)
 // - Returns: false when that time has passed.
