@@ -1,4 +1,5 @@
 import BackingTree
+import Glibc
 import SystemPackage
 
 /// The directory that a view shows, and what is known of the file system that it is on.
@@ -8,15 +9,22 @@ package struct Source: Sendable {
   let covered: DirectoryHandle.Covered?
   package let fileSystem: FileSystemKind
   package let coherence: Coherence
+  /// By what the files of an exported view are found again; nil where the view is not exported.
+  let handles: InodeHandles?
+  let search = FileSearch()
   /// Whether the top directory has an SELinux label.
   let isLabelled: Bool
 
   var identity: FileIdentity { root.identity }
   var device: UInt64 { root.identity.device }
 
-  init(_ directory: consuming Descriptor, covered: consuming CoveredDirectory?, coherence: Coherence)
-    throws(Errno)
-  {
+  /// - Throws: EOPNOTSUPP for an exported view where files cannot be found by handles that fit into a nodeid.
+  init(
+    _ directory: consuming Descriptor, covered: consuming CoveredDirectory?, coherence: Coherence,
+    isExported: Bool
+  ) throws(Errno) {
+    handles = isExported ? InodeHandles(of: Directory(descriptor: directory.rawValue)) : nil
+    if isExported, handles == nil { throw Errno(rawValue: EOPNOTSUPP) }
     let identity = FileIdentity(try fileStatus(directory.rawValue))
     self.covered = DirectoryHandle.Covered(covered)
     fileSystem = FileSystemKind(of: directory.rawValue)

@@ -21,16 +21,19 @@ package final class View: Sendable {
   let changes: ChangeTracking
   let cached: CachedDirectories
 
-  /// Makes the view of the directory `source`, which stays open as long as the view exists. A mount point on top of `source`, or
-  /// inside it, is never entered.
+  /// Makes the view of the directory `source`, which stays open as long as the view exists. A mount point on top of `source`,
+  /// or inside it, is never entered.
   ///
-  /// - Parameter covered: the mount point, if there will be one.
+  /// - Parameters:
+  ///   - covered: the mount point, if there will be one.
+  ///   - isExported: whether file handles of the view last. Needs CAP_DAC_READ_SEARCH.
+  /// - Throws: EOPNOTSUPP for an exported view on a file system whose files are not found by inode number and generation.
   package init(
     source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions,
     coherence: Coherence = Coherence(), tunnel: Tunnel = Tunnel(), importsPackages: Bool = true,
-    logger: Logger
+    isExported: Bool = false, logger: Logger
   ) throws(Errno) {
-    let source = try Source(source, covered: covered, coherence: coherence)
+    let source = try Source(source, covered: covered, coherence: coherence, isExported: isExported)
     let rules = ViewRules(options, of: source.root.directory, logger: logger)
     let watch = try? ChangeWatch(root: source.root.directory)
     let directories = Directories(remoteMounts: RemoteMounts(home: source.device))
@@ -39,7 +42,7 @@ package final class View: Sendable {
       watch: watch, remoteMounts: directories.remoteMounts, views: directories.views, queue: queue)
     let packages = PackageFiles(in: source.root, imports: importsPackages && !rules.isPlainMirror)
     let (walks, unlinkedNodes) = (PathWalks(), UnlinkedNodes())
-    let nodes = NodeTable(root: source.identity) { id in
+    let nodes = NodeTable(root: source.identity, isExported: isExported) { id in
       walks.moved.remove(id)
       packages.imported.remove(id)
       directories.handles.remove(id)

@@ -8,6 +8,10 @@
 // FUSE_HAS_EXPIRE_ONLY of linux/fuse.h: the kernel can expire dentries without invalidating them. (Linux 6.2)
 static const uint64_t DFS_HAS_EXPIRE_ONLY = 1ull << 35;
 
+// FUSE_NO_EXPORT_SUPPORT of linux/fuse.h: file handles cannot be had, so that exportfs refuses instead of failing later. (Linux
+// 6.9)
+static const uint64_t DFS_NO_EXPORT_SUPPORT = 1ull << 38;
+
 // Whether the kernel offers the feature of a flag (linux/fuse.h, 64 bits), once INIT was received.
 bool dfs_init_capable(uint64_t flag);
 // Requests a feature if the kernel offers it. Call before the reply to INIT.

@@ -7,10 +7,10 @@ import View
 extension Operations {
   static func addAttributes(to table: inout fuse_lowlevel_ops) {
     table.getattr = { raw, id, _ in
-      Request.serveRead(raw) { (request) throws(Errno) in try request.replyAttributes(of: id) }
+      Request.serveRead(raw, id) { (request, id) throws(Errno) in try request.replyAttributes(of: id) }
     }
     table.setattr = { raw, id, attributes, which, info in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, id) { (request, id) throws(Errno) in
         let change = AttributeChange(attributes!.pointee, which: which)
         try request.view.setAttributes(
           id, change, open: Handle.file(info), client: request.client,
@@ -19,13 +19,13 @@ extension Operations {
         // SETATTR, so the kernel may not cache these attributes.
         var result = try request.view.attributes(id)
         fuse_reply_attr(raw, &result, 0)
-      } replay: { (replayed) throws(Errno) in
+      } replay: { (replayed, id) throws(Errno) in
         replayed.reply(try replayed.responder.attributes(id))
       }
     }
     table.statfs = { raw, id in
       Request.serve(raw) { (request) throws(Errno) in
-        var status = try request.view.fileSystemStatus(id == 0 ? NodeTable.root : id)
+        var status = try request.view.fileSystemStatus(id == 0 ? NodeTable.root : request.node(id))
         fuse_reply_statfs(raw, &status)
       }
     }

@@ -8,12 +8,12 @@ import View
 extension Operations {
   static func addDirectories(to table: inout fuse_lowlevel_ops) {
     table.opendir = { raw, id, info in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, id) { (request, id) throws(Errno) in
         let client = request.client
         func open(isForListing: Bool) throws(Errno) {
           try request.reservingDescriptors(in: isForListing ? .forListing : .opened) { () throws(Errno) in
             if !isForListing { try request.view.ensureDescriptorsLeft() }
-            let directory = try request.view.openDirectory(id, client: client)
+            let directory = try request.view.openDirectory(id, flags: info!.pointee.flags, client: client)
             info!.pointee.fh = Handle.make(directory, of: client, isForListing: isForListing)
             if let isValid = directory.isCachedListingValid {
               info!.pointee.cache_readdir = 1
@@ -90,7 +90,7 @@ extension Operations {
       }
     }
     table.fsyncdir = { raw, id, _, _ in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, id) { (request, id) throws(Errno) in
         try request.view.synchronizeDirectory(id)
         request.succeed()
       }

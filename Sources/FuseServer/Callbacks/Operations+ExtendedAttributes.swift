@@ -7,7 +7,7 @@ import View
 extension Operations {
   static func addExtendedAttributes(to table: inout fuse_lowlevel_ops) {
     table.getxattr = { raw, id, name, size in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, id) { (request, id) throws(Errno) in
         try request.replyValue(size) { (buffer) throws(Errno) in
           if id == NodeTable.root, strcmp(name!, Statistics.attribute) == 0 {
             return try Statistics.report(of: request.server).copied(into: buffer)
@@ -19,28 +19,28 @@ extension Operations {
           }
           return try request.view.getAttribute(id, name!, into: buffer, client: request.client)
         }
-      } replay: { (replayed) throws(Errno) in
+      } replay: { (replayed, id) throws(Errno) in
         try replayed.replyValue(size) { (buffer) throws(Errno) in
           try replayed.responder.attribute(id, name!, into: buffer)
         }
       }
     }
     table.listxattr = { raw, id, size in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, id) { (request, id) throws(Errno) in
         try request.replyValue(size) { (buffer) throws(Errno) in
           try request.view.listAttributes(id, into: buffer, client: request.client)
         }
       }
     }
     table.setxattr = { raw, id, name, value, size, flags in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, id) { (request, id) throws(Errno) in
         try request.view.setAttribute(
           id, name!, UnsafeRawBufferPointer(start: value, count: size), flags: flags, client: request.client)
         request.succeed()
       }
     }
     table.removexattr = { raw, id, name in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, id) { (request, id) throws(Errno) in
         try request.view.removeAttribute(id, name!, client: request.client)
         request.succeed()
       }

@@ -8,7 +8,7 @@ import View
 extension Operations {
   static func addFiles(to table: inout fuse_lowlevel_ops) {
     table.open = { raw, id, info in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, id) { (request, id) throws(Errno) in
         var backing: CInt = 0
         let client = request.client
         let descriptors = request.view.isPackageFile(id) ? OpenPackage.maximumDescriptors : 1
@@ -33,12 +33,12 @@ extension Operations {
           request.server.pageCachePolicy.remove(id)
           Handle.close(info, for: request)
         }
-      } replay: { replayed in
+      } replay: { replayed, id in
         replayed.open(id, info!)
       }
     }
     table.create = { raw, parent, name, mode, info in
-      Request.serve(raw) { (request) throws(Errno) in
+      Request.serve(raw, parent) { (request, parent) throws(Errno) in
         let view = request.view
         let flags = info!.pointee.flags
         let client = request.client

@@ -11,13 +11,15 @@ extension Operations {
     }
     table.forget = { raw, id, count in
       Request.serveRelease(raw) { request in
-        request.view.forget(id, count: count)
+        request.view.forget(nodeid: id, count: count)
         fuse_reply_none(raw)
       }
     }
     table.forget_multi = { raw, count, forgets in
       Request.serveRelease(raw) { request in
-        for index in 0..<count { request.view.forget(forgets![index].ino, count: forgets![index].nlookup) }
+        for index in 0..<count {
+          request.view.forget(nodeid: forgets![index].ino, count: forgets![index].nlookup)
+        }
         fuse_reply_none(raw)
       }
     }

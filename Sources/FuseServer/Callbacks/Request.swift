@@ -28,8 +28,8 @@ struct Request {
   /// Whether the client was interrupted (FUSE_INTERRUPT), or the session is ending.
   var isInterrupted: Bool { fuse_req_interrupted(raw) != 0 || server.isEnding }
 
-  /// Counts descriptors for the client's user and runs `body`, which opens something that the client keeps open. The descriptors
-  /// are given back when the handle is released, or at once if `body` fails.
+  /// Counts descriptors for the client's user and runs `body`, which opens something that the client keeps open. The
+  /// descriptors are given back when the handle is released, or at once if `body` fails.
   func reservingDescriptors(
     _ count: Int = 1, in descriptors: ClientDescriptors = .opened, _ body: () throws(Errno) -> Void
   ) throws(Errno) {
@@ -69,10 +69,57 @@ extension Request {
     } catch { request.fail(error) }
   }
 
+  /// The same for requests on one node or two. The gate turns the nodeids by which the kernel knows them into nodes.
+  static func serve(
+    _ raw: fuse_req_t?, _ nodeid: fuse_ino_t, _ body: (Request, NodeID) throws(Errno) -> Void
+  ) {
+    serve(raw) { (request) throws(Errno) in try request.followingHandle(to: nodeid, body) }
+  }
+
+  static func serve(
+    _ raw: fuse_req_t?, _ nodeid: fuse_ino_t, _ body: (Request, NodeID) throws(Errno) -> Void,
+    replay: (ReplayedRequest, NodeID) throws(Errno) -> Void
+  ) {
+    serve(raw) { (request) throws(Errno) in
+      try request.followingHandle(to: nodeid, body)
+    } replay: { (replayed) throws(Errno) in
+      try replay(replayed, replayed.node(nodeid))
+    }
+  }
+
+  static func serve(
+    _ raw: fuse_req_t?, _ nodeid: fuse_ino_t, _ other: fuse_ino_t,
+    _ body: (Request, NodeID, NodeID) throws(Errno) -> Void
+  ) {
+    serve(raw) { (request) throws(Errno) in try body(request, request.node(nodeid), request.node(other)) }
+  }
+
+  /// Serves a request on one node. Where the node's file was moved in the backing tree, a client that came by a name gets
+  /// ESTALE, and walks the path again. One that came by a file handle means the file wherever it is.
+  private func followingHandle(
+    to nodeid: fuse_ino_t, _ body: (Request, NodeID) throws(Errno) -> Void
+  ) throws(Errno) {
+    let node = try node(nodeid)
+    do throws(Errno) { try body(self, node) } catch {
+      guard error.rawValue == ESTALE, view.follow(node, nodeid, for: client) else { throw error }
+      try body(self, node)
+    }
+  }
+
+  /// The node that the kernel knows by a nodeid.
+  ///
+  /// - Throws: ESTALE when there is none. The kernel looks the name up again.
+  func node(_ nodeid: fuse_ino_t) throws(Errno) -> NodeID {
+    guard let node = view.nodes.node(nodeid: nodeid) else { throw Errno(rawValue: ESTALE) }
+    return node
+  }
+
   /// Serves a request that changes nothing, and that the kernel also makes for replay threads while it walks their paths.
-  static func serveRead(_ raw: fuse_req_t?, _ body: (Request) throws(Errno) -> Void) {
+  static func serveRead(
+    _ raw: fuse_req_t?, _ nodeid: fuse_ino_t, _ body: (Request, NodeID) throws(Errno) -> Void
+  ) {
     let request = Request(raw: raw!)
-    do throws(Errno) { try body(request) } catch { request.fail(error) }
+    do throws(Errno) { try request.followingHandle(to: nodeid, body) } catch { request.fail(error) }
   }
 
   /// Serves a message that gives back what an earlier reply gave to the kernel (FORGET, RELEASE). It cannot be refused.
@@ -103,6 +150,12 @@ extension Request {
     view.revalidateAfterReply(entry, parent, name)
   }
 
+  /// Replies with the entry of a file that the kernel asked for by its nodeid. It gets no name, and nothing is cached.
+  func reply(reopened entry: Entry) {
+    var out = parameters(entry.uncached)
+    if fuse_reply_entry(raw, &out) == -ENOENT { view.forget(entry.id, count: 1) }
+  }
+
   func reply(_ entry: Entry, created file: inout fuse_file_info, backing: CInt) -> Bool {
     var out = parameters(entry)
     return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
@@ -110,7 +163,7 @@ extension Request {
 
   func parameters(_ entry: Entry) -> fuse_entry_param {
     var out = fuse_entry_param()
-    out.ino = entry.id
+    out.ino = entry.nodeid
     out.generation = entry.generation
     out.attr = entry.attributes
     // A directory's attributes stay valid for the permission check that follows at once (the kernel turns this timeout into one
@@ -133,7 +186,9 @@ extension Request {
     nonisolated(unsafe) let request = self
     let client = fuse_req_ctx(raw)!.pointee.pid
     let isDeferred = server.notifier.deferReply(untilNamesDropped: id, for: client) {
-      do throws(Errno) { try request.replyAttributesNow(of: id, isStatx: isStatx) } catch { request.fail(error) }
+      do throws(Errno) { try request.replyAttributesNow(of: id, isStatx: isStatx) } catch {
+        request.fail(error)
+      }
     }
     if !isDeferred { try replyAttributesNow(of: id, isStatx: isStatx) }
   }

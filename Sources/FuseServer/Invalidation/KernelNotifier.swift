@@ -13,11 +13,11 @@ import View
 /// own that they have stopped). So each directory with stale names has its own queue, and several threads serve the queues: a
 /// message that waits for its lock does not delay messages for other directories.
 ///
-/// FUSE_NOTIFY_INVAL_INODE takes no lock and is sent at once. It makes the queued names invalid at once for every client: a path
-/// walk checks the permission of each directory on the path (`fuse_permission`). With expired attributes that check sends a
-/// GETATTR, whose reply is deferred until the messages queued so far have been sent. A client that holds the directory's lock
-/// itself (mkdir(2) checks the permission under it) would deadlock: it would wait for a message that waits for the client. Where
-/// the client's system call may be one of these, the reply is deferred for milliseconds only.
+/// FUSE_NOTIFY_INVAL_INODE takes no lock and is sent at once. It makes the queued names invalid at once for every client: a
+/// path walk checks the permission of each directory on the path (`fuse_permission`). With expired attributes that check sends
+/// a GETATTR, whose reply is deferred until the messages queued so far have been sent. A client that holds the directory's lock
+/// itself (mkdir(2) checks the permission under it) would deadlock: it would wait for a message that waits for the client.
+/// Where the client's system call may be one of these, the reply is deferred for milliseconds only.
 ///
 /// Lock order: `queues` is innermost. While it is held, no other lock is taken, no message is sent and no reply is sent.
 final class KernelNotifier: KernelCacheInvalidator, @unchecked Sendable {
@@ -59,9 +59,10 @@ final class KernelNotifier: KernelCacheInvalidator, @unchecked Sendable {
 
   /// - Returns: false when the kernel does not know the node.
   private func expireAttributesNow(_ node: NodeID) -> Bool {
-    if hasEnded { return false }
+    let nodeid = view.nodes.nodeid(of: node)
+    if hasEnded || nodeid == 0 { return false }
     // A negative offset invalidates the attributes only, no content.
-    return fuse_lowlevel_notify_inval_inode(session, node, -1, 0) != -ENOENT
+    return fuse_lowlevel_notify_inval_inode(session, nodeid, -1, 0) != -ENOENT
   }
 
   private func add(_ names: [StaleName], isAwaited: Bool) {
@@ -212,15 +213,17 @@ final class KernelNotifier: KernelCacheInvalidator, @unchecked Sendable {
   /// - Returns: whether the kernel had a dentry of that name.
   @discardableResult
   private func expireOrInvalidate(_ name: Name, in directory: NodeID, mayBeDirectory: Bool) -> Bool {
-    if hasEnded { return false }
+    let parent = view.nodes.nodeid(of: directory)
+    if hasEnded || parent == 0 { return false }
     var isExpired = mayBeDirectory
     if mayBeDirectory, !dfs_init_capable(UInt64(DFS_HAS_EXPIRE_ONLY)) {
-      // Before Linux 6.2, a name can only be invalidated. A name that still leads to its directory is left to its entry timeout.
+      // Before Linux 6.2, a name can only be invalidated. A name that still leads to its directory is left to its entry
+      // timeout.
       if view.leadsToKnownDirectory(name, in: directory) { return false }
       isExpired = false
     }
     return name.bytes.withCName {
-      dfs_notify_entry(session, directory, $0, UInt32(name.bytes.count), isExpired ? 0 : 1)
+      dfs_notify_entry(session, parent, $0, UInt32(name.bytes.count), isExpired ? 0 : 1)
     } == 0
   }
 

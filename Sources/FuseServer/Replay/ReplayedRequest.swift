@@ -18,6 +18,8 @@ struct ReplayedRequest {
 
   func succeed() { request.succeed() }
 
+  func node(_ nodeid: fuse_ino_t) throws(Errno) -> NodeID { try request.node(nodeid) }
+
   /// Replies with an entry. The kernel must not cache it: it holds for the replay thread alone.
   func reply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     request.reply(entry.uncached, parent, name)

@@ -142,7 +142,8 @@ public final class Server: @unchecked Sendable {
     if replays { replay = Replay(view: view, mountPoint: mountPoint, notifier: notifier) }
   }
 
-  /// Ends `run` from another thread. `run` returns after the replies to all requests in progress. Walks of packages are interrupted.
+  /// Ends `run` from another thread. `run` returns after the replies to all requests in progress. Walks of packages are
+  /// interrupted.
   ///
   /// - Returns: false if the end was requested before.
   public func stop() -> Bool {
@@ -204,6 +205,11 @@ public final class Server: @unchecked Sendable {
     // The kernel checks ACLs. The backing file system applies the umask, as it knows default ACLs.
     want(FUSE_CAP_POSIX_ACL)
     want(FUSE_CAP_DONT_MASK)
+    if view.isExported {
+      want(FUSE_CAP_EXPORT_SUPPORT)
+    } else {
+      dfs_init_request(DFS_NO_EXPORT_SUPPORT)
+    }
     // READDIR does not block LOOKUP in the same directory. For this flag, the kernel's bit and libfuse's bit are the same, and
     // libfuse before 3.17 does not pass it on.
     dfs_init_request(UInt64(FUSE_CAP_PARALLEL_DIROPS))
@@ -215,14 +221,14 @@ public final class Server: @unchecked Sendable {
     passthrough.negotiate(
       &connection, isStacked: view.source.fileSystem.isOverlay,
       isForRootAlone: isForRootAlone)
-    // The protocol's maximum. The kernel holds back every background request (RELEASE, readahead, direct I/O) while this many are
-    // in flight, of all users together. The request loop limits how many are served at once, for each user.
+    // The protocol's maximum. The kernel holds back every background request (RELEASE, readahead, direct I/O) while this many
+    // are in flight, of all users together. The request loop limits how many are served at once, for each user.
     connection.max_background = UInt32(UInt16.max)
     connection.congestion_threshold = UInt32(UInt16.max)
   }
 
-  /// Calls stat(2) on the mount point from a separate thread, then `onReady`. The kernel blocks the call until INIT is complete,
-  /// so its result is what the first client will get.
+  /// Calls stat(2) on the mount point from a separate thread, then `onReady`. The kernel blocks the call until INIT is
+  /// complete, so its result is what the first client will get.
   ///
   /// - Returns: whether the thread could be started.
   private func announceWhenReady(_ mountPoint: FilePath) -> Bool {

@@ -33,6 +33,6 @@ final class ReaddirPlusPolicy: Sendable {
   }
 
   private static func pair(_ directory: NodeID, _ thread: pid_t) -> UInt64 {
-    UInt64(UInt32(bitPattern: thread)) << 32 | directory & 0xffff_ffff
+    UInt64(UInt32(bitPattern: thread)) << 32 | UInt64(directory.slot)
   }
 }

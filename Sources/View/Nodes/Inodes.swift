@@ -1,4 +1,5 @@
 import BackingTree
+import Glibc
 
 /// The inode table: the files that the kernel knows, by number and by identity, and how long each of them lives.
 ///
@@ -25,6 +26,7 @@ struct Inodes {
     fileprivate(set) var identity: FileIdentity
     /// The number of replies with this node that the kernel has not forgotten. (nlookup)
     fileprivate(set) var nlookup: UInt64
+    /// Of the slot: another node in it has another one. In an exported view it is the nodeid.
     let generation: UInt64
     /// The number of links below this node: a directory's node stays while something below it is known.
     fileprivate var linksBelow: UInt32 = 0
@@ -51,13 +53,15 @@ struct Inodes {
   /// Slot 0 is never used, and slot 1 is the root's.
   private var slots: ContiguousArray<Inode>
   private var index = NodeIndex()
+  /// The nodes by nodeid in an exported view; nil where the nodeid is the slot.
+  private var byNodeid: NodeIndex?
   private var free: [UInt32] = []
   private var released: [UInt32] = []
   /// The number of slots that were taken from `released` and are not free yet.
   private var releasing = 0
   private var generation: UInt64 = 1
 
-  init(root: FileIdentity) {
+  init(root: FileIdentity, isExported: Bool) {
     slots = [
       Inode(
         identity: Self.none, nlookup: 0, generation: 0, type: .directory, nodeKind: .plain, indexState: .free),
@@ -65,6 +69,11 @@ struct Inodes {
         identity: root, nlookup: 1, generation: 0, type: .directory, nodeKind: .plain, indexState: .current),
     ]
     index.insert(1, hash: NodeIndex.hash(root, .plain))
+    if isExported {
+      byNodeid = NodeIndex()
+      // Temporary nodeids of earlier daemons are smaller, unless these made 2^28 nodes in each second.
+      generation = UInt64(time(nil)) << 28
+    }
   }
 
   var count: Int { slots.count - 1 - free.count - released.count - releasing }
@@ -76,7 +85,7 @@ struct Inodes {
 
   /// The slot of a number; nil when there is no such node.
   @inline(__always) func slot(of id: NodeID) -> UInt32? {
-    id < NodeID(slots.count) && slots[Int(id)].indexState != .free ? UInt32(id) : nil
+    Int(id.slot) < slots.count && slots[Int(id.slot)].indexState != .free ? id.slot : nil
   }
 
   func find(_ key: Key) -> UInt32? {
@@ -85,13 +94,30 @@ struct Inodes {
     }
   }
 
+  // MARK: Nodeids
+
+  var isExported: Bool { byNodeid != nil }
+
+  /// The number by which the kernel knows a node.
+  func nodeid(of slot: UInt32) -> UInt64 {
+    isExported && slot != 1 ? slots[Int(slot)].generation : UInt64(slot)
+  }
+
+  func slot(ofNodeid nodeid: UInt64) -> UInt32? {
+    guard let byNodeid, nodeid != 1 else { return slot(of: NodeID(UInt32(truncatingIfNeeded: nodeid))) }
+    return byNodeid.find(hash: NodeIndex.hash(nodeid: nodeid)) { slots[Int($0)].generation == nodeid }
+  }
+
   // MARK: Lifetime
 
   /// Adds a node with an nlookup of one.
-  mutating func add(_ key: Key, _ type: FileType) -> UInt32 {
+  ///
+  /// - Parameter durable: the nodeid in an exported view; nil where the file has none that lasts.
+  mutating func add(_ key: Key, _ type: FileType, _ durable: DurableNodeID?) -> UInt32 {
     generation += 1
+    let nodeid = isExported ? (durable ?? .temporary(generation)).rawValue : generation
     let new = Inode(
-      identity: key.identity, nlookup: 1, generation: generation, type: type, nodeKind: key.nodeKind,
+      identity: key.identity, nlookup: 1, generation: nodeid, type: type, nodeKind: key.nodeKind,
       indexState: .current)
     let slot: UInt32
     if let reused = free.popLast() {
@@ -102,6 +128,9 @@ struct Inodes {
       slots.append(new)
     }
     index.insert(slot, hash: key.hash) { Self.hash(slots[Int($0)]) }
+    byNodeid?.insert(slot, hash: NodeIndex.hash(nodeid: nodeid)) {
+      NodeIndex.hash(nodeid: slots[Int($0)].generation)
+    }
     return slot
   }
 
@@ -131,6 +160,7 @@ struct Inodes {
 
   mutating func release(_ slot: UInt32) {
     if slots[Int(slot)].indexState == .current { index.remove(slot, hash: Self.hash(slots[Int(slot)])) }
+    byNodeid?.remove(slot, hash: NodeIndex.hash(nodeid: slots[Int(slot)].generation))
     slots[Int(slot)].indexState = .free
     slots[Int(slot)].identity = Self.none
     released.append(slot)
@@ -163,6 +193,7 @@ struct Inodes {
     // The lowest numbers are reused first, so that the end of the table becomes free.
     free.sort(by: >)
     index.resize { Self.hash(slots[Int($0)]) }
+    byNodeid?.resize { NodeIndex.hash(nodeid: slots[Int($0)].generation) }
     return end
   }
 

@@ -17,7 +17,7 @@ struct Links {
       self.name = name
     }
 
-    init(_ parent: NodeID, _ name: UnsafePointer<CChar>) { self.init(UInt32(parent), name) }
+    init(_ parent: NodeID, _ name: UnsafePointer<CChar>) { self.init(parent.slot, name) }
 
     var hash: Int { NodeIndex.hash(parent: parent, name) }
   }
@@ -42,9 +42,11 @@ struct Links {
   private var links: ContiguousArray<Record>
   private var index = NodeIndex()
   private var others: [UInt32: [Other]] = [:]
+  /// In an exported view, where files were that have no node any more.
+  var forgotten = ForgottenFiles()
 
-  init(root: FileIdentity) {
-    inodes = Inodes(root: root)
+  init(root: FileIdentity, isExported: Bool) {
+    inodes = Inodes(root: root, isExported: isExported)
     links = ContiguousArray(repeating: Record(name: nil, parent: 0, aliases: .none), count: 2)
   }
 
@@ -71,8 +73,10 @@ struct Links {
   }
 
   /// The nodes whose link in use is in one of some directories.
-  func slots(in directories: Set<NodeID>) -> [Int] {
-    links.indices.filter { links[$0].name != nil && directories.contains(NodeID(links[$0].parent)) }
+  func slots(in directories: Set<NodeID>) -> [NodeID] {
+    links.indices.filter { links[$0].name != nil && directories.contains(NodeID(links[$0].parent)) }.map {
+      NodeID(UInt32($0))
+    }
   }
 
   /// Whether a directory is looked up at another link than before, and the node of its old parent has been removed from the
@@ -84,10 +88,11 @@ struct Links {
 
   // MARK: Nodes
 
-  mutating func add(_ key: Inodes.Key, _ type: FileType, _ linkKey: LinkKey, _ aliases: KernelAliases)
-    -> UInt32
-  {
-    let slot = inodes.add(key, type)
+  mutating func add(
+    _ key: Inodes.Key, _ type: FileType, _ durable: DurableNodeID?, _ linkKey: LinkKey,
+    _ aliases: KernelAliases
+  ) -> UInt32 {
+    let slot = inodes.add(key, type, durable)
     let link = Record(name: strdup(linkKey.name), parent: linkKey.parent, aliases: aliases)
     if Int(slot) == links.count { links.append(link) } else { links[Int(slot)] = link }
     inodes.addLink(of: linkKey.parent)
@@ -120,6 +125,7 @@ struct Links {
     var slot = start
     while inodes.isUnused(slot) {
       let link = links[Int(slot)]
+      if inodes.isExported { recordForgotten(slot, in: link.parent) }
       index.remove(slot, hash: link.hash)
       free(link.name)
       links[Int(slot)].name = nil
@@ -128,6 +134,15 @@ struct Links {
       inodes.removeLink(of: link.parent)
       slot = link.parent
     }
+  }
+
+  /// A directory needs no record: its parent is `..`.
+  private mutating func recordForgotten(_ slot: UInt32, in directory: UInt32) {
+    let inode = inodes[slot]
+    guard inode.indexState == .current, inode.type != .directory,
+      DurableNodeID(rawValue: inode.generation).nodeKind != nil
+    else { return }
+    forgotten.insert(inode.identity.inode, in: DurableNodeID(rawValue: inodes.nodeid(of: directory)))
   }
 
   // MARK: Links

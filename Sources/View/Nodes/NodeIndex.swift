@@ -25,6 +25,8 @@ struct NodeIndex {
     return hash(UInt64(bitPattern: Int64(NameHash.hash(of: Span(_unsafeElements: bytes)))), UInt64(parent))
   }
 
+  static func hash(nodeid: UInt64) -> Int { hash(nodeid, 0) }
+
   /// One multiplication of two words, each with a key of its own: a request computes several hashes.
   private static func hash(_ a: UInt64, _ b: UInt64) -> Int {
     let product = (a ^ keys.0).multipliedFullWidth(by: b ^ keys.1)

@@ -4,7 +4,8 @@
 /// several things up by node. The daemon itself chooses the numbers of nodes, the lowest free one first, so a multiplication
 /// spreads them well.
 struct NodeMap<Value> {
-  /// 0, which no node has, marks an empty cell. A power of two of cells, at most half of them in use; none before the first value.
+  /// 0, which no node has, marks an empty cell. A power of two of cells, at most half of them in use; none before the first
+  /// value.
   private var ids: ContiguousArray<NodeID> = []
   private var values: ContiguousArray<Value?> = []
   private(set) var count = 0
@@ -58,7 +59,7 @@ struct NodeMap<Value> {
   private var mask: Int { ids.count - 1 }
 
   private func home(of id: NodeID) -> Int {
-    Int(truncatingIfNeeded: (id &* 0x9e37_79b9_7f4a_7c15) >> 32) & mask
+    Int(truncatingIfNeeded: (UInt64(id.slot) &* 0x9e37_79b9_7f4a_7c15) >> 32) & mask
   }
 
   private func cell(of id: NodeID) -> Int? {

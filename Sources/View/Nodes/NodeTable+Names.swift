@@ -41,9 +41,14 @@ extension NodeTable {
   /// package's directory moved too. It still has the directory at the old place, and it refuses (ESTALE) to have one directory
   /// at two places while a rename is under way. So a lookup of the directory at its new place gets another node, and so does a
   /// lookup of any directory below it. A process that works in one of these directories keeps its old node.
+  ///
+  /// In an exported view a directory has one node in any case: its nodeid is that of its file handles.
   package func didMoveBehindKernel(_ identity: FileIdentity) {
     withState { links in
-      guard let found = links.inodes.find(Inodes.Key(identity, .plain)), found != 1 else { return }
+      guard !links.inodes.isExported, let found = links.inodes.find(Inodes.Key(identity, .plain)), found != 1
+      else {
+        return
+      }
       links.unindex(found)
     }
   }
@@ -75,12 +80,12 @@ extension NodeTable {
 
   /// The other names under which a node was seen and the kernel may cache it.
   func cacheableOtherLinks(of id: NodeID) -> [(parent: NodeID, name: CName)] {
-    withState { $0.others(of: UInt32(id)).filter(\.isEntryCacheable).map { (NodeID($0.parent), $0.name) } }
+    withState { $0.others(of: id.slot).filter(\.isEntryCacheable).map { (NodeID($0.parent), $0.name) } }
   }
 
   /// Removes a link under which a node was seen before.
   func removeOtherLink(_ id: NodeID, _ parent: NodeID, _ name: CName) {
-    withState { links in name.withPointer { links.removeOther(of: UInt32(id), Links.LinkKey(parent, $0)) } }
+    withState { links in name.withPointer { links.removeOther(of: id.slot, Links.LinkKey(parent, $0)) } }
   }
 
   /// The kinds of names under which the kernel may know a node.

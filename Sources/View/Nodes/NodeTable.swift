@@ -1,9 +1,6 @@
 import BackingTree
 import Glibc
 
-/// The number by which the kernel knows a file; 1 is the root of the view.
-package typealias NodeID = UInt64
-
 /// The kind of a file's node: a package has one node as a regular file and one as a directory.
 package enum NodeKind: UInt8, CaseIterable, Sendable {
   case plain, packageFile
@@ -71,6 +68,7 @@ package final class NodeTable: Sendable {
   /// A node that is about to be returned to the kernel in a reply, with its nlookup already raised by one.
   package struct LookupResult: Sendable {
     package let id: NodeID
+    package let nodeid: UInt64
     package let generation: UInt64
     /// The kinds of names under which the kernel may know the node, including the one just looked up.
     let kinds: AliasKinds
@@ -82,6 +80,7 @@ package final class NodeTable: Sendable {
   private let lock = RecursionFreeLock(.leaf)
   @exclusivity(unchecked) nonisolated(unsafe) private var state: Links
   private let onRelease: @Sendable (NodeID) -> Void
+  private let isExported: Bool
   /// Wakes the thread that calls `release`; nil where each thread calls it itself.
   @exclusivity(unchecked) nonisolated(unsafe) private var wakeReleaser: (@Sendable () -> Void)?
   /// Whether `release` is going to be called for all nodes that are removed until then.
@@ -89,9 +88,13 @@ package final class NodeTable: Sendable {
 
   /// - Parameter onRelease: called when a node is removed, before its number may be reused and with the table unlocked. It ends
   ///   what else is kept for the node, and closing a descriptor may take long.
-  package init(root identity: FileIdentity, onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }) {
+  package init(
+    root identity: FileIdentity, isExported: Bool = false,
+    onRelease: @escaping @Sendable (NodeID) -> Void = { _ in }
+  ) {
     self.onRelease = onRelease
-    state = Links(root: identity)
+    self.isExported = isExported
+    state = Links(root: identity, isExported: isExported)
   }
 
   deinit { state.freeNames() }
@@ -143,13 +146,14 @@ package final class NodeTable: Sendable {
   ///   - byRealName: whether the file was looked up by that name.
   ///   - isMatch: whether it was looked up by a name that is only equal to its real name or display name.
   ///   - isOnlyName: whether the file has no other name, so that the kernel may cache this one.
+  ///   - durable: the file's nodeid in an exported view, if it has one that lasts. Then this decides whether the file is the node's.
   ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link. A directory
   ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
   /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`.
   package func lookupOrInsert(
     _ identity: FileIdentity, _ type: BackingTree.FileType, nodeKind: NodeKind, parent: NodeID,
     name: UnsafePointer<CChar>, byRealName: Bool = true, isMatch: Bool = false, isOnlyName: Bool = true,
-    identityMatch: IdentityMatch
+    durable: DurableNodeID? = nil, identityMatch: IdentityMatch
   ) -> LookupResult? {
     withState { links -> LookupResult? in
       let key = Inodes.Key(identity, nodeKind)
@@ -162,10 +166,15 @@ package final class NodeTable: Sendable {
         let isMoved = !links.isLinked(found, linkKey)
         let isElsewhere = isMoved && isNamed && !isDirectory
         if isElsewhere, identityMatch == .unknown { return nil }
-        if links.inodes[found].type != type || identityMatch == .another && (isElsewhere || isDirectory) {
+        let isAnother =
+          durable.map { links.inodes[found].generation != $0.rawValue }
+          ?? (identityMatch == .another && (isElsewhere || isDirectory))
+        if links.inodes[found].type != type || isAnother {
           links.orphan(found)
           replaced = NodeID(found)
-        } else if isPlainDirectory, links.hasMovedBehindKernel(found, to: linkKey.parent) {
+        } else if isPlainDirectory, !links.inodes.isExported,
+          links.hasMovedBehindKernel(found, to: linkKey.parent)
+        {
           links.unindex(found)
         } else {
           links.lookUp(found)
@@ -180,18 +189,42 @@ package final class NodeTable: Sendable {
             aliases.addAlias(byRealName: byRealName, isMatch: isMatch, isOnly: isPlainDirectory)
             if isOnlyName { aliases.isEntryCacheable = true }
           }
-          return LookupResult(
-            id: NodeID(found), generation: links.inodes[found].generation, kinds: links[found].aliases.kinds,
-            didMove: isMoved && isPlainDirectory && found != 1)
+          return links.result(found, didMove: isMoved && isPlainDirectory && found != 1)
         }
       }
       let new = links.add(
-        key, type, linkKey,
+        key, type, durable, linkKey,
         KernelAliases(byRealName: byRealName, isMatch: isMatch, isEntryCacheable: isOnlyName))
-      return LookupResult(
-        id: NodeID(new), generation: links.inodes[new].generation, kinds: links[new].aliases.kinds,
-        replaced: replaced
-      )
+      return links.result(new, replaced: replaced)
+    }
+  }
+
+  /// The node that the kernel knows by a nodeid; nil when there is none in an exported view.
+  package func node(nodeid: UInt64) -> NodeID? {
+    if !isExported { return NodeID(UInt32(truncatingIfNeeded: nodeid)) }
+    return withState { $0.inodes.slot(ofNodeid: nodeid).map { NodeID($0) } }
+  }
+
+  /// The nodeid of a node; 0 when there is no such node.
+  package func nodeid(of id: NodeID) -> UInt64 {
+    if !isExported { return UInt64(id.slot) }
+    return withState { links in links.inodes.slot(of: id).map { links.inodes.nodeid(of: $0) } ?? 0 }
+  }
+
+  /// The directory that a file was in when it was last seen; nil where that is not known.
+  func lastDirectory(of inode: UInt64) -> DurableNodeID? { withState { $0.forgotten.directory(of: inode) } }
+
+  /// Records in which directory files are that the kernel does not know.
+  func noteFiles(_ inodes: [UInt64], in directory: DurableNodeID) {
+    withState { links in for inode in inodes { links.forgotten.insert(inode, in: directory) } }
+  }
+
+  /// Raises the nlookup of a node by one. - Returns: nil when there is no such node.
+  func lookUp(_ id: NodeID) -> LookupResult? {
+    withState { links in
+      guard let slot = links.inodes.slot(of: id) else { return nil }
+      links.lookUp(slot)
+      return links.result(slot)
     }
   }
 
@@ -244,13 +277,13 @@ package final class NodeTable: Sendable {
 
   /// The node of a file; nil when the kernel does not know it.
   package func node(of identity: FileIdentity, nodeKind: NodeKind = .plain) -> NodeID? {
-    withState { $0.inodes.find(Inodes.Key(identity, nodeKind)).map(NodeID.init) }
+    withState { $0.inodes.find(Inodes.Key(identity, nodeKind)).map { NodeID($0) } }
   }
 
   /// The node under a link.
   func node(at parent: NodeID, _ name: UnsafePointer<CChar>, nodeKind: NodeKind) -> NodeID? {
     withState { links in
-      links.find(Links.LinkKey(parent, name)) { links.inodes[$0].nodeKind == nodeKind }.map(NodeID.init)
+      links.find(Links.LinkKey(parent, name)) { links.inodes[$0].nodeKind == nodeKind }.map { NodeID($0) }
     }
   }
 
@@ -271,6 +304,19 @@ package final class NodeTable: Sendable {
   /// The nodes with their latest link in one of some directories.
   func children(of directories: Set<NodeID>) -> [(id: NodeID, link: Link)] {
     let ids = withState { $0.slots(in: directories) }
-    return ids.compactMap { id in link(of: NodeID(id)).map { (NodeID(id), $0) } }
+    return ids.compactMap { id in link(of: id).map { (id, $0) } }
+  }
+}
+
+extension Links {
+  /// The reply for a node.
+  fileprivate func result(_ slot: UInt32, replaced: NodeID? = nil, didMove: Bool = false)
+    -> NodeTable.LookupResult
+  {
+    NodeTable.LookupResult(
+      id: NodeID(slot), nodeid: inodes.nodeid(of: slot),
+      // A nodeid of an exported view is never reused.
+      generation: inodes.isExported ? 0 : inodes[slot].generation, kinds: self[slot].aliases.kinds,
+      replaced: replaced, didMove: didMove)
   }
 }

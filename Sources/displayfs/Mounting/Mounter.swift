@@ -50,8 +50,8 @@ struct Mounter {
     Signals.block()
     LoggingSystem.bootstrap(logHandler)
     let logger = Logger(label: "displayfs")
-    // A thread that impersonates a client has only the client's groups. Root's own groups grant nothing that root lacks. They are
-    // dropped in the foreground too, since nothing else runs in this process. No thread has been created yet.
+    // A thread that impersonates a client has only the client's groups. Root's own groups grant nothing that root lacks. They
+    // are dropped in the foreground too, since nothing else runs in this process. No thread has been created yet.
     if geteuid() == 0, dfs_drop_groups() != 0 {
       logger.warning(
         "the daemon's supplementary groups cannot be dropped (\(Errno(rawValue: errno))), as in a user namespace that denies setgroups: changes by users other than root are refused"
@@ -65,8 +65,16 @@ struct Mounter {
       view = try View(
         source: root, covered: covered, options: options.view, coherence: options.coherence,
         tunnel: Tunnel(mode: options.tunnel.mode, timeout: options.tunnel.timeout),
-        importsPackages: options.importsPackages, logger: logger)
-    } catch { throw Failure(.system, "\(source): \(error)") }
+        importsPackages: options.importsPackages, isExported: options.isExported, logger: logger)
+    } catch {
+      if options.isExported, error.rawValue == EOPNOTSUPP {
+        throw Failure(
+          .usage,
+          "\(source): file handles of its file system cannot be kept, so a view of it cannot be exported; leave out the option "
+            + "export, or use a source on ext4, XFS, Btrfs, F2FS or tmpfs")
+      }
+      throw Failure(.system, "\(source): \(error)")
+    }
     let server = Server(
       view: view, passthrough: options.passthrough, liveOptions: options.live,
       onReady: {
@@ -84,8 +92,8 @@ struct Mounter {
   private func takeNoLimits() {
     DescriptorLimit.raise()
     dfs_drop_resource_capability()
-    // A file that must not grow (`ulimit -f`) and a log that no process reads any more become errors of one call. A lease that is
-    // broken was to be given back anyway.
+    // A file that must not grow (`ulimit -f`) and a log that no process reads any more become errors of one call. A lease that
+    // is broken was to be given back anyway.
     for signal in [SIGXFSZ, SIGPIPE, SIGIO] { Glibc.signal(signal, SIG_IGN) }
   }
 
@@ -167,6 +175,12 @@ struct Mounter {
         "/dev/fuse is missing: load the kernel module (modprobe fuse), or give the container the device")
     }
     guard geteuid() != 0 else { return }
+    if options.isExported {
+      throw Failure(
+        .usage,
+        "the option export needs root, who alone may open files by their handles: leave it out, or mount as root"
+      )
+    }
     guard Program.path(of: "fusermount3") != nil else {
       throw Failure(
         .system, "fusermount3 is missing, so only root can mount: install the package fuse3")

@@ -8,6 +8,8 @@ struct MountOptions {
   var tunnel = TunnelOptions()
   var importsPackages = true
   var coherence = Coherence()
+  /// Whether file handles of the view last, as an NFS server needs them.
+  var isExported = false
   /// Whether the kernel reads and writes the backing files itself.
   var passthrough = true
   /// The options for libfuse and the kernel, as `Arguments.text`.
@@ -50,7 +52,9 @@ struct MountOptions {
   /// The completions that a shell offers of what is typed of one option.
   static func completions(of typed: Substring) -> [String] {
     own.flatMap { $0.completions(of: typed) }
-      + (passed.sorted() + passedWithValue.sorted().map { "\($0)=" }).filter { $0.hasPrefix(typed) }
+      + ((passed.union(["export"])).sorted() + passedWithValue.sorted().map { "\($0)=" }).filter {
+        $0.hasPrefix(typed)
+      }
   }
 
   /// Adds the options of one `-o`, separated by commas; `\,` is a comma in a value.
@@ -73,6 +77,10 @@ struct MountOptions {
       isRemount = true
       return
     }
+    if option == "export" {
+      isExported = true
+      return
+    }
     if parts.count == 1, Self.passed.contains(name) {
       fuse.append(name)
       if name == "allow_other" || name == "allow_root" { allowsOthers = true }
@@ -88,7 +96,8 @@ struct MountOptions {
       throw Failure(.usage, "-o \(name): this option needs a value: \(name)=...")
     }
     let known =
-      Self.own.map(\.name) + Self.passed.sorted() + Self.passedWithValue.sorted() + Self.ignored.sorted()
+      Self.own.map(\.name) + ["export"] + Self.passed.sorted() + Self.passedWithValue.sorted()
+      + Self.ignored.sorted()
     let nearest = Spelling.nearest(name, among: known)
     throw Failure(
       .usage,

@@ -148,12 +148,14 @@ extension View {
       try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
     }
     let status = try fileStatus(descriptor.rawValue)
+    let durable = durableNodeID(of: "", in: Directory(descriptor: descriptor.rawValue), status, .plain)
     let node = nodes.lookupOrInsert(
-      FileIdentity(status), .regular, nodeKind: .plain, parent: parent, name: "", identityMatch: .another)!
+      FileIdentity(status), .regular, nodeKind: .plain, parent: parent, name: "", durable: durable,
+      identityMatch: .another)!
     let file = opened(descriptor, node.id, flags, status, needsFlush: true, client)
     openNodes.insert(file)
     return CreatedFile(
-      entry: Entry(id: node.id, generation: node.generation, attributes: present(status)), file: file)
+      entry: Entry(node, present(status)), file: file)
   }
 
   /// The flags with which a backing file is opened. Flags that only concern the name are removed: they are handled here.

@@ -6,6 +6,8 @@ import SystemPackage
 /// The content of a lookup reply: a file as the kernel gets to know it.
 package struct Entry: Sendable {
   package let id: NodeID
+  /// The number by which the kernel knows the node; 0 for a negative entry.
+  package let nodeid: UInt64
   package let generation: UInt64
   package fileprivate(set) var attributes: stat
   /// The version of the directory that permits the kernel to cache the name; nil when the kernel must not cache it.
@@ -21,11 +23,21 @@ package struct Entry: Sendable {
   }
 
   /// The same file, of which the kernel must cache nothing.
-  package var uncached: Entry { Entry(id: id, generation: generation, attributes: attributes) }
+  package var uncached: Entry {
+    var entry = self
+    (entry.nameVersion, entry.attributesVersion) = (nil, nil)
+    return entry
+  }
 
   /// A negative entry: the name stands for nothing, and the kernel may cache that.
   static func negative(_ version: DirectoryVersion) -> Entry {
-    Entry(id: 0, generation: 0, attributes: stat(), nameVersion: version)
+    Entry(id: 0, nodeid: 0, generation: 0, attributes: stat(), nameVersion: version)
+  }
+}
+
+extension Entry {
+  init(_ node: NodeTable.LookupResult, _ attributes: stat) {
+    self.init(id: node.id, nodeid: node.nodeid, generation: node.generation, attributes: attributes)
   }
 }
 
@@ -66,6 +78,11 @@ extension View {
   /// Subtracts `count` from the kernel's lookup count (nlookup) of a node. (FORGET)
   package func forget(_ id: NodeID, count: UInt64) { nodes.forget(id, count: count) }
 
+  /// The same for the node that the kernel knows by a nodeid.
+  package func forget(nodeid: UInt64, count: UInt64) {
+    if let id = nodes.node(nodeid: nodeid) { forget(id, count: count) }
+  }
+
   /// Makes the lookup reply for a file that was found. The nlookup of its node rises by one.
   ///
   /// - Parameters:
@@ -77,12 +94,15 @@ extension View {
     identityMatch: NodeTable.IdentityMatch = .unknown
   ) throws(Errno) -> Entry {
     let type = FileType(mode: found.status.st_mode)
+    let durable = found.realName.withPointer {
+      durableNodeID(of: $0, in: found.directory.directory, found.status, found.nodeKind)
+    }
     func lookupOrInsertNode(_ identityMatch: NodeTable.IdentityMatch) -> NodeTable.LookupResult? {
       found.realName.withPointer {
         nodes.lookupOrInsert(
           FileIdentity(found.status), type, nodeKind: found.nodeKind, parent: parent, name: $0,
           byRealName: found.byRealName, isMatch: found.isMatch, isOnlyName: found.status.st_nlink <= 1,
-          identityMatch: identityMatch)
+          durable: durable, identityMatch: identityMatch)
       }
     }
     let node =
@@ -101,7 +121,7 @@ extension View {
       forget(node.id, count: 1)
       throw error
     }
-    var entry = Entry(id: node.id, generation: node.generation, attributes: attributes)
+    var entry = Entry(node, attributes)
     guard let version else { return entry }
     if type == .directory, found.nodeKind == .plain {
       // The version of the directory itself, taken here, covers what changes from now on.

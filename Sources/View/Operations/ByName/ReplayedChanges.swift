@@ -27,7 +27,7 @@ extension View {
         identity, item.backingType, nodeKind: item.nodeKind, parent: item.directory, name: $0,
         identityMatch: .linked)!
     }
-    return Entry(id: node.id, generation: node.generation, attributes: attributes)
+    return Entry(node, attributes)
   }
 
   /// The entry of a file that another process has renamed in the backing tree. The nlookup of its node rises by one. The kernel

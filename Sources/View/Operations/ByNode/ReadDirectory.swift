@@ -12,6 +12,9 @@ package final class OpenDirectory: Sendable {
   let restrictedViewer: Client?
   /// Whether the listing that the kernel caches is still valid; nil where the kernel must not cache it.
   package let isCachedListingValid: Bool?
+  /// Whether it lists the entries by their real names, hidden ones too: the kernel searches a directory of an exported view for
+  /// the name of something that it has opened by a file handle.
+  let isForNames: Bool
 
   enum Content: Sendable {
     case view(DirectoryView)
@@ -19,7 +22,11 @@ package final class OpenDirectory: Sendable {
     case mirror(DirectoryStream)
   }
 
-  init(node: NodeID, content: Content, restrictedViewer: Client? = nil, isCachedListingValid: Bool? = nil) {
+  init(
+    node: NodeID, content: Content, restrictedViewer: Client? = nil, isCachedListingValid: Bool? = nil,
+    isForNames: Bool = false
+  ) {
+    self.isForNames = isForNames
     self.node = node
     self.content = content
     self.restrictedViewer = restrictedViewer
@@ -41,7 +48,10 @@ package struct ReaddirEntry {
 }
 
 extension View {
-  package func openDirectory(_ id: NodeID, client: Client) throws(Errno) -> OpenDirectory {
+  /// - Parameter flags: those of open(2). The kernel's own search for a name has none, not even O_LARGEFILE, which open(2) adds.
+  package func openDirectory(_ id: NodeID, flags: CInt = O_DIRECTORY, client: Client) throws(Errno)
+    -> OpenDirectory
+  {
     if isPlainMirror {
       let handle = try directory(id)
       // Opened with the daemon's credentials: the kernel has checked that the client may read the directory, and opening `.` as
@@ -51,6 +61,7 @@ extension View {
       return OpenDirectory(node: id, content: .mirror(DirectoryStream(adopting: readable)))
     }
     let view = try directoryView(id)
+    if isExported, flags == 0 { return OpenDirectory(node: id, content: .view(view), isForNames: true) }
     // This descriptor stays open as long as the client has the directory open.
     DescriptorLimit.noteOpened(view.handle.directory.descriptor)
     try view.inspectChangedSubdirectories()
@@ -72,11 +83,11 @@ extension View {
   ) throws(Errno) {
     var position = max(0, position)
     while position < 2 {
-      // `..` of the view's root gets the number of the root itself: its parent is not part of the view, and readers skip an entry
-      // whose inode number is 0.
+      // `..` of the view's root gets the number of the root itself: its parent is not part of the view, and readers skip an
+      // entry whose inode number is 0.
       let up = position == 0 || open.node == NodeTable.root ? nil : nodes.link(of: open.node)?.parent
       let inode =
-        nodes.link(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node)
+        nodes.link(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node.slot)
       let shouldContinue = (position == 0 ? [0x2e] : [0x2e, 0x2e] as [UInt8]).withUnsafeBufferPointer {
         body(ReaddirEntry(name: $0, realName: nil, inode: inode, type: S_IFDIR, next: position + 1))
       }
@@ -87,36 +98,39 @@ extension View {
     case .view(let view):
       try view.withCurrent { (projection) throws(Errno) in
         list(
-          projection, from: position, restrictedViewer: open.restrictedViewer, in: view.handle.directory, body
-        )
+          projection, from: position, of: open, in: view.handle.directory, body)
       }
     case .mirror(let stream): try stream.list(from: position, size: size, body)
     }
   }
 
   private func list(
-    _ projection: borrowing Projection, from position: Int64, restrictedViewer: Client?,
-    in directory: Directory,
+    _ projection: borrowing Projection, from position: Int64, of open: OpenDirectory, in directory: Directory,
     _ body: (borrowing ReaddirEntry) -> Bool
   ) {
     var slot = Int(position) - 2
     while slot < projection.slotLimit {
       defer { slot += 1 }
-      guard let summary = projection.summary(at: slot), !summary.isHidden else { continue }
-      if let restrictedViewer,
+      guard let summary = projection.summary(at: slot) else { continue }
+      guard !summary.isHidden || open.isForNames && options.hidden != .deny else { continue }
+      if let restrictedViewer = open.restrictedViewer,
         !projection.withRealName(at: slot, { CName(bytes: $0) })
           .withPointer({ restrictedViewer.mayOpen($0, in: directory) })
       {
         continue
       }
-      let nodeKind = summary.kind.nodeKind(packages: options.packages)
+      // The real name of a package leads to its directory.
+      let nodeKind =
+        open.isForNames && summary.kind == .package
+        ? .plain : summary.kind.nodeKind(packages: options.packages)
       let isFile = nodeKind == .packageFile
       let inode = inodeNumber(FileIdentity(device: source.device, inode: summary.inode), nodeKind)
       let type = isFile ? S_IFREG : FileType(direntType: summary.entryType).modeBits
-      let shouldContinue = projection.withDisplayName(at: slot) { name in
+      let shouldContinue = projection.withDisplayName(at: slot) { displayName in
         projection.withRealName(at: slot) {
+          let name = open.isForNames ? $0.bindMemory(to: UInt8.self) : displayName
           // To determine the size of a package takes a walk through it.
-          let realName = isFile ? nil : $0
+          let realName = isFile || open.isForNames ? nil : $0
           return body(
             ReaddirEntry(name: name, realName: realName, inode: inode, type: type, next: Int64(slot) + 3))
         }
@@ -128,8 +142,8 @@ extension View {
 
 /// Attributes in READDIRPLUS replies.
 extension View {
-  /// The directory and its version for the entries of a READDIRPLUS reply, taken before the entries are looked at. Nil where the
-  /// reply carries names alone.
+  /// The directory and its version for the entries of a READDIRPLUS reply, taken before the entries are looked at. Nil where
+  /// the reply carries names alone.
   package func versionOfEntries(in open: OpenDirectory, from position: Int64, client: Client)
     -> (directory: DirectoryHandle, version: DirectoryVersion)?
   {
@@ -139,8 +153,8 @@ extension View {
     return cached.version(open.node, handle).map { (handle, $0) }
   }
 
-  /// The entry of a listed name for a READDIRPLUS reply, with its nlookup count incremented. Nil where the kernel has to look the
-  /// name up.
+  /// The entry of a listed name for a READDIRPLUS reply, with its nlookup count incremented. Nil where the kernel has to look
+  /// the name up.
   package func entry(
     of listed: borrowing ReaddirEntry, in open: OpenDirectory,
     _ versioned: (directory: DirectoryHandle, version: DirectoryVersion)
