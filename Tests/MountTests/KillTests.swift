@@ -24,6 +24,11 @@ import Testing
         let tracer = try Tracer(
           of: try #require(view.daemon), at: call, "signal=KILL:when=\(number)")
         _ = view.shell(script)
+        // The daemon goes on after its last reply, and may be killed then.
+        _ = eventually(within: .work) {
+          !isThere(view.mountPoint)
+            || !names(view.source).contains { $0.description.hasPrefix(".displayfs-") }
+        }
         if !isThere(view.mountPoint) {
           kills += 1
           tracer.stop()
