@@ -47,6 +47,16 @@ import Testing
     #expect(!moved.mayHaveWalkedByOldName(7, 1))
   }
 
+  /// A client that holds a file handle means the file, whatever its name is.
+  @Test func threadThatCameByHandle_isServed() {
+    for areStable in [true, false] {
+      moved.areLookupNamesStable.store(areStable, ordering: .relaxed)
+      moved.noteMove(of: 7, isReplayed: true)
+      moved.noteLookup(of: 7, by: 1, isByHandle: true)
+      #expect(!moved.mayHaveWalkedByOldName(7, 1))
+    }
+  }
+
   @Test func nodeReachedByStaleWalk_isServedToOtherThreads() {
     moved.noteStaleWalk(to: [7], by: 1)
     #expect(moved.mayHaveWalkedByOldName(7, 1))

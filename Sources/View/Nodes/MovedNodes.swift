@@ -75,12 +75,13 @@ final class MovedNodes: Sendable {
     }
   }
 
-  /// Records that a thread has looked up a name that leads to the node.
-  func noteLookup(of node: NodeID, by thread: pid_t) {
+  /// Records that a thread has looked up a name that leads to the node, or came to it by a file handle.
+  func noteLookup(of node: NodeID, by thread: pid_t, isByHandle: Bool = false) {
     guard isNotEmpty.load(ordering: .acquiring) else { return }
     moves.withLock { moves in
       guard let index = moves.index(forKey: node) else { return }
-      if moves.values[index].isReplayed, moves.values[index].threadsRefused.remove(thread) == nil { return }
+      let wasRefused = moves.values[index].threadsRefused.remove(thread) != nil
+      if moves.values[index].isReplayed, !isByHandle, !wasRefused { return }
       moves.values[index].threadsWalked.remove(thread)
       if moves.values[index].threadsLookedUp.count < Self.maximumThreads {
         moves.values[index].threadsLookedUp.insert(thread)

@@ -80,7 +80,7 @@ extension View {
       return false
     }
     defer { forget(entry.id, count: 1) }
-    walks.moved.noteLookup(of: id, by: client.thread)
+    walks.moved.noteLookup(of: id, by: client.thread, isByHandle: true)
     return entry.id == id
   }
 
