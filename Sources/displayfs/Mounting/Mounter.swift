@@ -164,6 +164,12 @@ struct Mounter {
   }
 
   private func checkMachine() throws(Failure) {
+    if options.isExported, geteuid() != 0 {
+      throw Failure(
+        .usage,
+        "the option export needs root, who alone may open files by their handles: leave it out, or mount as root"
+      )
+    }
     if access("/dev/fuse", F_OK) == 0, access("/dev/fuse", R_OK | W_OK) != 0 {
       throw Failure(
         .usage,
@@ -175,12 +181,6 @@ struct Mounter {
         "/dev/fuse is missing: load the kernel module (modprobe fuse), or give the container the device")
     }
     guard geteuid() != 0 else { return }
-    if options.isExported {
-      throw Failure(
-        .usage,
-        "the option export needs root, who alone may open files by their handles: leave it out, or mount as root"
-      )
-    }
     guard Program.path(of: "fusermount3") != nil else {
       throw Failure(
         .system, "fusermount3 is missing, so only root can mount: install the package fuse3")
