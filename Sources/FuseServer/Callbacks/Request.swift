@@ -70,12 +70,14 @@ extension Request {
   }
 
   /// The same for requests on one node or two. The gate turns the nodeids by which the kernel knows them into nodes.
+  @inline(__always)
   static func serve(
     _ raw: fuse_req_t?, _ nodeid: fuse_ino_t, _ body: (Request, NodeID) throws(Errno) -> Void
   ) {
     serve(raw) { (request) throws(Errno) in try request.followingHandle(to: nodeid, body) }
   }
 
+  @inline(__always)
   static func serve(
     _ raw: fuse_req_t?, _ nodeid: fuse_ino_t, _ body: (Request, NodeID) throws(Errno) -> Void,
     replay: (ReplayedRequest, NodeID) throws(Errno) -> Void
@@ -87,6 +89,7 @@ extension Request {
     }
   }
 
+  @inline(__always)
   static func serve(
     _ raw: fuse_req_t?, _ nodeid: fuse_ino_t, _ other: fuse_ino_t,
     _ body: (Request, NodeID, NodeID) throws(Errno) -> Void
@@ -96,10 +99,12 @@ extension Request {
 
   /// Serves a request on one node. Where the node's file was moved in the backing tree, a client that came by a name gets
   /// ESTALE, and walks the path again. One that came by a file handle means the file wherever it is.
+  @inline(__always)
   private func followingHandle(
     to nodeid: fuse_ino_t, _ body: (Request, NodeID) throws(Errno) -> Void
   ) throws(Errno) {
     let node = try node(nodeid)
+    if !server.isExported { return try body(self, node) }
     do throws(Errno) { try body(self, node) } catch {
       guard error.rawValue == ESTALE, view.follow(node, nodeid, for: client) else { throw error }
       try body(self, node)
@@ -109,7 +114,9 @@ extension Request {
   /// The node that the kernel knows by a nodeid.
   ///
   /// - Throws: ESTALE when there is none. The kernel looks the name up again.
+  @inline(__always)
   func node(_ nodeid: fuse_ino_t) throws(Errno) -> NodeID {
+    if !server.isExported { return NodeID(UInt32(truncatingIfNeeded: nodeid)) }
     guard let node = view.nodes.node(nodeid: nodeid) else { throw Errno(rawValue: ESTALE) }
     return node
   }

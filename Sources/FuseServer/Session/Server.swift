@@ -9,6 +9,8 @@ import View
 /// A mounted view: the session with the kernel.
 public final class Server: @unchecked Sendable {
   package let view: View
+  /// Whether nodeids are not those of the node table. (``View/isExported``)
+  let isExported: Bool
   let logger: Logger
   let passthrough = Passthrough()
   let pageCachePolicy = PageCachePolicy()
@@ -51,6 +53,7 @@ public final class Server: @unchecked Sendable {
   ) {
     self.onStopping = onStopping
     self.view = view
+    isExported = view.isExported
     self.liveOptions = liveOptions
     wantsPassthrough = passthrough
     self.onReady = onReady
@@ -205,7 +208,7 @@ public final class Server: @unchecked Sendable {
     // The kernel checks ACLs. The backing file system applies the umask, as it knows default ACLs.
     want(FUSE_CAP_POSIX_ACL)
     want(FUSE_CAP_DONT_MASK)
-    if view.isExported {
+    if isExported {
       want(FUSE_CAP_EXPORT_SUPPORT)
     } else {
       dfs_init_request(DFS_NO_EXPORT_SUPPORT)
