@@ -1,0 +1,157 @@
+import Glibc
+import SystemPackage
+import Testing
+
+/// The kernel's NFS server exports a view, and a client on the same machine mounts the export. (`Mount/kernels`)
+@Suite(.mounting, .asRoot, .exporting, .nfsServer, .serialized) struct NFSTests {
+  private static let versions = ["3", "4.2"]
+
+  private func build(_ root: String) throws {
+    try put("plain", at: "\(root)/Documents/notes.txt")
+    try put("hidden", at: "\(root)/.hidden/file")
+    try put("text", at: "\(root)/Letter.rtfd/TXT.rtf")
+    makeDirectory("\(root)/Work.localized/.localized")
+    try put("\"Work\" = \"Arbeit\";", at: "\(root)/Work.localized/.localized/en.strings")
+  }
+
+  @Test(arguments: versions) func client_readsAndWritesByDisplayNames(version: String) throws {
+    let view = try MountedView("export,allow_other", build: build)
+    let client = try NFSClient(of: view, version: version)
+    #expect(names(client.root) == view.listing())
+    #expect(names(client.at("Documents")) == ["notes"])
+    #expect(text(client.at("Documents/notes")) == "plain")
+    #expect(text(client.at(".hidden/file")) == "hidden")
+    #expect(text(client.at("Letter.rtfd/TXT.rtf")) == "text")
+    #expect(contents(client.at("Letter")) == contents(view.at("Letter")))
+    // As editors save.
+    try put("saved", at: client.at("Documents/.notes.tmp"))
+    #expect(rename(client.at("Documents/.notes.tmp"), client.at("Documents/notes")) == 0)
+    #expect(text(view.real("Documents/notes.txt")) == "saved")
+    try put("new", at: client.at("Documents/new.txt"))
+    #expect(text(view.real("Documents/new.txt")) == "new")
+    #expect(unlink(client.at("Documents/new.txt")) == 0)
+    #expect(!isThere(view.real("Documents/new.txt")))
+  }
+
+  @Test(arguments: versions) func client_copiesTreeAndUsesGit(version: String) throws {
+    let view = try MountedView("export,allow_other,extensions=show", build: build)
+    let client = try NFSClient(of: view, version: version)
+    let outcome = Shell.run(
+      """
+      set -ex
+      cp -a Documents Copy
+      diff -r Documents Copy
+      git init -q repository
+      cd repository
+      git config user.name Anna
+      git config user.email anna@example.org
+      for number in $(seq 3); do echo "$number" >"file $number.txt"; done
+      git add .
+      git commit -qm first
+      cd ..
+      git clone -q repository clone
+      git -C clone fsck --strict
+      test "$(ls clone | wc -l)" = 3
+      """, in: client.root)
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+  }
+
+  /// The client's handles outlive the daemon: its user notices nothing but the pause. The server is stopped meanwhile, as it keeps
+  /// files of NFS 4 open.
+  @Test(arguments: versions) func openFile_afterRestartOfDaemon_isReadAndWritten(version: String) throws {
+    let view = try MountedView("export,allow_other", build: build)
+    let client = try NFSClient(of: view, version: version)
+    let file = try OpenFile(client.at("Documents/notes"), O_RDWR)
+    #expect(file.text() == "plain")
+    let directory = try OpenFile(client.at("Documents"))
+    client.withdraw()
+    Machine.stopNFS()
+    view.unmount()
+    try view.mount("export,allow_other")
+    try put("2\n", at: "/proc/sys/vm/drop_caches")
+    Machine.startNFS()
+    client.export()
+    #expect(file.write("PLAIN", at: 0) == 5)
+    #expect(fsync(file.descriptor) == 0)
+    #expect(text(view.real("Documents/notes.txt")) == "PLAIN")
+    #expect(Set(namesAsListed("/proc/self/fd/\(directory.descriptor)") ?? []) == ["notes"])
+    #expect(names(client.root) == view.listing())
+  }
+
+  /// What another program changes in the tree shows to a client that asks the server. (`actimeo=0`)
+  @Test(arguments: versions) func changeInBackingTree_isVisibleToClient(version: String) throws {
+    let view = try MountedView("export,allow_other", build: build)
+    let client = try NFSClient(of: view, version: version)
+    #expect(names(client.at("Documents")) == ["notes"])
+    try put("other", at: view.real("Documents/other.txt"))
+    #expect(rename(view.real("Documents/notes.txt"), view.real("Documents/papers.txt")) == 0)
+    #expect(eventually { names(client.at("Documents")) == ["other", "papers"] })
+    #expect(text(client.at("Documents/papers")) == "plain")
+    #expect(!isThere(client.at("Documents/notes")))
+  }
+}
+
+/// A mount of a view by NFS, for as long as this object lives.
+private final class NFSClient {
+  let root: String
+  private let view: MountedView
+  private let directory: TemporaryDirectory
+
+  init(of view: MountedView, version: String) throws {
+    self.view = view
+    directory = try TemporaryDirectory()
+    root = directory.path("client")
+    makeDirectory(root)
+    export()
+    let lock = version == "3" ? ",nolock" : ""
+    let mounted = Shell.run(
+      "mount -t nfs -o vers=\(version),actimeo=0,lookupcache=none\(lock) localhost:'\(view.mountPoint)' '\(root)'")
+    try #require(mounted.status == 0, "\(mounted.complaint)")
+  }
+
+  deinit {
+    _ = Shell.run("umount -f '\(root)' || umount -l '\(root)'")
+    withdraw()
+  }
+
+  func at(_ path: String) -> String { "\(root)/\(path)" }
+
+  func export() {
+    let exported = Shell.run(
+      "exportfs -o rw,fsid=7,no_root_squash,no_subtree_check,insecure localhost:'\(view.mountPoint)'")
+    #expect(exported.status == 0, "\(exported.complaint)")
+  }
+
+  /// Makes the server let go of the view.
+  func withdraw() { _ = Shell.run("exportfs -u localhost:'\(view.mountPoint)'; exportfs -f") }
+}
+
+extension Trait where Self == ConditionTrait {
+  static var nfsServer: Self {
+    .enabled(if: Machine.servesNFS, "The kernel has no NFS server, or nfs-kernel-server is missing.")
+  }
+}
+
+extension Machine {
+  /// Starts the server where none runs.
+  static let servesNFS =
+    Shell.run(
+      """
+      set -ex
+      modprobe -a nfsd nfs 2>/dev/null || true
+      grep -qw nfsd /proc/filesystems
+      grep -qw nfs /proc/filesystems
+      command -v exportfs rpc.nfsd rpc.mountd
+      grep -q ' /proc/fs/nfsd ' /proc/self/mountinfo || mount -t nfsd nfsd /proc/fs/nfsd
+      mkdir -p /run/rpcbind
+      pgrep -x rpcbind || rpcbind -w
+      pgrep -x rpc.mountd || rpc.mountd
+      """
+    ).status == 0 && startNFS()
+
+  /// - Returns: whether the server runs. For 10 s clients may only claim what they had open before.
+  @discardableResult
+  static func startNFS() -> Bool { Shell.run("rpc.nfsd --grace-time 10 --lease-time 10 4").status == 0 }
+
+  static func stopNFS() { _ = Shell.run("rpc.nfsd 0") }
+}
