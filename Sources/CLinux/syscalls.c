@@ -2,6 +2,7 @@
 #include "syscalls.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/openat2.h>
 #include <malloc.h>
 #include <sched.h>
@@ -106,6 +107,18 @@ int dfs_open_mount(const char *path) {
 void dfs_allow_arenas(int count) { mallopt(M_ARENA_MAX, count); }
 
 pid_t dfs_gettid(void) { return gettid(); }
+
+void dfs_futex_wait(const void *word, uint32_t value) {
+  int error = errno;
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+  errno = error;
+}
+
+void dfs_futex_wake_one(const void *word) {
+  int error = errno;
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  errno = error;
+}
 
 void dfs_run_on(unsigned processor) {
   cpu_set_t allowed, there;

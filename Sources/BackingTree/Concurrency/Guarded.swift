@@ -1,7 +1,7 @@
 /// State that is accessible only while its lock is held.
 ///
-/// Used instead of the standard library's `Mutex`: ThreadSanitizer does not understand how `Mutex` waits and reports a race for
-/// everything that it protects, which hides real races.
+/// Used instead of the standard library's `Mutex`: the kernel hands a `Mutex` over to a thread that waits for it, unseen by
+/// ThreadSanitizer, which then reports a race for everything that the `Mutex` protects. That hides real races.
 ///
 /// The methods are inlinable, which methods with package access are not: every request passes several of them.
 public final class Guarded<State>: @unchecked Sendable {

@@ -52,6 +52,10 @@ public enum LockRank: Comparable, Sendable {
       record.locks.append(new)
     }
 
+    static func contains(_ address: UnsafeRawPointer) -> Bool {
+      record.locks.contains { $0.address == address }
+    }
+
     @usableFromInline static func remove(_ address: UnsafeRawPointer) {
       let record = record
       guard let index = record.locks.lastIndex(where: { $0.address == address }) else {

@@ -41,6 +41,10 @@ int dfs_reopen(int fd, int flags);
 // needs CAP_SYS_ADMIN), else it does until it is closed.
 int dfs_open_mount(const char *path);
 pid_t dfs_gettid(void);
+// Waits until a thread wakes this one, if the word still has that value. May return before. Keeps errno. (FUTEX_WAIT)
+void dfs_futex_wait(const void *word, uint32_t value);
+// Wakes one of the threads that wait for the word. Keeps errno. (FUTEX_WAKE)
+void dfs_futex_wake_one(const void *word);
 // Binds the calling thread to one CPU, if the first thread of the process may run there.
 void dfs_run_on(unsigned processor);
 // Lets malloc(3) have so many arenas, each with a lock (mallopt(3), M_ARENA_MAX). Call before threads start.
