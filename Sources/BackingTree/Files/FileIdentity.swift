@@ -11,6 +11,11 @@ public struct FileIdentity: Hashable, Sendable {
   }
 
   public init(_ status: stat) { self.init(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)) }
+
+  /// For sets and dictionaries, which would otherwise take SipHash.
+  public func _rawHashValue(seed: Int) -> Int {
+    KeyedHash.hash(inode, device ^ UInt64(bitPattern: Int64(seed)))
+  }
 }
 
 /// The type bits of a mode (`S_IFMT`), as an enumeration.

@@ -15,7 +15,7 @@ public final class ClientDescriptors: Sendable {
 
   private struct State {
     var reserved = 0
-    var users: [uid_t: Int] = [:]
+    var users: [NumberKey: Int] = [:]
   }
 
   private let limit: Int
@@ -36,13 +36,13 @@ public final class ClientDescriptors: Sendable {
   /// - Throws: ENFILE when the user has its share. Not EMFILE, which would say that the client has reached its own limit.
   public func reserve(_ count: Int, for user: uid_t) throws(Errno) {
     let isReserved = state.withLock { state in
-      let own = (state.users[user] ?? 0) + count
+      let own = (state.users[NumberKey(user)] ?? 0) + count
       let left = limit - state.reserved - count
       guard left >= 0, !Self.isLimitedPerUser.load(ordering: .relaxed) || allows(own: own, left: left) else {
         return false
       }
       state.reserved += count
-      state.users[user] = own
+      state.users[NumberKey(user)] = own
       return true
     }
     guard isReserved else { throw .tooManyOpenFilesInSystem }
@@ -52,8 +52,8 @@ public final class ClientDescriptors: Sendable {
   public func release(_ count: Int, of user: uid_t) {
     state.withLock { state in
       state.reserved -= count
-      let own = (state.users[user] ?? 0) - count
-      state.users[user] = own > 0 ? own : nil
+      let own = (state.users[NumberKey(user)] ?? 0) - count
+      state.users[NumberKey(user)] = own > 0 ? own : nil
     }
   }
 

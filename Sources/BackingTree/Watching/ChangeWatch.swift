@@ -62,6 +62,12 @@ public final class ChangeWatch: Sendable {
   struct Watched: Hashable {
     let isFallback: Bool
     let number: ChangeEvent.Number
+
+    /// For the table of listeners, where each event looks its own up; it would otherwise take SipHash.
+    func _rawHashValue(seed: Int) -> Int {
+      KeyedHash.hash(
+        UInt64(UInt32(bitPattern: number)), (isFallback ? 1 : 0) ^ UInt64(bitPattern: Int64(seed)))
+    }
   }
 
   /// The handler of one watch.

@@ -169,4 +169,10 @@ private struct FileHandle: Hashable {
     hasher.combine(bytes.1)
     hasher.combine(bytes.2)
   }
+
+  /// Each event is looked up by this, and SipHash would take as long as all else about it.
+  func _rawHashValue(seed: Int) -> Int {
+    KeyedHash.hash(
+      UInt64(bitPattern: Int64(KeyedHash.hash(bytes.0, bytes.1))), bytes.2 ^ UInt64(bitPattern: Int64(seed)))
+  }
 }

@@ -6,6 +6,9 @@ struct FoldedExtension: Hashable, Sendable {
   /// Hashes only the low eight bytes of the first half: hardly any extension is longer.
   func hash(into hasher: inout Hasher) { hasher.combine(UInt64(truncatingIfNeeded: front)) }
 
+  /// The same for the sets of extensions, which would otherwise take SipHash. Clients add no member to them.
+  func _rawHashValue(seed: Int) -> Int { NameHash.mixed(Int(truncatingIfNeeded: front), seed: seed) }
+
   private let front: UInt128
   private let back: UInt128
 

@@ -164,18 +164,23 @@ extension Span<UInt8> {
   /// Whether all bytes are ASCII. Eight at a time: each name of a directory is looked at.
   package var isASCII: Bool {
     withUnsafeBytes { bytes in
-      var index = 0
-      while index + 8 <= bytes.count {
-        if bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self) & 0x8080_8080_8080_8080 != 0 {
-          return false
+      guard var position = bytes.baseAddress else { return true }
+      let end = position + bytes.count
+      var all: UInt64 = 0
+      while end - position >= 8 {
+        all |= position.loadUnaligned(as: UInt64.self)
+        position += 8
+      }
+      if bytes.count >= 8 {
+        // Overlaps bytes that were looked at before.
+        all |= (end - 8).loadUnaligned(as: UInt64.self)
+      } else {
+        while position < end {
+          all |= UInt64(position.load(as: UInt8.self))
+          position += 1
         }
-        index += 8
       }
-      while index < bytes.count {
-        if bytes[index] >= 0x80 { return false }
-        index += 1
-      }
-      return true
+      return all & 0x8080_8080_8080_8080 == 0
     }
   }
 }

@@ -6,32 +6,22 @@ import Glibc
 /// are stored in the nodes.
 ///
 /// It takes eight bytes or more per node; a dictionary keyed by the identity costs three times the memory and the time.
-///
-/// Clients choose names, and the server of a file system below SOURCE chooses inode numbers. So hashes are keyed with random
-/// numbers of the process, and neither can choose keys that collide.
 struct NodeIndex {
   private static let tombstone = UInt32.max
   private var slots: [UInt32] = [UInt32](repeating: 0, count: 64)
   private var used = 0
 
-  private static let keys = (UInt64.random(in: .min ... .max), UInt64.random(in: .min ... .max))
-
   static func hash(_ identity: FileIdentity, _ nodeKind: NodeKind) -> Int {
-    hash(identity.inode, identity.device << 1 | UInt64(nodeKind.rawValue))
+    KeyedHash.hash(identity.inode, identity.device << 1 | UInt64(nodeKind.rawValue))
   }
 
   static func hash(parent: UInt32, _ name: UnsafePointer<CChar>) -> Int {
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
-    return hash(UInt64(bitPattern: Int64(NameHash.hash(of: Span(_unsafeElements: bytes)))), UInt64(parent))
+    return KeyedHash.hash(
+      UInt64(bitPattern: Int64(NameHash.hash(of: Span(_unsafeElements: bytes)))), UInt64(parent))
   }
 
-  static func hash(nodeid: UInt64) -> Int { hash(nodeid, 0) }
-
-  /// One multiplication of two words, each with a key of its own: a request computes several hashes.
-  private static func hash(_ a: UInt64, _ b: UInt64) -> Int {
-    let product = (a ^ keys.0).multipliedFullWidth(by: b ^ keys.1)
-    return Int(truncatingIfNeeded: product.high ^ product.low)
-  }
+  static func hash(nodeid: UInt64) -> Int { KeyedHash.hash(nodeid, 0) }
 
   func find(hash: Int, where isMatch: (UInt32) -> Bool) -> UInt32? {
     let mask = slots.count - 1
