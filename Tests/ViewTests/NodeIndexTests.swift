@@ -31,4 +31,20 @@ import Testing
     #expect(
       hashes.count > 200 && Set(hashes).count > 150, "\(hashes.count) names in \(Set(hashes).count) places")
   }
+
+  /// A number that is added takes the cell of a removed one, before others that are further along the same row.
+  @Test func numbers_removedAndAddedAgain_areFound() {
+    var index = NodeIndex()
+    var hashes: [UInt32: Int] = [:]
+    for round in 0..<2000 {
+      let number = UInt32(round * 7 % 40 + 1)
+      if let hash = hashes.removeValue(forKey: number) { index.remove(number, hash: hash) }
+      #expect(index.find(hash: 0) { $0 == number } == nil)
+      let hash = Int.random(in: 0..<8)
+      hashes[number] = hash
+      index.insert(number, hash: hash) { hashes[$0]! }
+      let missing = hashes.filter { (number, hash) in index.find(hash: hash) { $0 == number } != number }
+      #expect(missing.isEmpty)
+    }
+  }
 }

@@ -36,8 +36,7 @@ struct NodeIndex {
   /// Adds a number that is not in the table yet; `rehash` gives the hash of any number in it.
   mutating func insert(_ slot: UInt32, hash: Int, rehash: (UInt32) -> Int = { _ in 0 }) {
     if (used + 1) * 2 > slots.count { resize(rehash: rehash) }
-    put(slot, hash: hash)
-    used += 1
+    if !put(slot, hash: hash) { used += 1 }
   }
 
   /// Resizes the table to fit its members, which may make it larger.
@@ -50,11 +49,14 @@ struct NodeIndex {
     for member in members { put(member, hash: rehash(member)) }
   }
 
-  private mutating func put(_ slot: UInt32, hash: Int) {
+  /// - Returns: whether the number took the cell of a removed one.
+  @discardableResult
+  private mutating func put(_ slot: UInt32, hash: Int) -> Bool {
     let mask = slots.count - 1
     var position = hash & mask
-    while slots[position] != 0 { position = (position + 1) & mask }
-    slots[position] = slot
+    while slots[position] != 0, slots[position] != Self.tombstone { position = (position + 1) & mask }
+    defer { slots[position] = slot }
+    return slots[position] != 0
   }
 
   mutating func remove(_ slot: UInt32, hash: Int) {
