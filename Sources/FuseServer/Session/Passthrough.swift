@@ -23,48 +23,11 @@ import View
 /// For an ordinary user's daemon ``PassthroughHelper`` registers files, with the credentials of that user. All clients' data is
 /// written with those credentials anyway.
 final class Passthrough: Sendable {
-  /// How the data of one node is read and written while it is open.
-  ///
-  /// It has a lock of its own, held while the file is registered: a worker may be preempted meanwhile, and opens of other files
-  /// must not wait for it.
-  private final class Backing: Sendable {
-    private struct State {
-      /// The number by which the kernel knows the backing file; 0 when data passes through the daemon; nil before the first open.
-      var id: CInt?
-      var opens = 0
-      /// Whether the last open was closed. No open counts any more then: the next one makes a new `Backing`.
-      var isOver: Bool { id != nil && opens == 0 }
-    }
-
-    private let state = Guarded(State(), rank: .openFile)
-
-    /// Counts an open. - Returns: the backing id, of `register` if this is the first open; nil when the last close came before.
-    func open(_ register: () -> CInt) -> CInt? {
-      state.withLock { state in
-        if state.isOver { return nil }
-        let id = state.id ?? register()
-        state.id = id
-        state.opens += 1
-        return id
-      }
-    }
-
-    /// Counts one more open if the file is registered. - Returns: the backing id; 0 when it is not, and the open is not counted.
-    func join() -> CInt {
-      state.withLock { state in
-        guard !state.isOver, let id = state.id, id != 0 else { return 0 }
-        state.opens += 1
-        return id
-      }
-    }
-
-    /// Counts a close. - Returns: the backing id if this was the last close; else nil.
-    func close() -> CInt? {
-      state.withLock { state in
-        state.opens -= 1
-        return state.isOver ? state.id : nil
-      }
-    }
+  /// How the data of one open node is read and written.
+  private struct Backing {
+    /// The number by which the kernel knows the backing file; 0 when data passes through the daemon.
+    let id: CInt
+    var opens = 1
   }
 
   /// The credentials with which a backing file is registered; nil where the daemon has to read and write the file.
@@ -99,9 +62,34 @@ final class Passthrough: Sendable {
     /// How many opens have passed through, and how many have not.
     var passed = 0
     var served = 0
+
+    /// Counts one more open of a node that is open.
+    ///
+    /// - Returns: its backing id; nil where it is not open, or `condition` is false.
+    mutating func countOpen(_ node: NodeID, if condition: (Backing) -> Bool = { _ in true }) -> CInt? {
+      guard let index = backings.index(forKey: node), condition(backings.values[index]) else {
+        return nil
+      }
+      backings.values[index].opens += 1
+      return backings.values[index].id
+    }
+
+    /// Counts a close of a node. - Returns: its backing id if that was the last close.
+    mutating func countClose(_ node: NodeID) -> CInt? {
+      guard let index = backings.index(forKey: node) else { return nil }
+      backings.values[index].opens -= 1
+      return backings.values[index].opens == 0 ? backings.remove(at: index).value.id : nil
+    }
   }
 
   private let state = Guarded(State())
+  /// Each is held while a file of its share of the nodes is registered: a worker may be preempted meanwhile, and opens of other
+  /// files must not wait for it.
+  private let registering = (0..<64).map { _ in Guarded((), rank: .openFile) }
+
+  private func registering(_ node: NodeID) -> Guarded<Void> {
+    registering[Int(node.slot) & (registering.count - 1)]
+  }
 
   /// Chooses the process that registers files. Call when the session is mounted, before the reply to INIT.
   func begin(_ session: OpaquePointer, isWanted: Bool) {
@@ -165,37 +153,31 @@ final class Passthrough: Sendable {
   }
 
   private func backingID(of file: OpenFile, for request: Request) -> CInt {
-    while true {
-      let backing = state.withLock { state -> Backing? in
-        if let known = state.backings[file.node] { return known }
-        // No file can be registered any more: all opens of the node are alike without being counted.
-        if state.obstacle != nil { return nil }
-        let new = Backing()
-        state.backings[file.node] = new
-        return new
+    registering(file.node).withLock { _ in
+      let known = state.withLock { state -> CInt? in
+        // Where no file can be registered any more, all opens of the node are alike without being counted.
+        state.countOpen(file.node) ?? (state.obstacle == nil ? nil : 0)
       }
-      guard let backing else { return 0 }
-      if let id = backing.open({ register(file, for: request) }) { return id }
-      remove(backing, of: file.node)
+      if let known { return known }
+      let id = register(file, for: request)
+      state.withLock { $0.backings[file.node] = Backing(id: id) }
+      return id
     }
-  }
-
-  private func remove(_ backing: Backing, of node: NodeID) {
-    state.withLock { if $0.backings[node] === backing { $0.backings[node] = nil } }
   }
 
   /// Counts a replayed open, whose only purpose is the kernel's event for it.
   ///
   /// - Returns: the backing id of the node's other opens; 0 when there are none or they are not passed through. Then the open is
   ///   not counted.
-  func joinOpen(_ node: NodeID) -> CInt { state.withLock { $0.backings[node] }?.join() ?? 0 }
+  func joinOpen(_ node: NodeID) -> CInt {
+    registering(node).withLock { _ in state.withLock { $0.countOpen(node) { $0.id != 0 } } ?? 0 }
+  }
 
   /// Counts the close of an open file of the node; the last one undoes the registration.
   func closed(_ node: NodeID, for request: Request) {
-    guard let backing = state.withLock({ $0.backings[node] }), let id = backing.close() else { return }
-    remove(backing, of: node)
-    guard id != 0 else { return }
-    switch state.withLock({ $0.registrar }) {
+    let (id, registrar) = state.withLock { ($0.countClose(node), $0.registrar) }
+    guard let id, id != 0 else { return }
+    switch registrar {
     case .daemon: dfs_backing_close(request.raw, id)
     case .helper(let helper): helper.unregister(id)
     }
