@@ -17,7 +17,8 @@ enum Handle {
   static func make(
     _ object: AnyObject, of client: Client, descriptors: Int = 1, isForListing: Bool = false
   ) -> UInt64 {
-    let open = Pointer.allocate(capacity: 1)
+    // `allocate` would call posix_memalign(3), which takes twice as long.
+    let open = malloc(MemoryLayout<dfs_open>.size)!.bindMemory(to: dfs_open.self, capacity: 1)
     open.initialize(
       to: dfs_open(
         object: Unmanaged.passRetained(object).toOpaque(), client_uid: client.user,
@@ -48,7 +49,7 @@ enum Handle {
     Unmanaged<AnyObject>.fromOpaque(open.pointee.object).release()
     (open.pointee.is_for_listing ? ClientDescriptors.forListing : .opened)
       .release(Int(open.pointee.descriptors), of: open.pointee.client_uid)
-    open.deallocate()
+    free(open)
   }
 
   /// Ends an open on RELEASE, or when the reply to the open did not reach the kernel.

@@ -98,8 +98,36 @@ package final class OpenFile: Sendable {
 
 /// The open files of each node: a file without a name is still reached through their descriptors.
 final class OpenNodes: Sendable {
+  /// The open files of one node: nearly always one, for which no array is made.
+  private struct Files {
+    private(set) var last: OpenFile
+    private var earlier: [OpenFile] = []
+
+    init(_ file: OpenFile) { last = file }
+
+    var all: [OpenFile] { earlier + [last] }
+    var isAnyWritten: Bool { last.mayWrite || earlier.contains(where: \.mayWrite) }
+
+    mutating func append(_ file: OpenFile) {
+      earlier.append(last)
+      last = file
+    }
+
+    /// - Returns: false when the file is the only one, which stays.
+    mutating func remove(_ file: OpenFile) -> Bool {
+      if last !== file {
+        earlier.removeAll { $0 === file }
+      } else if let next = earlier.popLast() {
+        last = next
+      } else {
+        return false
+      }
+      return true
+    }
+  }
+
   private struct State {
-    var files = NodeMap<[OpenFile]>()
+    var files = NodeMap<Files>()
     /// The nodes with modifications that the watch does not report.
     var suppressed: Set<NodeID> = []
   }
@@ -112,7 +140,7 @@ final class OpenNodes: Sendable {
   func insert(_ file: OpenFile) {
     state.withLock { state in
       if state.files.withValue(of: file.node, { $0.append(file) }) == nil {
-        state.files.insert([file], for: file.node)
+        state.files.insert(Files(file), for: file.node)
       }
     }
   }
@@ -120,8 +148,8 @@ final class OpenNodes: Sendable {
   func remove(_ file: OpenFile) {
     state.withLock { state in
       let rest = state.files.withValue(of: file.node) { files in
-        files.removeAll { $0 === file }
-        return (isEmpty: files.isEmpty, isWritten: files.contains(where: \.mayWrite))
+        let isEmpty = !files.remove(file)
+        return (isEmpty: isEmpty, isWritten: !isEmpty && files.isAnyWritten)
       }
       guard let rest else { return }
       if file.mayWrite, !rest.isWritten, state.suppressed.contains(file.node) {
@@ -133,12 +161,12 @@ final class OpenNodes: Sendable {
   }
 
   func isBeingWritten(_ id: NodeID) -> Bool {
-    state.withLock { $0.files[id]?.contains(where: \.mayWrite) ?? false }
+    state.withLock { $0.files[id]?.isAnyWritten ?? false }
   }
 
   /// The credentials with which pages are written back, for a request that names an open file.
   func pageWriter(of file: OpenFile) -> DataCredentials {
-    let writers = state.withLock { ($0.files[file.node] ?? []).filter(\.mayWrite).map(\.opener) }
+    let writers = state.withLock { ($0.files[file.node]?.all ?? []).filter(\.mayWrite).map(\.opener) }
     return .ofPages(named: file.opener, writers: writers, isOnServer: file.isOnServer)
   }
 
@@ -147,7 +175,7 @@ final class OpenNodes: Sendable {
 
   /// Whether the process of a client has a node open.
   func isOpen(_ id: NodeID, in client: Client) -> Bool {
-    let threads = state.withLock { Set($0.files[id]?.map(\.thread) ?? []) }
+    let threads = state.withLock { Set($0.files[id]?.all.map(\.thread) ?? []) }
     if threads.isEmpty || threads.contains(client.thread) { return !threads.isEmpty }
     let process = client.threadGroup
     return process != 0
@@ -159,7 +187,7 @@ final class OpenNodes: Sendable {
   /// long as the write.
   func suppressModifications(of id: NodeID) {
     state.withLock { state in
-      guard !state.suppressed.contains(id), let writer = state.files[id]?.first(where: \.mayWrite),
+      guard !state.suppressed.contains(id), let writer = state.files[id]?.all.first(where: \.mayWrite),
         watch?.suppressModifications(of: writer.descriptor) ?? false
       else { return }
       state.suppressed.insert(id)
