@@ -72,7 +72,7 @@ private struct RecordedChanges {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
     let recorded = try RecordedChanges(directory)
-    try recorded.watch.suppressingSelfEvents([.init(.made, "own", in: recorded.subscription)]) {
+    try recorded.watch.suppressingSelfEvents(.init(.made, "own", in: recorded.subscription)) {
       () throws(Errno) in
       try directory.makeDirectory("own", mode: 0o700)
     }
@@ -101,7 +101,7 @@ private struct RecordedChanges {
     let first = try watch.watch(directory, receivesSelfEvents: false, note("first"))
     let second = try watch.watch(directory, receivesSelfEvents: false, note("second"))
     try "new".withCString { name in
-      try watch.suppressingSelfEvents([.init(.made, name, in: first)]) { () throws(Errno) in
+      try watch.suppressingSelfEvents(.init(.made, name, in: first)) { () throws(Errno) in
         try directory.makeDirectory("new", mode: 0o700)
       }
     }
@@ -114,7 +114,7 @@ private struct RecordedChanges {
     let temporary = try TemporaryDirectory()
     let recorded = try RecordedChanges(temporary.directory)
     let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.subscription)
-    try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
+    try recorded.watch.suppressingSelfEvents(selfEvent) { () throws(Errno) in
       run("mkdir '\(temporary.path)/name'")
     }
     #expect(recorded.names() == (["name"], ["name"]))
@@ -122,7 +122,7 @@ private struct RecordedChanges {
     run("rmdir '\(temporary.path)/name'")
     _ = recorded.names()
     #expect(throws: Errno.fileExists) {
-      try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in
+      try recorded.watch.suppressingSelfEvents(selfEvent) { () throws(Errno) in
         run("mkdir '\(temporary.path)/name'")
         try temporary.directory.makeDirectory("name", mode: 0o700)
       }
@@ -136,9 +136,9 @@ private struct RecordedChanges {
     let recorded = try RecordedChanges(directory)
     let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.subscription)
     #expect(throws: Errno.ioError) {
-      try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in throw .ioError }
+      try recorded.watch.suppressingSelfEvents(selfEvent) { () throws(Errno) in throw .ioError }
     }
-    try recorded.watch.suppressingSelfEvents([selfEvent]) { () throws(Errno) in }
+    try recorded.watch.suppressingSelfEvents(selfEvent) { () throws(Errno) in }
     _ = recorded.names()
     try directory.makeDirectory("name", mode: 0o700)
     #expect(recorded.names().others == ["name"])
@@ -147,7 +147,7 @@ private struct RecordedChanges {
   @Test func selfChange_whenEventsCarryNoPID_isReportedToAll() throws {
     let temporary = try TemporaryDirectory()
     let recorded = try RecordedChanges(temporary.directory, reportsPID: false)
-    try recorded.watch.suppressingSelfEvents([.init(.made, "own", in: recorded.subscription)]) {
+    try recorded.watch.suppressingSelfEvents(.init(.made, "own", in: recorded.subscription)) {
       () throws(Errno) in
       try temporary.directory.makeDirectory("own", mode: 0o700)
     }

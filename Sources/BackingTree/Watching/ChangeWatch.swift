@@ -197,14 +197,14 @@ public final class ChangeWatch: Sendable {
     return stopped
   }
 
-  /// Runs a change of watched directories. The watches that `selfEvents` names receive the events only with `receivesSelfEvents`:
-  /// the thread that makes the change updates their state itself. With inotify, which does not report the cause of an event, all watches
-  /// receive them.
-  public func suppressingSelfEvents<R: ~Copyable>(_ selfEvents: [SelfEvent], _ body: () throws(Errno) -> R)
-    throws(Errno) -> R
-  {
-    guard reportsPID else { return try body() }
-    let expected = watches.withLock { $0.selfEvents.expect(selfEvents) }
+  /// Runs a change of watched directories. The watches that the self events name receive the events only with
+  /// `receivesSelfEvents`: the thread that makes the change updates their state itself. With inotify, which does not report the
+  /// cause of an event, all watches receive them.
+  public func suppressingSelfEvents<R: ~Copyable>(
+    _ first: SelfEvent?, _ second: SelfEvent? = nil, _ body: () throws(Errno) -> R
+  ) throws(Errno) -> R {
+    guard reportsPID, first != nil || second != nil else { return try body() }
+    let expected = watches.withLock { $0.selfEvents.expect(first, second) }
     // A call that failed may have made a part of the change.
     defer { watches.withLock { $0.selfEvents.noteQueued(expected) } }
     return try body()

@@ -32,7 +32,7 @@ extension ChangeWatch {
 
 /// The events that changes made by this process are about to cause, until the kernel has reported them.
 struct SelfEvents {
-  typealias Serials = ClosedRange<UInt64>
+  typealias Serials = Range<UInt64>
 
   private enum State {
     /// The call that makes the change has not returned.
@@ -46,14 +46,16 @@ struct SelfEvents {
   private var expected: [(serial: UInt64, selfEvent: ChangeWatch.SelfEvent, state: State)] = []
   private var serial: UInt64 = 0
 
-  /// - Parameter selfEvents: at least one.
-  mutating func expect(_ selfEvents: [ChangeWatch.SelfEvent]) -> Serials {
-    let first = serial + 1
-    for selfEvent in selfEvents {
-      serial += 1
-      expected.append((serial, selfEvent, .inProgress))
-    }
-    return first...serial
+  mutating func expect(_ first: ChangeWatch.SelfEvent?, _ second: ChangeWatch.SelfEvent?) -> Serials {
+    let start = serial
+    if let first { add(first) }
+    if let second { add(second) }
+    return start..<serial
+  }
+
+  private mutating func add(_ selfEvent: ChangeWatch.SelfEvent) {
+    expected.append((serial, selfEvent, .inProgress))
+    serial += 1
   }
 
   /// Called when the call that makes the change has returned.

@@ -141,18 +141,22 @@ final class CachedDirectories: Sendable {
   /// Runs a change of directories through the mount. With fanotify the watch does not report the events that the change itself
   /// causes: the code that makes the change calls `noteOwnChange`.
   func suppressingSelfEvents<R: ~Copyable>(
-    _ selfEvents: (directory: NodeID, kind: ChangeWatch.SelfEvent.Kind, name: UnsafePointer<CChar>)...,
-    body: () throws(Errno) -> R
+    _ first: ExpectedEvent, _ second: ExpectedEvent? = nil, body: () throws(Errno) -> R
   ) throws(Errno) -> R {
     guard let watch, watch.reportsPID else { return try body() }
-    var expected: [ChangeWatch.SelfEvent] = []
-    expected.reserveCapacity(selfEvents.count)
+    return try watch.suppressingSelfEvents(selfEvent(first), second.flatMap(selfEvent), body)
+  }
+
+  typealias ExpectedEvent = (
+    directory: NodeID, kind: ChangeWatch.SelfEvent.Kind, name: UnsafePointer<CChar>
+  )
+
+  private func selfEvent(_ expected: ExpectedEvent) -> ChangeWatch.SelfEvent? {
     // A file whose name begins with a period may decide how other entries are shown: its event is needed.
-    for selfEvent in selfEvents where selfEvent.name[0] != 0x2e {
-      guard let subscription = directory(selfEvent.directory)?.subscription else { continue }
-      expected.append(ChangeWatch.SelfEvent(selfEvent.kind, selfEvent.name, in: subscription))
+    guard expected.name[0] != 0x2e, let subscription = directory(expected.directory)?.subscription else {
+      return nil
     }
-    return expected.isEmpty ? try body() : try watch.suppressingSelfEvents(expected, body)
+    return ChangeWatch.SelfEvent(expected.kind, expected.name, in: subscription)
   }
 
   /// Records a change that was made through the mount. Replies to other requests about the directory may be stale.
