@@ -89,6 +89,8 @@ size_t dfs_add_entry(void *buffer, size_t size, uint64_t inode, uint32_t type, i
   return padded;
 }
 
+const size_t dfs_plus_name_offset = FUSE_NAME_OFFSET_DIRENTPLUS;
+
 size_t dfs_plus_size(uint32_t length) { return FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET_DIRENTPLUS + length); }
 
 size_t dfs_add_entry_plus(fuse_req_t request, void *buffer, const struct fuse_entry_param *entry, int64_t next,

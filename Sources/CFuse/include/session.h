@@ -24,8 +24,9 @@ uint64_t dfs_request_count(unsigned opcode);
 size_t dfs_add_entry(void *buffer, size_t size, uint64_t inode, uint32_t type, int64_t next, const uint8_t *name,
                      uint32_t length);
 // As fuse_add_direntry_plus, for a name of at most DFS_NAME_MAX bytes without a terminating NUL. `dfs_plus_size` returns the size
-// of the entry, for which `buffer` must have room.
+// of the entry, for which `buffer` must have room; its name is at `dfs_plus_name_offset`.
 enum { DFS_NAME_MAX = 1024 };
+extern const size_t dfs_plus_name_offset;
 size_t dfs_plus_size(uint32_t length);
 size_t dfs_add_entry_plus(fuse_req_t request, void *buffer, const struct fuse_entry_param *entry, int64_t next,
                           const uint8_t *name, uint32_t length);

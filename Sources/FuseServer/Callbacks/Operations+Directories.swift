@@ -57,9 +57,9 @@ extension Operations {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
         defer { buffer.deallocate() }
         var used = 0
-        var added: [(entry: Entry, name: CName)] = []
+        var added: [AddedEntry] = []
+        let versioned = view.versionOfEntries(in: directory, from: Int64(offset), client: request.client)
         do throws(Errno) {
-          let versioned = view.versionOfEntries(in: directory, from: Int64(offset), client: request.client)
           // An entry takes several times the space that it takes in the backing directory.
           try view.list(directory, from: Int64(offset), size: size / 4) { listed in
             let length = UInt32(listed.name.count)
@@ -69,7 +69,7 @@ extension Operations {
             var parameters = fuse_entry_param()
             if let versioned, let entry = view.entry(of: listed, in: directory, versioned) {
               parameters = request.parameters(entry)
-              added.append((entry, CName(listed.name)))
+              added.append(AddedEntry(entry, name: used + dfs_plus_name_offset, length: length))
             } else {
               parameters.attr.st_ino = ino_t(listed.inode)
               parameters.attr.st_mode = listed.type
@@ -79,13 +79,17 @@ extension Operations {
             return true
           }
         } catch {
-          view.forget(added.map(\.entry))
+          for entry in added { view.forget(entry.node, count: 1) }
           throw error
         }
         let bytes = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
-        if fuse_reply_buf(raw, bytes, used) == -ENOENT { view.forget(added.map(\.entry)) }
-        for (entry, name) in added {
-          name.withPointer { view.revalidateAfterReply(entry, directory.node, $0) }
+        if fuse_reply_buf(raw, bytes, used) == -ENOENT {
+          for entry in added { view.forget(entry.node, count: 1) }
+        }
+        if let versioned {
+          view.revalidateAfterReply(added, of: directory.node, versioned.version) {
+            UnsafeRawBufferPointer(rebasing: buffer[$0])
+          }
         }
       }
     }

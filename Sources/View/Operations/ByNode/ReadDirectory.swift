@@ -175,8 +175,44 @@ extension View {
     return try? entry(found, in: open.node, version: versioned.version)
   }
 
-  /// Takes back the nlookup counts of entries in a reply that did not reach the kernel.
-  package func forget(_ entries: [Entry]) { for entry in entries { forget(entry.id, count: 1) } }
+  /// Invalidates what the kernel cached from a READDIRPLUS reply if the directory changed while the reply was on its way.
+  ///
+  /// - Parameters:
+  ///   - version: the version of the directory that all entries were looked up for.
+  ///   - name: the bytes of the name that is at that place of the reply.
+  package func revalidateAfterReply(
+    _ added: [AddedEntry], of directory: NodeID, _ version: DirectoryVersion,
+    name: (Range<Int>) -> UnsafeRawBufferPointer
+  ) {
+    for entry in added {
+      if let own = entry.ownVersion { revalidateAfterReply(own, of: entry.node, in: directory) }
+    }
+    if version.isStale {
+      invalidateBeforeNextWalk(
+        added.map { StaleName(Name(name($0.name)), in: directory, mayBeDirectory: $0.isDirectory) })
+    }
+    for entry in added where !entry.isDirectory {
+      guard version.isStale(for: entry.node) else { return }
+      revalidateAfterReply(version, of: entry.node, in: directory)
+    }
+  }
+}
+
+/// An entry with attributes in a READDIRPLUS reply, as far as it is needed after the reply.
+package struct AddedEntry {
+  package let node: NodeID
+  /// The place of the entry's name in the reply.
+  fileprivate let name: Range<Int>
+  fileprivate let isDirectory: Bool
+  /// The version of the entry itself, if it is a directory.
+  fileprivate let ownVersion: DirectoryVersion?
+
+  package init(_ entry: Entry, name start: Int, length: UInt32) {
+    node = entry.id
+    name = start..<start + Int(length)
+    isDirectory = FileType(mode: entry.attributes.st_mode) == .directory
+    ownVersion = isDirectory ? entry.attributesVersion : nil
+  }
 }
 
 extension View {
