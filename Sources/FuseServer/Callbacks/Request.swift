@@ -144,10 +144,8 @@ extension Request {
   }
 
   /// Replies with the entry of a name in a directory.
-  func reply(_ found: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+  func reply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     let view = view
-    var entry = found
-    entry.dropStaleVersions()
     var out = parameters(entry)
     if server.notifier.hasOverflowed(parent) { out.entry_timeout = 0 }
     if fuse_reply_entry(raw, &out) == -ENOENT {
@@ -176,9 +174,9 @@ extension Request {
     // A directory's attributes stay valid for the permission check that follows at once (the kernel turns this timeout into one
     // tick).
     let directoryTimeout = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
-    out.attr_timeout = entry.attributesVersion == nil ? directoryTimeout : view.cacheTimeout
+    out.attr_timeout = entry.areAttributesCacheable ? view.cacheTimeout : directoryTimeout
     if server.notifier.mayHoldStaleNames(entry.id) { out.attr_timeout = 0 }
-    out.entry_timeout = entry.nameVersion == nil ? 0 : view.cacheTimeout
+    out.entry_timeout = entry.isNameCacheable ? view.cacheTimeout : 0
     return out
   }
 

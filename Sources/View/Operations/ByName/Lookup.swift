@@ -9,24 +9,21 @@ package struct Entry: Sendable {
   /// The number by which the kernel knows the node; 0 for a negative entry.
   package let nodeid: UInt64
   package let generation: UInt64
-  package fileprivate(set) var attributes: stat
+  package let attributes: stat
   /// The version of the directory that permits the kernel to cache the name; nil when the kernel must not cache it.
   package var nameVersion: DirectoryVersion? = nil
   /// The same for the attributes.
   package var attributesVersion: DirectoryVersion? = nil
 
-  /// Withdraws the permission to cache what has changed since the lookup began. A change after that, while the reply is on its
-  /// way, is invalidated after the reply (``View/revalidateAfterReply(_:_:_:)``).
-  package mutating func dropStaleVersions() {
-    if nameVersion?.isStale ?? false { nameVersion = nil }
-    if attributesVersion?.isStale(for: id) ?? false { attributesVersion = nil }
-  }
+  /// Whether the kernel may cache the name: nothing has changed since the lookup began. A change after that, while the reply is
+  /// on its way, is invalidated after the reply (``View/revalidateAfterReply(_:_:_:)``).
+  package var isNameCacheable: Bool { nameVersion.map { !$0.isStale } ?? false }
+  /// The same for the attributes.
+  package var areAttributesCacheable: Bool { attributesVersion.map { !$0.isStale(for: id) } ?? false }
 
   /// The same file, of which the kernel must cache nothing.
   package var uncached: Entry {
-    var entry = self
-    (entry.nameVersion, entry.attributesVersion) = (nil, nil)
-    return entry
+    Entry(id: id, nodeid: nodeid, generation: generation, attributes: attributes)
   }
 
   /// A negative entry: the name stands for nothing, and the kernel may cache that.
@@ -36,8 +33,13 @@ package struct Entry: Sendable {
 }
 
 extension Entry {
-  init(_ node: NodeTable.LookupResult, _ attributes: stat) {
-    self.init(id: node.id, nodeid: node.nodeid, generation: node.generation, attributes: attributes)
+  init(
+    _ node: NodeTable.LookupResult, _ attributes: stat, nameVersion: DirectoryVersion? = nil,
+    attributesVersion: DirectoryVersion? = nil
+  ) {
+    self.init(
+      id: node.id, nodeid: node.nodeid, generation: node.generation, attributes: attributes,
+      nameVersion: nameVersion, attributesVersion: attributesVersion)
   }
 }
 
@@ -110,7 +112,7 @@ extension View {
         self.identityMatch(of: found.status, found.nodeKind))!
     if node.didMove { walks.moved.noteMove(of: node.id) }
     if let replaced = node.replaced { cached.kernel?.expireAttributes(of: replaced, in: nil) }
-    if ![.regular, .directory, .symlink].contains(type) { noteSpecialFile(node.id, found.status) }
+    if type != .regular, type != .directory, type != .symlink { noteSpecialFile(node.id, found.status) }
     let attributes: stat
     do throws(Errno) {
       attributes = try found.realName.withPointer { (name) throws(Errno) in
@@ -121,27 +123,25 @@ extension View {
       forget(node.id, count: 1)
       throw error
     }
-    var entry = Entry(node, attributes)
-    guard let version else { return entry }
-    if type == .directory, found.nodeKind == .plain {
-      // The version of the directory itself, taken here, covers what changes from now on.
-      if let own = cached.version(node.id),
-        let now = found.realName.withPointer({ try? found.directory.status($0) }),
-        FileIdentity(now) == FileIdentity(found.status)
-      {
-        entry.attributes = present(now)
-        entry.attributesVersion = own
-      }
-    } else if canCacheAttributes(of: node.id, found.status, nodeKind: found.nodeKind, in: found.directory) {
-      entry.attributesVersion = version
+    guard let version else {
+      return Entry(node, attributes)
     }
     // LINK names a node, and the last lookup determines which of the node's names is meant. So no name of a file with several
     // links is cached.
-    if type == .directory || found.status.st_nlink <= 1, found.isEntryCacheable,
-      UInt64(found.status.st_dev) == found.directory.identity.device
+    let isNameCacheable =
+      (type == .directory || found.status.st_nlink <= 1) && found.isEntryCacheable
+      && UInt64(found.status.st_dev) == found.directory.identity.device
+    // The version of the directory itself, taken here, covers what changes from now on.
+    if type == .directory, found.nodeKind == .plain, let own = cached.version(node.id),
+      let now = found.realName.withPointer({ try? found.directory.status($0) }),
+      FileIdentity(now) == FileIdentity(found.status)
     {
-      entry.nameVersion = version
+      return Entry(node, present(now), nameVersion: isNameCacheable ? version : nil, attributesVersion: own)
     }
-    return entry
+    let areAttributesCacheable = canCacheAttributes(
+      of: node.id, found.status, nodeKind: found.nodeKind, in: found.directory)
+    return Entry(
+      node, attributes, nameVersion: isNameCacheable ? version : nil,
+      attributesVersion: areAttributesCacheable ? version : nil)
   }
 }
