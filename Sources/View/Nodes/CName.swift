@@ -5,9 +5,11 @@ import Glibc
 ///
 /// Nearly all names are stored inline, so that creating one allocates no memory.
 package struct CName: Sendable {
-  private typealias Short = InlineArray<96, CChar>
+  /// Not an `InlineArray`: Swift 6.3 destroys an optional value that has one by its metadata, in 100 instructions.
+  private typealias Words4 = (UInt64, UInt64, UInt64, UInt64)
+  private typealias Short = (Words4, Words4, Words4)
 
-  private var short = Short(repeating: 0)
+  private var short: Short = ((0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0))
   /// Used instead of `short` when the name does not fit there.
   private let long: ContiguousArray<CChar>?
 
@@ -40,6 +42,13 @@ package struct CName: Sendable {
   package var name: Name { withPointer { Name(copying: $0) } }
 
   package func equals(_ other: UnsafePointer<CChar>) -> Bool { withPointer { strcmp($0, other) == 0 } }
+
+  func equals(_ other: Name) -> Bool {
+    withPointer { name in
+      strlen(name) == other.bytes.count
+        && other.bytes.withUnsafeBytes { memcmp(name, $0.baseAddress!, $0.count) == 0 }
+    }
+  }
 
   /// Calls `body` with the C string, which is valid during the call.
   @inline(__always)

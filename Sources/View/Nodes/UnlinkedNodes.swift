@@ -8,16 +8,24 @@ import SystemPackage
 /// descriptors itself. Yet fstat(2) on them sends a GETATTR.
 final class UnlinkedNodes: Sendable {
   /// The state of a file before its name was removed.
-  struct LastState: Sendable {
+  final class LastState: Sendable {
     /// The status before the removal.
     fileprivate let before: stat
     /// Holds the file itself (O_PATH). Nil for regular files: they would occupy disk space until FORGET arrives.
-    fileprivate let file: HeldFile?
-  }
+    fileprivate let descriptor: CInt?
+    private let owned: Descriptor?
 
-  fileprivate final class HeldFile: Sendable {
-    let descriptor: Descriptor
-    init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
+    fileprivate init(before: stat) {
+      self.before = before
+      descriptor = nil
+      owned = nil
+    }
+
+    fileprivate init(before: stat, held: consuming Descriptor) {
+      self.before = before
+      descriptor = held.rawValue
+      owned = consume held
+    }
   }
 
   /// Above this limit the oldest entries are dropped, and their clients get ESTALE. FORGET arrives at once unless a file is open.
@@ -44,8 +52,8 @@ final class UnlinkedNodes: Sendable {
   /// - Returns: whether any file was closed.
   func closeAll() -> Bool {
     let held = states.withLock { states in
-      let held = states.all.filter { $0.value.file != nil }
-      for (id, left) in held { _ = states.insert(LastState(before: left.before, file: nil), for: id) }
+      let held = states.all.filter { $0.value.descriptor != nil }
+      for (id, left) in held { _ = states.insert(LastState(before: left.before), for: id) }
       return held
     }
     return !held.isEmpty
@@ -54,7 +62,10 @@ final class UnlinkedNodes: Sendable {
   /// The current status of a node.
   func status(of id: NodeID) throws(Errno) -> stat {
     guard let left = states.withLock({ $0[id] }) else { throw .staleNFSFileHandle }
-    if let file = left.file { return try fileStatus(file.descriptor.rawValue) }
+    if let file = left.descriptor {
+      defer { withExtendedLifetime(left) {} }
+      return try fileStatus(file)
+    }
     var status = left.before
     status.st_nlink = status.st_nlink > 0 ? status.st_nlink - 1 : 0
     return status
@@ -62,8 +73,11 @@ final class UnlinkedNodes: Sendable {
 
   /// A descriptor that refers to the node.
   func locate(_ id: NodeID) throws(Errno) -> Descriptor {
-    guard let file = states.withLock({ $0[id]?.file }) else { throw .staleNFSFileHandle }
-    return Descriptor(adopting: try systemCall { dup(file.descriptor.rawValue) })
+    guard let left = states.withLock({ $0[id] }), let file = left.descriptor else {
+      throw .staleNFSFileHandle
+    }
+    defer { withExtendedLifetime(left) {} }
+    return Descriptor(adopting: try systemCall { dup(file) })
   }
 }
 
@@ -79,8 +93,8 @@ extension View {
     guard FileType(mode: status.st_mode) != .regular, let located = try? directory.locate(name),
       !DescriptorLimit.isReserved(located.rawValue), let now = try? fileStatus(located.rawValue),
       FileIdentity(now) == FileIdentity(status)
-    else { return (node, UnlinkedNodes.LastState(before: status, file: nil)) }
-    return (node, UnlinkedNodes.LastState(before: status, file: UnlinkedNodes.HeldFile(located)))
+    else { return (node, UnlinkedNodes.LastState(before: status)) }
+    return (node, UnlinkedNodes.LastState(before: status, held: located))
   }
 
   /// Called after the entry has lost its name.
@@ -93,6 +107,6 @@ extension View {
 
   /// Called when the kernel gets to know a special file, which may vanish in the backing tree while a client has it open.
   func noteSpecialFile(_ node: NodeID, _ status: stat) {
-    unlinkedNodes.insertIfRoom(UnlinkedNodes.LastState(before: status, file: nil), for: node)
+    unlinkedNodes.insertIfRoom(UnlinkedNodes.LastState(before: status), for: node)
   }
 }
