@@ -62,9 +62,13 @@ struct Links {
     return link.parent == linkKey.parent && link.name.map { strcmp($0, linkKey.name) == 0 } ?? false
   }
 
-  /// One of the nodes whose link in use this is, the one for which `isMatch` holds.
-  func find(_ linkKey: LinkKey, where isMatch: (UInt32) -> Bool) -> UInt32? {
-    index.find(hash: linkKey.hash) { isMatch($0) && isLinked($0, linkKey) }
+  /// One of the nodes of that kind whose link in use this is, one for which `isMatch` holds.
+  func find(_ linkKey: LinkKey, _ nodeKind: NodeKind, where isMatch: (Record) -> Bool = { _ in true })
+    -> UInt32?
+  {
+    index.find(hash: linkKey.hash) {
+      inodes[$0].nodeKind == nodeKind && isMatch(links[Int($0)]) && isLinked($0, linkKey)
+    }
   }
 
   func others(of slot: UInt32) -> [Other] { others[slot] ?? [] }

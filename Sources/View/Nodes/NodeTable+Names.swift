@@ -99,10 +99,10 @@ extension NodeTable {
     _ identity: FileIdentity, nodeKind: NodeKind, at parent: NodeID, _ name: UnsafePointer<CChar>
   ) -> Bool {
     withState { links in
-      func isKnownByDisplayName(_ slot: UInt32) -> Bool { links[slot].aliases.kinds.contains(.display) }
-      let linkKey = Links.LinkKey(parent, name)
-      return links.find(linkKey) { links.inodes[$0].nodeKind == nodeKind && isKnownByDisplayName($0) } != nil
-        || links.inodes.find(Inodes.Key(identity, nodeKind)).map(isKnownByDisplayName) ?? false
+      links.find(Links.LinkKey(parent, name), nodeKind) { $0.aliases.kinds.contains(.display) } != nil
+        || links.inodes.find(Inodes.Key(identity, nodeKind)).map {
+          links[$0].aliases.kinds.contains(.display)
+        } ?? false
     }
   }
 }

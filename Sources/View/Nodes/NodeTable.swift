@@ -282,9 +282,7 @@ package final class NodeTable: Sendable {
 
   /// The node under a link.
   func node(at parent: NodeID, _ name: UnsafePointer<CChar>, nodeKind: NodeKind) -> NodeID? {
-    withState { links in
-      links.find(Links.LinkKey(parent, name)) { links.inodes[$0].nodeKind == nodeKind }.map { NodeID($0) }
-    }
+    withState { $0.find(Links.LinkKey(parent, name), nodeKind).map { NodeID($0) } }
   }
 
   /// Whether a directory node is, or lies below, the directory of that identity.
