@@ -13,7 +13,7 @@ extension Projection {
   ///
   /// - Parameter includingHidden: whether a child that is not listed is among them.
   public func matches(of name: Span<UInt8>, includingHidden: Bool = true) -> Matches {
-    guard let found = candidates(for: name, includingHidden) else { return .none }
+    guard matching.mayMatch(name), let found = candidates(for: name, includingHidden) else { return .none }
     if found.counted > 1 { return .several }
     guard let slot = found.onlyCounted, let match = match(slot, found.form) else {
       return found.byForm.map { .one($0) } ?? .none

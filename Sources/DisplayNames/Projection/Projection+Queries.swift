@@ -96,6 +96,7 @@ extension Projection {
     let slot = slot(realName: realName.bytes.span)
     func add(_ name: Span<UInt8>) {
       let hash = hash(of: name)
+      if claims.count(hash: hash) == 0 { return }
       let isClaimant = slot.map { self.isClaimant($0, of: hash) } ?? false
       if let other = claims.onlyOther(than: slot, isClaimant: isClaimant, hash: hash) {
         rivals.insert(other)
@@ -118,7 +119,7 @@ extension Projection {
       add(name, stemLength: Int(records[slot].stemLength))
     }
     if let future, future.hidden == nil { add(future.localized, stemLength: future.stemLength ?? 0) }
-    if let slot { rivals.remove(slot) }
+    if let slot, !rivals.isEmpty { rivals.remove(slot) }
     return rivals
   }
 

@@ -61,7 +61,8 @@ extension DirectoryView {
   /// The one entry of an equal name, where no entry has these bytes. A file system that normalizes names, such as HFS+, reports a
   /// change by the name that was used, which need not be the name that it lists, or the one that an entry was made with.
   private func otherSpelling(of name: Name) -> Name? {
-    guard state.projection.slot(realName: name.bytes.span) == nil,
+    guard state.projection.matching.mayMatch(name.bytes.span),
+      state.projection.slot(realName: name.bytes.span) == nil,
       case .one(let match) = state.projection.matches(of: name.bytes.span)
     else { return nil }
     return state.projection.realName(at: match.slot)

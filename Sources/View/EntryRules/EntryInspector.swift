@@ -288,10 +288,9 @@ package final class EntryInspector: Sendable {
   }
 
   /// Whether an entry of that name affects how its parent directory is listed.
-  func mayChangeListingOfParent(_ name: Name) -> Bool {
-    let bytes = name.bytes.span
-    return name == LocalizedDirectory.marker || bytes.equals("Contents") || bytes.equals("Info.plist")
-      || options.readsDesktopNames && bytes.equals(".directory")
+  func mayChangeListingOfParent(_ name: UnsafePointer<CChar>) -> Bool {
+    strcmp(name, "Contents") == 0 || strcmp(name, "Info.plist") == 0 || strcmp(name, ".localized") == 0
+      || strcmp(name, ".directory") == 0 && options.readsDesktopNames
   }
 
   private static let infoPlists = [Array("/Contents/Info.plist".utf8), Array("/Info.plist".utf8)]

@@ -66,7 +66,9 @@ package enum CreatePlan: Equatable, Sendable {
       name = source.realName
     }
     guard name.fits else { return .refuse(.fileNameTooLong) }
-    if name != typed, directory.hasEntry(name) || directory.hasMatch(name, besides: []) { return .refuse(.fileExists) }
+    if name != typed, directory.hasEntry(name) || directory.hasMatch(name, besides: []) {
+      return .refuse(.fileExists)
+    }
     return .create(name, exclusive: name != typed)
   }
 }
@@ -96,8 +98,10 @@ extension Name {
 
   /// Whether the names differ at most in case and normalization. (D145)
   func isCaselessMatch(of other: Name) -> Bool {
-    equalsIgnoringCase(other)
-      || NameMatching.caseless.sharedForm(of: self) == NameMatching.caseless.sharedForm(of: other)
+    if equalsIgnoringCase(other) { return true }
+    // Names of ASCII alone differ in nothing else.
+    if bytes.span.isASCII, other.bytes.span.isASCII { return false }
+    return NameMatching.caseless.sharedForm(of: self) == NameMatching.caseless.sharedForm(of: other)
   }
 
   /// Equal except for the case of ASCII letters, the only letters in extensions.

@@ -35,9 +35,9 @@ extension View {
   private func createOnce(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, client: Client
   ) throws(Errno) -> CreatedFile {
-    var made: Name?
+    var made: CName?
     // Deferred until no directory view is locked.
-    defer { if let made { noteMarker(made, in: parent) } }
+    defer { made?.withPointer { noteMarker($0, in: parent) } }
     return try preparing(name, in: parent) { (name) throws(Errno) in
       if let existing = name.entry, flags & O_EXCL == 0 {
         return try openExisting(existing, in: name.directory, flags: flags, client: client)
@@ -89,7 +89,7 @@ extension View {
       cached.noteMade(typed, in: parent)
       // Another process has just made it, or the file system has the name under another spelling, by which alone it is listed.
       if wasThere { view?.noteAllChanged() } else { view?.reconcile(real, status) }
-      made = real
+      made = realName
       // A real name that was given back may only match the typed one.
       let isMatch = real != typed && view?.projection.resolve(typed.bytes.span) == nil
       let found = Found(

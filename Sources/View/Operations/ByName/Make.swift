@@ -55,7 +55,7 @@ extension View {
     let real = Name(copying: name)
     var isMade = false
     // Deferred until no directory view is locked.
-    defer { if isMade { noteMarker(real, in: parent) } }
+    defer { if isMade { noteMarker(name, in: parent) } }
     return try preparing(name, in: parent) { (prepared) throws(Errno) in
       try refuseMaking(EntryInspector.kind(of: type), prepared)
       let (directory, view) = (prepared.directory.handle, prepared.directory.view)

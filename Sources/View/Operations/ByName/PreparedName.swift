@@ -60,14 +60,16 @@ extension View {
     _ oldName: UnsafePointer<CChar>, in oldParent: NodeID, _ newName: UnsafePointer<CChar>,
     in newParent: NodeID, _ body: (PreparedName, PreparedName) throws(Errno) -> R
   ) throws(Errno) -> R {
-    let (oldHandle, newHandle) = (try directory(oldParent), try directory(newParent))
+    let oldHandle = try directory(oldParent)
+    let newHandle = newParent == oldParent ? oldHandle : try directory(newParent)
     func run(_ oldView: DirectoryView?, _ newView: DirectoryView?) throws(Errno) -> R {
       try body(
         prepared(oldName, in: LockedDirectory(node: oldParent, handle: oldHandle, view: oldView)),
         prepared(newName, in: LockedDirectory(node: newParent, handle: newHandle, view: newView)))
     }
     if isPlainMirror { return try run(nil, nil) }
-    let (oldView, newView) = (try directoryView(oldParent), try directoryView(newParent))
+    let oldView = try directoryView(oldParent)
+    let newView = newParent == oldParent ? oldView : try directoryView(newParent)
     return try DirectoryView.changing(oldView, newView) { (areReadable) throws(Errno) in
       if areReadable { return try run(oldView, newView) }
       try refuseUnreadable()
@@ -137,13 +139,13 @@ extension View {
 
   /// Updates the listings that a new or changed entry affects further up: a `.localized` marker changes how its directory is
   /// listed one level up, and `Contents/Info.plist` how the directory around both is. Called with no directory view locked.
-  func noteMarker(_ name: Name, in parent: NodeID) {
+  func noteMarker(_ name: UnsafePointer<CChar>, in parent: NodeID) {
     guard parent != NodeTable.root, inspector.mayChangeListingOfParent(name),
       let link = nodes.link(of: parent)
     else { return }
     currentView(of: link.parent)?.noteChangeInside(link.name.name)
     invalidateNames(of: link)
-    guard name == "Info.plist", link.name.name == "Contents",
+    guard strcmp(name, "Info.plist") == 0, link.name.equals("Contents"),
       let above = nodes.link(of: link.parent)
     else { return }
     currentView(of: above.parent)?.noteChangeInside(above.name.name)

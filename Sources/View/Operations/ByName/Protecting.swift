@@ -46,7 +46,7 @@ extension View {
   /// Called before the content or the attributes of a file change.
   func refuseAltering(_ id: NodeID) throws(Errno) {
     guard id != NodeTable.root, let link = nodes.link(of: id) else { return }
-    if link.name.name == ContainerData.realName { throw .notPermitted }
+    if link.name.equals(ContainerData.realName) { throw .notPermitted }
     guard inspector.protectsAnything else { return }
     let path = try protection(in: link.parent)
     if path.entry(link.name.name, isDirectory: link.type == .directory) != .none {

@@ -7,7 +7,7 @@ extension View {
   /// Removes a file, or a whole package by its display name. (`unlink`)
   package func unlink(_ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client) throws(Errno) {
     try refuseIfMoved(parent, client)
-    var removed: Name?
+    var removed: CName?
     let removal: PackageRemoval? = try preparing(name, in: parent) { (name) throws(Errno) in
       let entry = try name.existing()
       let realName = entry.realName.name
@@ -21,25 +21,25 @@ extension View {
       let memory = tunnelMemory(of: name, client)
       try removeFile(realName, status, in: name.directory, client)
       recordInTunnel(memory, client: client)
-      removed = realName
+      removed = entry.realName
       return nil
     }
-    if let removed { noteMarker(removed, in: parent) }
+    removed?.withPointer { noteMarker($0, in: parent) }
     if let removal { try finish(removal) }
   }
 
   /// Removes an empty directory. (`rmdir`)
   package func removeDirectory(_ parent: NodeID, _ name: UnsafePointer<CChar>, client: Client) throws(Errno) {
     try refuseIfMoved(parent, client)
-    let removed = try preparing(name, in: parent) { (name) throws(Errno) -> Name in
+    let removed = try preparing(name, in: parent) { (name) throws(Errno) -> CName in
       let entry = try name.existing()
       if entry.nodeKind == .packageFile { throw .notDirectory }
       let realName = entry.realName.name
       try refuseRemoving(realName, isDirectory: true, from: parent)
       try removeEmptyDirectory(realName, in: name.directory, client)
-      return realName
+      return entry.realName
     }
-    noteMarker(removed, in: parent)
+    removed.withPointer { noteMarker($0, in: parent) }
   }
 
   /// Removes a directory together with its AppleDouble sidecar.

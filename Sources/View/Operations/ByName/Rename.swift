@@ -24,8 +24,9 @@ extension View {
       if flags.contains(.exchange), let existing {
         try refuseIfDenied(existing.kind.isDirectory ? .directory : existing.kind, old)
       }
+      let renameSource = renameSource(source, old)
       try refuseMoving(
-        source.realName.name, isDirectory: source.kind.isDirectory, from: oldParent, to: newParent,
+        renameSource.realName, isDirectory: source.kind.isDirectory, from: oldParent, to: newParent,
         over: existing?.realName.name)
       let replaced = try existing.map { (entry) throws(Errno) in try identity(of: entry, in: new.directory) }
       // A package is not replaced by an entry from inside it: more would be removed than the client named.
@@ -33,7 +34,6 @@ extension View {
         throw .invalidArgument
       }
       let tunnelled = existing == nil ? recall(new.typed, in: newParent, client: client) : nil
-      let renameSource = renameSource(source, old)
       let plan = RenamePlan.plan(
         renameSource,
         to: RenameTarget(
@@ -57,20 +57,21 @@ extension View {
       if let existing, let replaced { noteUnseen(existing, replaced, in: newParent) }
       // An exchange removes no name.
       if !flags.contains(.exchange) { recordInTunnel(memory, client: client) }
-      return Renamed(source: source, newName: plan.newName, directory: new.directory.handle)
+      guard packages.areImported, let newName = plan.newName, source.kind == .file, source.isHidden else {
+        return Renamed(revealed: nil)
+      }
+      return Renamed(revealed: (newName, new.directory.handle))
     }
     guard let renamed else { return }
-    noteMarker(Name(copying: newName), in: newParent)
-    noteMarker(Name(copying: oldName), in: oldParent)
-    importRevealed(renamed, in: newParent, client)
+    noteMarker(newName, in: newParent)
+    noteMarker(oldName, in: oldParent)
+    if let (name, directory) = renamed.revealed { importRevealed(name, in: directory, newParent, client) }
   }
 
   /// A rename that was made.
   private struct Renamed {
-    let source: Resolved
-    /// Nil after an exchange.
-    let newName: Name?
-    let directory: DirectoryHandle
+    /// The new name of a file that was hidden, if it may be the stream of a package.
+    let revealed: (name: Name, directory: DirectoryHandle)?
   }
 
   /// The names in a mirror, and in a directory that can be searched but not read, are real names.
@@ -169,7 +170,7 @@ extension View {
     let resolved = new.directory.view.flatMap { resolve(new.bytes, in: $0.projection) }
     // The new name may have made a package of a directory, or a directory of a package. A name that is only equal to one of the
     // entry's names must not stay for as long as the old name might.
-    if let resolved, !resolved.isMatch, resolved.realName.name == realName, resolved.nodeKind == nodeKind {
+    if let resolved, !resolved.isMatch, resolved.realName.equals(realName), resolved.nodeKind == nodeKind {
       nodes.didRenameDentry(identity, nodeKind: nodeKind, byRealName: new.typed == realName)
     } else {
       invalidateBeforeNextWalk(new.typed, in: new.directory.node)
@@ -190,12 +191,12 @@ extension View {
   }
 
   /// Programs that save safely write under a hidden name first. A package's stream is imported when a rename makes it visible.
-  private func importRevealed(_ renamed: Renamed, in parent: NodeID, _ client: Client) {
-    guard packages.areImported, let newName = renamed.newName, renamed.source.kind == .file,
-      renamed.source.isHidden,
-      let status = CName(newName).withPointer({ try? renamed.directory.status($0) })
-    else { return }
-    importPackage(at: parent, realName: CName(newName), identity: FileIdentity(status), client: client)
+  private func importRevealed(
+    _ name: Name, in directory: DirectoryHandle, _ parent: NodeID, _ client: Client
+  ) {
+    let name = CName(name)
+    guard let status = name.withPointer({ try? directory.status($0) }) else { return }
+    importPackage(at: parent, realName: name, identity: FileIdentity(status), client: client)
   }
 
   private func identity(of entry: Resolved, in directory: LockedDirectory) throws(Errno) -> FileIdentity {
@@ -207,19 +208,20 @@ extension View {
     var addressing = Addressing.realName
     var stemLength: Int?
     var isComposed = false
+    let realName = source.realName.name
     if source.byDisplayName, !source.realName.equals(name.bytes), let slot = source.slot {
       switch name.directory.view?.projection.rung(of: slot) {
       case .localized: addressing = .localized
       case .extensionHidden:
         addressing = .hiddenExtension
         stemLength = name.directory.view?.projection.child(at: slot)?.stemLength
-        isComposed = !source.isMatch && source.realName.name.composed != source.realName.name
+        isComposed = !source.isMatch && realName.composed != realName
       case .composed: isComposed = !source.isMatch
       case .realName, nil: break
       }
     }
     return RenameSource(
-      realName: source.realName.name, displayName: name.typed, addressing: addressing,
+      realName: realName, displayName: name.typed, addressing: addressing,
       apparentType: source.apparentType, stemLength: stemLength, isComposed: isComposed)
   }
 }
