@@ -15,12 +15,28 @@ extension View {
   ) throws(Errno) -> FileIdentity {
     let (oldName, newName) = (CName(from), CName(to))
     let moved = try oldName.withPointer { (name) throws(Errno) in try old.handle.status(name) }
-    let replaced = newName.withPointer { try? new.handle.status($0) }
-    let left =
-      flags.contains(.exchange)
-      ? nil
-      : replaced.flatMap { replaced in newName.withPointer { lastState(of: $0, replaced, in: new.handle) } }
-    try renameBacking(oldName, in: old, to: newName, in: new, flags, FileType(mode: moved.st_mode), client)
+    func rename(_ flags: RenameFlags) throws(Errno) {
+      try renameBacking(oldName, in: old, to: newName, in: new, flags, FileType(mode: moved.st_mode), client)
+    }
+    var replaced: stat?
+    var left: (node: NodeID, state: UnlinkedNodes.LastState)?
+    var isDone = false
+    if flags == .noReplace || flags.isEmpty && isFree(to, in: new) {
+      do throws(Errno) {
+        try rename(.noReplace)
+        isDone = true
+      } catch {
+        // Another process has just made an entry of that name, or the file system takes it for another entry's.
+        guard error == .fileExists, flags.isEmpty else { throw error }
+      }
+    }
+    if !isDone {
+      replaced = newName.withPointer { try? new.handle.status($0) }
+      if !flags.contains(.exchange), let replaced {
+        left = newName.withPointer { lastState(of: $0, replaced, in: new.handle) }
+      }
+      try rename(flags)
+    }
     // Another process replaced the file just before the call, and its file was moved. The kernel takes that file for the one that
     // it knows.
     let arrived = newName.withPointer { try? new.handle.status($0) }
@@ -56,6 +72,11 @@ extension View {
     }
     moveNetatalkFile(of: from, in: old, to: to, in: new, flags, client)
     return FileIdentity(moved)
+  }
+
+  /// Whether a directory has no entry of that name, as far as its view shows.
+  private func isFree(_ name: Name, in directory: LockedDirectory) -> Bool {
+    directory.view.map { $0.isWatched && $0.projection.slot(realName: name.bytes.span) == nil } ?? false
   }
 
   private func renameBacking(
