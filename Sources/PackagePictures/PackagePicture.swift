@@ -23,7 +23,7 @@ public enum PackagePicture {
   /// The pictures, the most wanted first: an icon that a user gave it, an application's icon, a document's preview.
   ///
   /// - Parameter size: the pixels of the longer side that are wanted.
-  /// - Returns: PNG, JPEG and TIFF, at most 16 MiB each.
+  /// - Returns: PNG, JPEG, TIFF and JPEG 2000, at most 16 MiB each.
   public static func pictures(of place: Place, size: Int) -> [[UInt8]] {
     switch place {
     case .directory(let path):

@@ -1,16 +1,17 @@
-// Decodes a picture for `displayfs thumbnail`: displayfs-picture SIZE. Standard input is a PNG, JPEG or TIFF, standard output
-// its pixels: width and height, 32 bits each in the machine's byte order, then red, green, blue and alpha of each pixel, from
-// the top.
+// Decodes a picture for `displayfs thumbnail`: displayfs-picture SIZE. Standard input is a PNG, JPEG, TIFF or JPEG 2000, standard
+// output its pixels: width and height, 32 bits each in the machine's byte order, then red, green, blue and alpha of each pixel,
+// from the top.
 //
 // The picture is data of a volume and may be hostile, and decoders have faults. So the decoder runs here, and is confined
 // before it sees the picture: a filter of system calls leaves it to read, write, have memory and end, and limits bound its
 // memory and time. Nothing but pixels comes back. A decoder that a picture has taken over can draw another picture, and nothing
 // else.
 //
-// gdk-pixbuf decodes, as in the desktops. It is loaded at run time, so that displayfs is built and installed without it on
-// servers.
+// gdk-pixbuf decodes, as in the desktops, and OpenJPEG what that cannot. They are loaded at run time, so that displayfs is built
+// and installed without them on servers.
 #define _GNU_SOURCE
 #include "../displayfs-passthrough/confinement.h"
+#include "jpeg2000.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,8 @@ static struct {
   void *(*get_pixbuf)(void *loader);
   void (*set_size)(void *loader, int width, int height);
   void *(*apply_embedded_orientation)(void *pixbuf);
+  void *(*new_from_data)(const unsigned char *, int colors, int alpha, int bits, int width, int height, int stride, void *, void *);
+  void *(*scale_simple)(const void *pixbuf, int width, int height, int interpolation);
   int (*get_width)(const void *pixbuf);
   int (*get_height)(const void *pixbuf);
   int (*get_rowstride)(const void *pixbuf);
@@ -58,20 +61,22 @@ static bool load_library(void) {
          FIND(pixbuf, close, "gdk_pixbuf_loader_close") && FIND(pixbuf, get_pixbuf, "gdk_pixbuf_loader_get_pixbuf") &&
          FIND(pixbuf, set_size, "gdk_pixbuf_loader_set_size") &&
          FIND(pixbuf, apply_embedded_orientation, "gdk_pixbuf_apply_embedded_orientation") &&
+         FIND(pixbuf, new_from_data, "gdk_pixbuf_new_from_data") && FIND(pixbuf, scale_simple, "gdk_pixbuf_scale_simple") &&
          FIND(pixbuf, get_width, "gdk_pixbuf_get_width") && FIND(pixbuf, get_height, "gdk_pixbuf_get_height") &&
          FIND(pixbuf, get_rowstride, "gdk_pixbuf_get_rowstride") && FIND(pixbuf, get_n_channels, "gdk_pixbuf_get_n_channels") &&
          FIND(pixbuf, read_pixels, "gdk_pixbuf_read_pixels") && FIND(object, signal_connect_data, "g_signal_connect_data");
 }
 
-// The formats, in the order of `format_of`.
+// The formats that gdk-pixbuf decodes, in the order of `format_of`, and the one that it does not.
 static const char *const formats[] = {"png", "jpeg", "tiff"};
+enum { JPEG2000 = 3 };
 
 // A loader of a format; NULL where gdk-pixbuf has none.
 static void *loader_of(int format) { return gdk.new_with_type(formats[format], NULL); }
 
 // Loads all that decoding would open files for: the modules of gdk-pixbuf, and glibc's conversion of the texts in a PNG.
 static void load_modules(void) {
-  for (int format = 0; format < 3; format++) {
+  for (int format = 0; format < JPEG2000; format++) {
     void *loader = loader_of(format);
     if (loader) gdk.close(loader, NULL);
   }
@@ -89,7 +94,8 @@ static bool is_whole(const unsigned char *bytes, size_t count) {
 
 // The format of a picture by its first bytes; -1 for another.
 static int format_of(const unsigned char *bytes, size_t count) {
-  if (count < 8) return -1;
+  if (count < 12) return -1;
+  if (is_jp2(bytes) || is_codestream(bytes)) return JPEG2000;
   if (memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0) return is_whole(bytes, count) ? 0 : -1;
   if (memcmp(bytes, "\xff\xd8\xff", 3) == 0) return 1;
   return memcmp(bytes, "II*\0", 4) == 0 || memcmp(bytes, "MM\0*", 4) == 0 ? 2 : -1;
@@ -180,12 +186,39 @@ static void write_all(const void *bytes, size_t count) {
   }
 }
 
+// Makes a size smaller until no side is longer than `most`. Returns whether it was.
+static bool fit(int *width, int *height, int most) {
+  int side = *width > *height ? *width : *height;
+  if (side <= most || *width < 1 || *height < 1) return false;
+  int64_t fitted_width = (int64_t)*width * most / side, fitted_height = (int64_t)*height * most / side;
+  *width = fitted_width > 0 ? (int)fitted_width : 1;
+  *height = fitted_height > 0 ? (int)fitted_height : 1;
+  return true;
+}
+
 // Handler of `size-prepared`: scales while decoding, which for a large JPEG takes a fraction of the memory.
-static void fit(void *loader, int width, int height, void *size) {
-  int most = *(int *)size, side = width > height ? width : height;
-  if (side <= most || width < 1 || height < 1) return;
-  int64_t fitted_width = (int64_t)width * most / side, fitted_height = (int64_t)height * most / side;
-  gdk.set_size(loader, fitted_width > 0 ? (int)fitted_width : 1, fitted_height > 0 ? (int)fitted_height : 1);
+static void set_fitted_size(void *loader, int width, int height, void *size) {
+  if (fit(&width, &height, *(int *)size)) gdk.set_size(loader, width, height);
+}
+
+// The picture as gdk-pixbuf decodes it, of `size` pixels a side at most; NULL where it cannot.
+static void *load(int format, const unsigned char *bytes, size_t count, int *size) {
+  void *loader = loader_of(format);
+  if (!loader) return NULL;
+  gdk.signal_connect_data(loader, "size-prepared", (void (*)(void))set_fitted_size, size, NULL, 0);
+  if (!gdk.write(loader, bytes, count, NULL) || !gdk.close(loader, NULL)) return NULL;
+  void *pixbuf = gdk.get_pixbuf(loader);
+  return pixbuf ? gdk.apply_embedded_orientation(pixbuf) : NULL;
+}
+
+// The same of a JPEG 2000.
+static void *load_jpeg2000(const unsigned char *bytes, size_t count, int size) {
+  int width = 0, height = 0;
+  unsigned char *pixels = decode_jpeg2000(bytes, count, &width, &height);
+  // GDK_COLORSPACE_RGB, with alpha.
+  void *pixbuf = pixels ? gdk.new_from_data(pixels, 0, 1, 8, width, height, 4 * width, NULL, NULL) : NULL;
+  // GDK_INTERP_BILINEAR, which is the mean of what a pixel covers where the picture becomes smaller.
+  return pixbuf && fit(&width, &height, size) ? gdk.scale_simple(pixbuf, width, height, 2) : pixbuf;
 }
 
 static void write_pixels(const void *pixbuf) {
@@ -216,15 +249,12 @@ int main(int argc, char **argv) {
   mallopt(M_PERTURB, 0xff);
   if (!bytes || !load_library()) _exit(NO_LIBRARY);
   load_modules();
+  load_openjpeg();
   if (!confine()) _exit(NOT_CONFINED);
   size_t count = read_all(bytes, LARGEST_INPUT + 1);
   int format = format_of(bytes, count);
-  void *loader = format < 0 ? NULL : loader_of(format);
-  if (!loader) _exit(NOT_DECODED);
-  gdk.signal_connect_data(loader, "size-prepared", (void (*)(void))fit, &size, NULL, 0);
-  if (!gdk.write(loader, bytes, count, NULL) || !gdk.close(loader, NULL)) _exit(NOT_DECODED);
-  void *pixbuf = gdk.get_pixbuf(loader);
-  if (pixbuf) pixbuf = gdk.apply_embedded_orientation(pixbuf);
+  if (format < 0) _exit(NOT_DECODED);
+  void *pixbuf = format == JPEG2000 ? load_jpeg2000(bytes, count, size) : load(format, bytes, count, &size);
   if (!pixbuf) _exit(NOT_DECODED);
   write_pixels(pixbuf);
   _exit(0);

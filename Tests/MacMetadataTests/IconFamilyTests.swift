@@ -80,12 +80,21 @@ import Testing
     }
   }
 
-  /// 256 and 512 pixels were JPEG 2000 once, and what has fewer bits has no picture at all.
+  /// 256 and 512 pixels were JPEG 2000 once.
+  @Test func jpeg2000_isReturnedAsItIs() throws {
+    let picture = jp2Header(256, 200) + [1, 2, 3]
+    let family = try #require(IconFamily(icns([("ic08", picture), ("ic09", codestreamHeader(512, 512))])))
+    #expect(family.icons.map(\.side) == [256, 512])
+    #expect(family.picture(of: family.icons[0]) == .encoded(picture))
+  }
+
+  /// What has fewer bits has no picture at all.
   @Test func elementsThatNothingDecodes_areLeftOut() throws {
-    let jpeg2000 = hex("0000000C 6A502020 0D0A870A")
+    let withoutSize = hex("0000000C 6A502020 0D0A870A")
     #expect(
       try sides([
-        ("ic08", jpeg2000), ("icl8", Array(repeating: 0, count: 1024)),
+        ("ic08", withoutSize), ("ic09", PictureHeaderTests.jpeg),
+        ("icl8", Array(repeating: 0, count: 1024)),
         ("is32", planes([1, 1, 1], side: 16)),
       ]) == [16])
   }
@@ -138,6 +147,9 @@ import Testing
     #expect(header(Self.tiff) == "tiff 300 200 300")
     let big = hex("4D4D 002A 00000008 0002 0100 0003 00000001 012C0000 0101 0003 00000001 00C80000")
     #expect(header(big) == "tiff 300 200 300")
+    #expect(header(jp2Header(300, 200)) == "jpeg2000 300 200 300")
+    // The picture is where the grid begins to the right of and below the origin.
+    #expect(header(codestreamHeader(300, 200, left: 100, top: 50)) == "jpeg2000 200 150 200")
   }
 
   @Test func otherBytes_areNoPicture() {
@@ -145,6 +157,10 @@ import Testing
     let optimized = hex("89504E47 0D0A1A0A 00000004 43674249 50002002") + Array(repeating: 0, count: 20)
     for bytes in [
       [], optimized, pngHeader(0, 5), Array(Self.jpeg.dropLast(6)), hex("FFD8FFD9"), hex("49492A00FFFFFFFF"),
+      jp2Header(0, 5), codestreamHeader(5, 5, left: 6), Array(jp2Header(4, 4).dropLast()),
+      Array(codestreamHeader(4, 4).dropLast()),
+      // A box without its eight bytes of header, in which one would look for ever.
+      Array(jp2Header(4, 4).prefix(12)) + hex("00000000 66747970 6A703220 00000000"),
     ] {
       #expect(PictureHeader(bytes) == nil)
     }

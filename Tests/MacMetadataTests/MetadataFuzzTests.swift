@@ -148,7 +148,10 @@ import Testing
 
   @Test func icons_damaged_givePixelsOfTheirSize() throws {
     let samples: [[UInt8]] = [
-      icns([("ic07", pngHeader(128, 128)), ("ic04", utf8("ARGB") + planes([1, 2, 3, 4], side: 16))]),
+      icns([
+        ("ic07", pngHeader(128, 128)), ("ic08", jp2Header(256, 256)),
+        ("ic04", utf8("ARGB") + planes([1, 2, 3, 4], side: 16)),
+      ]),
       icns([
         ("s8mk", Array(repeating: 3, count: 256)), ("is32", planes([1, 2, 3], side: 16)),
         ("icp5", planes([1, 2, 3], side: 32)),
@@ -181,8 +184,11 @@ import Testing
   }
 
   @Test func pictureHeaders_damaged_areReadOrRejected() throws {
-    try fuzz("picture headers", [pngHeader(3, 4), PictureHeaderTests.jpeg, PictureHeaderTests.tiff]) {
-      bytes in
+    let samples = [
+      pngHeader(3, 4), PictureHeaderTests.jpeg, PictureHeaderTests.tiff, jp2Header(3, 4),
+      codestreamHeader(3, 4),
+    ]
+    try fuzz("picture headers", samples) { bytes in
       guard let header = PictureHeader(bytes) else { return false }
       try demand(header.width > 0 && header.height > 0, "a side without pixels")
       return true

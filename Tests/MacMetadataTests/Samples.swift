@@ -92,6 +92,17 @@ func pngHeader(_ width: Int, _ height: Int) -> [UInt8] {
   hex("89504E47 0D0A1A0A 0000000D") + utf8("IHDR") + big32(width) + big32(height) + [8, 6, 0, 0, 0]
 }
 
+/// The beginning of a JP2 file: the boxes of the signature, the file type and the image header.
+func jp2Header(_ width: Int, _ height: Int) -> [UInt8] {
+  hex("0000000C 6A502020 0D0A870A 00000014 66747970 6A703220 00000000 6A703220")
+    + hex("0000001E 6A703268 00000016 69686472") + big32(height) + big32(width)
+}
+
+/// The beginning of a JPEG 2000 codestream, whose reference grid has these sides.
+func codestreamHeader(_ width: Int, _ height: Int, left: Int = 0, top: Int = 0) -> [UInt8] {
+  hex("FF4FFF51 002F 0000") + [width, height, left, top].flatMap { big32($0) }
+}
+
 /// Planes of one value each, compressed.
 func planes(_ values: [UInt8], side: Int) -> [UInt8] {
   let count = side * side

@@ -130,6 +130,18 @@ import Testing
     #expect(picture(view.at("Chess"), 128) == SamplePicture.png(128, Self.green))
   }
 
+  /// As applications of OS X 10.5 and 10.6 have it. Where OpenJPEG is not installed, the smaller one is taken.
+  @Test(.needing("opj_compress")) func thumbnail_ofJPEG2000InAnIcon_isMade() throws {
+    let view = try MountedView { root in
+      try Self.build(root)
+      let large = try JPEG2000.encoded(SamplePicture.png(256, Self.green))
+      let icon = SamplePicture.icon([("ic08", large), ("ic07", SamplePicture.png(128, Self.red))])
+      try put(icon, at: "\(root)/Chess.app/Contents/Resources/AppIcon.icns")
+    }
+    #expect(picture(view.at("Chess"), 256) == SamplePicture.png(256, Self.green))
+    #expect(picture(view.at("Chess"), 128) == SamplePicture.png(128, Self.red))
+  }
+
   /// A PNG of a hundred bytes that says to have 2.5 gigapixels.
   @Test(.enabled(if: !Sanitizer.isAnyUsed, "A sanitizer's address space cannot be limited."))
   func thumbnail_ofHugePicture_failsInBoundedTime() throws {

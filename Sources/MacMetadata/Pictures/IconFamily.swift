@@ -1,9 +1,9 @@
 /// An icon in several sizes: an `.icns` file, or a resource of type `icns` ("Icons.h": `IconFamilyResource`).
 ///
 /// After the type `icns` and the length of the whole, each element has a type of four letters, its length with these eight
-/// bytes, and its data: a PNG, or planes of color that are compressed by run lengths. Elements in JPEG 2000, which were written
-/// for 256 and 512 pixels before PNG was, are left out, and so are those of 1, 4 and 8 bits for each pixel: no loader of
-/// gdk-pixbuf decodes the first, and icons that have the others have one of 24 bits too.
+/// bytes, and its data: a PNG, a JPEG 2000, which was written for 256 and 512 pixels before PNG was, or planes of color that are
+/// compressed by run lengths. Elements of 1, 4 and 8 bits for each pixel are left out: icons that have these have one of 24 bits
+/// too.
 public struct IconFamily: Sendable {
   /// One size of the icon.
   public struct Icon: Hashable, Sendable {
@@ -13,7 +13,8 @@ public struct IconFamily: Sendable {
   }
 
   enum Coding: Hashable, Sendable {
-    case png(Range<Int>)
+    /// A picture in a format of its own.
+    case file(Range<Int>)
     /// Alpha, red, green and blue.
     case alphaAndColor(Range<Int>)
     /// Red, green and blue; alpha is in another element, a byte for each pixel.
@@ -22,7 +23,7 @@ public struct IconFamily: Sendable {
 
   /// What an icon is kept as.
   public enum Picture: Hashable, Sendable {
-    /// A PNG.
+    /// A PNG or JPEG 2000.
     case encoded([UInt8])
     case bitmap(PixelBitmap)
   }
@@ -33,6 +34,8 @@ public struct IconFamily: Sendable {
 
   /// The most elements that are looked at. The largest icons have about 20.
   private static let largestCount = 256
+  /// Bytes of an element in which its format and its size are. Those of a JPEG 2000 are behind a list of compatible formats.
+  private static let headerBytes = 256
 
   /// Parses an icon; nil when it is none. What follows a malformed element is left out.
   public init?(_ bytes: [UInt8]) {
@@ -54,9 +57,9 @@ public struct IconFamily: Sendable {
     }
     self.bytes = bytes
     icons = elements.compactMap { type, data in
-      if bytes.hasBytes(PictureHeader.pngSignature, at: data.lowerBound) {
-        let header = PictureHeader(Array(bytes[data].prefix(24)))
-        return header.map { Icon(side: $0.side, coding: .png(data)) }
+      let header = PictureHeader(Array(bytes[data].prefix(Self.headerBytes)))
+      if let header, header.format == .png || header.format == .jpeg2000 {
+        return Icon(side: header.side, coding: .file(data))
       }
       if bytes[data].starts(with: "ARGB".utf8) {
         return Self.sidesWithAlpha[type].map { Icon(side: $0, coding: .alphaAndColor(data.dropFirst(4))) }
@@ -68,7 +71,7 @@ public struct IconFamily: Sendable {
     }.sorted { $0.side < $1.side }
   }
 
-  /// Types that hold `ARGB` and planes, beside PNG.
+  /// Types that hold `ARGB` and planes, beside PNG and JPEG 2000.
   private static let sidesWithAlpha = [
     "ic04": 16, "ic05": 32, "icsb": 18, "icsB": 36, "sb24": 24, "SB24": 48,
   ]
@@ -83,7 +86,7 @@ public struct IconFamily: Sendable {
   /// The picture of one of `icons`; nil when its data ends too early.
   public func picture(of icon: Icon) -> Picture? {
     switch icon.coding {
-    case .png(let range): return .encoded(Array(bytes[range]))
+    case .file(let range): return .encoded(Array(bytes[range]))
     case .alphaAndColor(let range):
       guard let planes = planes(4, in: range, side: icon.side) else { return nil }
       return bitmap(
@@ -94,7 +97,7 @@ public struct IconFamily: Sendable {
     }
   }
 
-  /// - Parameter side: from the tables above. That of a PNG may be any number.
+  /// - Parameter side: from the tables above. That of a picture in a format of its own may be any number.
   private func planes(_ count: Int, in range: Range<Int>, side: Int) -> ArraySlice<UInt8>? {
     RunLengths.expand(bytes[range], count: count * side * side).map { $0[...] }
   }

@@ -1,7 +1,7 @@
 /// The format and the size of a picture, from its first bytes. The picture itself is decoded elsewhere.
 public struct PictureHeader: Hashable, Sendable {
-  /// The formats that pictures of packages have and every desktop decodes.
-  public enum Format: Hashable, Sendable { case png, jpeg, tiff }
+  /// The formats that pictures of packages have and displayfs decodes.
+  public enum Format: Hashable, Sendable { case png, jpeg, tiff, jpeg2000 }
 
   public var format: Format
   /// In pixels, at least 1.
@@ -14,8 +14,9 @@ public struct PictureHeader: Hashable, Sendable {
   /// - Parameter bytes: the picture, or its beginning. A JPEG may have hundreds of kilobytes of metadata before its size.
   /// - Returns: nil for other formats, among them the PNG without `IHDR` in front that Xcode makes for iOS.
   public init?(_ bytes: [UInt8]) {
-    guard let (format, width, height) = Self.png(bytes) ?? Self.jpeg(bytes) ?? Self.tiff(bytes), width > 0,
-      height > 0
+    guard
+      let (format, width, height) = Self.png(bytes) ?? Self.jpeg(bytes) ?? Self.tiff(bytes)
+        ?? Self.jpeg2000(bytes), width > 0, height > 0
     else { return nil }
     self.format = format
     self.width = width
@@ -71,5 +72,30 @@ public struct PictureHeader: Hashable, Sendable {
     }
     guard let width = size[256], let height = size[257] else { return nil }
     return (.tiff, width, height)
+  }
+
+  private static let jp2Signature: [UInt8] = [0, 0, 0, 12, 0x6A, 0x50, 0x20, 0x20, 0x0D, 0x0A, 0x87, 0x0A]
+
+  /// ITU-T T.800, A.5.1 and I.5: a file of boxes, of which the image header is the first in the JP2 header, or a codestream
+  /// alone, whose size is in its SIZ marker.
+  private static func jpeg2000(_ bytes: [UInt8]) -> (Format, Int, Int)? {
+    func number(at offset: Int) -> Int? { bytes.bigEndian(UInt32.self, at: offset).map { Int($0) } }
+    if bytes.starts(with: [0xFF, 0x4F, 0xFF, 0x51]) {
+      guard let right = number(at: 8), let bottom = number(at: 12), let left = number(at: 16),
+        let top = number(at: 20)
+      else { return nil }
+      return (.jpeg2000, right - left, bottom - top)
+    }
+    guard bytes.starts(with: jp2Signature) else { return nil }
+    var at = jp2Signature.count
+    while let length = number(at: at), !bytes.hasBytes("jp2h".utf8, at: at + 4) {
+      // Only what comes behind the size may have a length of 64 bits, or reach to the end.
+      guard length >= 8 else { return nil }
+      at += length
+    }
+    guard bytes.hasBytes("ihdr".utf8, at: at + 12), let height = number(at: at + 16),
+      let width = number(at: at + 20)
+    else { return nil }
+    return (.jpeg2000, width, height)
   }
 }

@@ -25,7 +25,7 @@ public struct PictureDecoder: Sendable {
   public init(_ program: FilePath) { self.program = program }
 
   /// - Parameters:
-  ///   - picture: a PNG, JPEG or TIFF.
+  ///   - picture: a PNG, JPEG, TIFF or JPEG 2000; the last is not decoded where OpenJPEG is not installed.
   ///   - size: pixels, at most 1024. A picture with a longer side than that is made smaller.
   public func decode(_ picture: [UInt8], size: Int) throws(Failure) -> PixelBitmap {
     let (output, status): ([UInt8], CInt)
