@@ -40,6 +40,20 @@ import Testing
         try put(file, at: "\($0)/._\($1)")
       }
     ),
+    (
+      "netatalk's files",
+      { directory, name, text in
+        let path = "\(directory)/\(name)"
+        let file =
+          status(path)?.isDirectory == true
+          ? "\(path)/.AppleDouble/.Parent" : "\(directory)/.AppleDouble/\(name)"
+        try put(TestTree.appleDouble(TestTree.finderInfo(0)), at: file)
+        try put("list", at: "\(file)::EA")
+        for (name, list) in MacAttributes.all(text) {
+          try put(list, at: "\(file)::EA::\(name.replacing(":", with: ":3a"))")
+        }
+      }
+    ),
   ]
 
   private static func writeAttributes(
@@ -213,6 +227,32 @@ import Testing
     try put(TestTree.appleDouble(TestTree.finderInfo(0x000c)), at: view.real(".AppleDouble/a.txt"))
     #expect(attribute("user.xdg.tags", of: view.at("a")) == "Red")
     #expect(watcher.reportsChanges("attributes a"))
+  }
+
+  @Test func netatalkFilesOfAttributes_followTheirEntry() throws {
+    let view = try MountedView("finder-info=on") { root in
+      for name in ["a.txt", "b.txt", "c.txt", "d.txt", "Sub/x"] { try put(name, at: "\(root)/\(name)") }
+      for name in ["a.txt", "b.txt", "c.txt"] {
+        try Self.stores[5].write(root, name, String(name.prefix(1)))
+      }
+      try put("more", at: "\(root)/.AppleDouble/b.txt::EA::com.apple.quarantine")
+      unlink("\(root)/.AppleDouble/c.txt::EA::\(MacAttributes.comment.replacing(":", with: ":3a"))")
+    }
+    func values(_ path: String) -> [String?] { self.values(view.at(path)) }
+    #expect(values("d") == [nil, nil, nil])
+    #expect(view.shell("mv a Sub/moved").status == 0)
+    #expect(values("Sub/moved") == ["a,second", "a", "https://a.example/"])
+    #expect(view.realListing(".AppleDouble").count == 10)
+    // Nothing of the replaced file passes for the new one's.
+    #expect(view.shell("mv c b").status == 0)
+    #expect(values("b") == ["c,second", nil, "https://c.example/"])
+    #expect(view.realListing(".AppleDouble").count == 4)
+    let exchange: CUnsignedInt = 2
+    #expect(dfs_renameat(AT_FDCWD, view.at("b"), AT_FDCWD, view.at("d"), exchange) == 0)
+    #expect(values("d") == ["c,second", nil, "https://c.example/"])
+    #expect(values("b") == [nil, nil, nil])
+    #expect(view.shell("rm d").status == 0)
+    #expect(view.realListing(".AppleDouble") == [])
   }
 
   @Test(.asRoot, .programForAll) func unreadableSidecar_isNotReadForOtherUsers() throws {

@@ -62,7 +62,7 @@ extension FinderInfo {
     case sambaStream
     /// Samba with `fruit:metadata=stream` and streams_depot: a file of ``SambaDepot``.
     case sambaDepot
-    /// The contents of `._name`, or of netatalk 2's `.AppleDouble/name`.
+    /// The contents of `._name`, or of netatalk's `.AppleDouble/name`.
     case appleDouble
 
     /// The extended attribute; nil for the stores that are files.

@@ -17,7 +17,7 @@ enum CustomIcon {
     }.first
   }
 
-  /// The resource forks that Linux has of a file: in an attribute, or in an AppleDouble file as macOS or netatalk 2 names it.
+  /// The resource forks that Linux has of a file: in an attribute, or in an AppleDouble file as macOS or netatalk names it.
   private static func forks(of name: String, in directory: some PackageContents) -> some Sequence<[UInt8]> {
     let attributes = ResourceFork.attributes.lazy.compactMap {
       directory.attribute($0, of: name, limit: ParserLimits.pictureBytes)

@@ -123,7 +123,7 @@ extension DirectoryView {
     inspector.isHiddenByName(name, kind, at: site, facts: state.facts)
   }
 
-  /// Whether netatalk 2 keeps metadata in this directory, for code that runs inside `changing`.
+  /// Whether netatalk keeps metadata in this directory, for code that runs inside `changing`.
   var hasNetatalkDirectory: Bool { state.facts.hasNetatalkDirectory }
 
   /// Whether a file `._name` accompanies an entry, for code that runs inside `changing`.

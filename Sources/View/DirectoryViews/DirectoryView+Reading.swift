@@ -41,7 +41,7 @@ extension DirectoryView {
     }
   }
 
-  /// Watches for changes of the metadata that netatalk 2 keeps beside the entries.
+  /// Watches for changes of the metadata that netatalk keeps beside the entries.
   private func watchNetatalk() {
     guard state.facts.hasNetatalkDirectory, let watch,
       let files = try? handle.directory.openBeneath(".AppleDouble", O_RDONLY | O_DIRECTORY)
@@ -49,7 +49,8 @@ extension DirectoryView {
     state.sideWatches.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) {
       [weak self] change in
       switch change {
-      case .entry(let name, _), .content(let name, _): self?.noteMetadataChange(of: Name(copying: name))
+      case .entry(let name, _), .content(let name, _):
+        self?.noteMetadataChange(of: NetatalkAttributeFiles.owner(of: Name(copying: name)))
       case .everything: self?.noteAllChanged()
       default: break
       }

@@ -34,7 +34,7 @@ extension DirectoryView {
     var entries: [Projection.Slot: [(path: [UInt8], subscription: ChangeWatch.Subscription)]] = [:]
     /// The configuration that names the user directories of a home.
     var userDirectories: ChangeWatch.Subscription?
-    /// The metadata that netatalk 2 keeps here.
+    /// The metadata that netatalk keeps here.
     var netatalk: ChangeWatch.Subscription?
   }
 

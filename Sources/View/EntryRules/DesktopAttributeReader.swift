@@ -44,6 +44,8 @@ struct DesktopAttributeReader {
     if let place, !isComplete {
       for path in FinderMetadata.paths(of: place.name.name, sideFiles) {
         readSideFile(path, in: place.directory)
+        // Those of netatalk are in a directory of their own.
+        if path.contains(UInt8(ascii: "/")) { readNetatalkFiles(of: path, in: place.directory) }
       }
     }
     if isMissing(.comment), let oldComment { values[.comment] = AppleDouble.comment(oldComment) }
@@ -113,6 +115,19 @@ struct DesktopAttributeReader {
       let bytes = stream(SambaDepot.finderInfo, limit: FinderMetadata.largestValue)
     {
       info = FinderInfo.decode(store: .sambaDepot, bytes: bytes)
+    }
+  }
+
+  private mutating func readNetatalkFiles(of path: [UInt8], in directory: Directory) {
+    guard !isComplete, NetatalkAttributeFiles.list(of: path).withCName({ directory.has($0) }) else { return }
+    for attribute in DesktopAttribute.allCases where isMissing(attribute) {
+      let list: [UInt8]? = NetatalkAttributeFiles.file(with: attribute, of: path).withCName { file in
+        guard directory.has(file) else { return nil }
+        return try? client.impersonateWithGroups { () throws(Errno) in
+          directory.beginning(of: file, limit: DesktopAttribute.largestValue)
+        }
+      }
+      add(attribute, list, from: "netatalk's file of an attribute")
     }
   }
 

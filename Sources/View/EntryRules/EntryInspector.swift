@@ -57,7 +57,7 @@ package final class EntryInspector: Sendable {
     var hiddenList: Set<[UInt8]> = []
     /// The names of the home's XDG user directories that lie in this directory, by real name.
     var userDirectories: [Name: Name] = [:]
-    /// Whether netatalk 2 keeps metadata in this directory.
+    /// Whether netatalk keeps metadata in this directory.
     var hasNetatalkDirectory = false
   }
 

@@ -28,7 +28,7 @@ final class FinderMetadata: Sendable {
     let rawValue: UInt8
     /// `._name`.
     static let appleDouble = SideFiles(rawValue: 1)
-    /// `.AppleDouble/name` of netatalk 2.
+    /// `.AppleDouble/name` of netatalk.
     static let netatalk = SideFiles(rawValue: 2)
     /// The entry's own name is that of the AppleDouble sidecar of an existing entry.
     static let ofSibling = SideFiles(rawValue: 4)
@@ -100,7 +100,7 @@ final class FinderMetadata: Sendable {
     if CName(name).withPointer({ Self.hasStore(ExtendedAttributes(of: $0, in: directory)) }) { noteFound() }
   }
 
-  /// Called when netatalk 2 has begun to keep metadata in a directory.
+  /// Called when netatalk has begun to keep metadata in a directory.
   func noteNetatalkDirectory() { if mayAppear { noteFound() } }
 
   /// Called when a client sets an attribute through the mount.
@@ -285,9 +285,17 @@ final class FinderMetadata: Sendable {
     }
     return name.withPointer { cName in
       let attributes = ExtendedAttributes(of: cName, in: directory)
-      let fromSideFiles = Self.paths(of: name.name, [.appleDouble, .netatalk]).compactMap { path in
+      var fromSideFiles = Self.paths(of: name.name, [.appleDouble, .netatalk]).compactMap { path in
         readable(path, in: directory).flatMap {
           AppleDouble($0) == nil ? nil : Tunnel.Attribute(name: path, value: $0)
+        }
+      }
+      if let path = fromSideFiles.last?.name, path.contains(UInt8(ascii: "/")),
+        let opened = try? directory.subdirectory(".AppleDouble")
+      {
+        let files = Directory(descriptor: opened.rawValue)
+        fromSideFiles += NetatalkAttributeFiles.suffixes(of: name.name, in: files).compactMap { suffix in
+          readable(path + suffix, in: directory).map { Tunnel.Attribute(name: path + suffix, value: $0) }
         }
       }
       var stores: [[UInt8]] = []
@@ -325,7 +333,11 @@ final class FinderMetadata: Sendable {
     let stored = ExtendedAttributes(of: file.rawValue)
     let streams = attributes.filter { $0.name.first == UInt8(ascii: ":") }
     if !streams.isEmpty { try? writeToDepot(streams, of: file, client) }
+    // A list and the files that it names are one store: the file has its own, or gets this one.
+    let hasList = attributes.lazy.compactMap { NetatalkAttributeFiles.list(at: $0.name) }.first
+      .map { $0.withCName { directory.has($0) } }
     for attribute in attributes where attribute.name.first != UInt8(ascii: ":") {
+      if hasList == true, NetatalkAttributeFiles.list(at: attribute.name) != nil { continue }
       if attribute.name.first == UInt8(ascii: ".") {
         try? writeSideFile(attribute.value, at: attribute.name, in: directory, client)
       } else {

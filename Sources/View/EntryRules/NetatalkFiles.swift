@@ -3,8 +3,8 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// netatalk 2 keeps the Mac metadata of `x` in `.AppleDouble/x`. That file is moved and removed with `x`, like an AppleDouble
-/// sidecar.
+/// netatalk keeps the Mac metadata of `x` in `.AppleDouble/x` where it does not use extended attributes. That file, and those
+/// with attributes beside it, are moved and removed with `x`, like an AppleDouble sidecar.
 extension View {
   private static let directoryName: CName = CName(copying: ".AppleDouble")
 
@@ -13,18 +13,34 @@ extension View {
     of from: Name, in old: LockedDirectory, to: Name, in new: LockedDirectory, _ flags: RenameFlags,
     _ client: Client
   ) {
-    guard old.view?.hasNetatalkDirectory ?? false else { return }
+    let isExchange = flags.contains(.exchange)
+    guard [old, isExchange ? new : nil].contains(where: { $0?.view?.hasNetatalkDirectory ?? false }) else {
+      return
+    }
     changeNetatalkFile(of: from) { () throws(Errno) in
-      let source = try netatalkDirectory(in: old, createsMissing: false, client)
+      let moved = netatalkSuffixes(of: from, in: old)
+      let replaced = netatalkSuffixes(of: to, in: new)
       // Most entries have no such file, and then their target directory needs no `.AppleDouble`.
-      let isThere = CName(from).withPointer { Directory(descriptor: source.rawValue).has($0) }
-      guard isThere else { return }
+      guard !moved.isEmpty || isExchange && !replaced.isEmpty else { return }
+      let source = try netatalkDirectory(in: old, createsMissing: isExchange, client)
       let target = try netatalkDirectory(in: new, createsMissing: true, client)
-      try CName(from).withPointer { (from) throws(Errno) in
-        try CName(to).withPointer { (to) throws(Errno) in
-          try client.impersonateWithGroups { () throws(Errno) in
-            try Directory(descriptor: source.rawValue).rename(
-              from, to: Directory(descriptor: target.rawValue), to, flags.intersection(.exchange))
+      let (sourceFiles, targetFiles) = (
+        Directory(descriptor: source.rawValue), Directory(descriptor: target.rawValue)
+      )
+      try client.impersonateWithGroups { () throws(Errno) in
+        for suffix in moved.union(replaced) {
+          try (from.bytes + suffix).withCName { (from) throws(Errno) in
+            try (to.bytes + suffix).withCName { (to) throws(Errno) in
+              let isOnBoth = moved.contains(suffix) && replaced.contains(suffix)
+              if moved.contains(suffix) {
+                try sourceFiles.rename(from, to: targetFiles, to, isExchange && isOnBoth ? .exchange : [])
+              } else if isExchange {
+                try targetFiles.rename(to, to: sourceFiles, from)
+              } else {
+                // Nothing of the replaced entry passes for the other's.
+                try targetFiles.unlink(to)
+              }
+            }
           }
         }
       }
@@ -38,12 +54,22 @@ extension View {
     guard place.view?.hasNetatalkDirectory ?? false else { return }
     changeNetatalkFile(of: name) { () throws(Errno) in
       let directory = try netatalkDirectory(in: place, createsMissing: false, client)
-      try CName(name).withPointer { (name) throws(Errno) in
-        try client.impersonateWithGroups { () throws(Errno) in
-          try Directory(descriptor: directory.rawValue).unlink(name)
+      let files = Directory(descriptor: directory.rawValue)
+      let suffixes = netatalkSuffixes(of: name, in: place)
+      try client.impersonateWithGroups { () throws(Errno) in
+        for suffix in suffixes {
+          try (name.bytes + suffix).withCName { (name) throws(Errno) in try files.unlink(name) }
         }
       }
     }
+  }
+
+  /// What follows the entry's name in the names of its files; empty where it has none.
+  private func netatalkSuffixes(of name: Name, in place: LockedDirectory) -> Set<[UInt8]> {
+    guard let opened = try? place.handle.subdirectory(".AppleDouble") else { return [] }
+    let files = Directory(descriptor: opened.rawValue)
+    let attributes = NetatalkAttributeFiles.suffixes(of: name, in: files)
+    return Set(CName(name).withPointer { files.has($0) } ? [[]] + attributes : attributes)
   }
 
   private func netatalkDirectory(in place: LockedDirectory, createsMissing: Bool, _ client: Client)
