@@ -106,8 +106,8 @@ import Testing
     }
   }
 
-  @Test func resourceForks_damaged_giveNamesOrNil() throws {
-    try fuzz("resource forks", [AliasSamples.fork(AliasSamples.record)]) { bytes in
+  @Test func aliasForks_damaged_giveNamesOrNil() throws {
+    try fuzz("resource forks of aliases", [AliasSamples.fork(AliasSamples.record)]) { bytes in
       try demandNames(of: AliasTarget.ofResourceFork(bytes))
     }
   }

@@ -32,7 +32,7 @@ import Testing
     try fuzz("decoded pictures", samples, largest: 1 << 20)
   }
 
-  @Test(.needing("opj_compress")) func decodedJPEG2000_damaged_becomesPixelsOrAnError() throws {
+  @Test(.needing("opj_compress")) func decodedCodestreams_damaged_becomePixelsOrAnError() throws {
     let picture = JPEG2000.noise(40, 30)
     let samples = try [
       JPEG2000.encoded(picture), JPEG2000.encoded(picture, as: "j2k"),

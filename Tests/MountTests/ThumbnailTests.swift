@@ -30,13 +30,15 @@ import Testing
   init() throws { output = try TemporaryDirectory() }
 
   /// The picture that the command writes; nil when it fails.
-  private func picture(_ path: String, _ size: Int, user: String? = nil) -> [UInt8]? {
+  private func picture(
+    _ path: String, _ size: Int, user: String? = nil, with variables: [String: String] = [:]
+  ) -> [UInt8]? {
     let directory = output.path(user ?? "own")
     makeDirectory(directory)
     chmod(directory, 0o777)
     let command = [Displayfs.path, "thumbnail", "--size", "\(size)", path, "\(directory)/out.png"]
     unlink("\(directory)/out.png")
-    let outcome = user.map { OrdinaryUser.run($0, command) } ?? Shell.run(command)
+    let outcome = user.map { OrdinaryUser.run($0, command) } ?? Shell.run(command, with: variables)
     let written = contents("\(directory)/out.png")
     #expect((outcome.status == 0) == (written != nil), "\(outcome.errorText)")
     return written
@@ -130,7 +132,8 @@ import Testing
     #expect(picture(view.at("Chess"), 128) == SamplePicture.png(128, Self.green))
   }
 
-  /// As applications of OS X 10.5 and 10.6 have it. Where OpenJPEG is not installed, the smaller one is taken.
+  /// As applications of OS X 10.5 and 10.6 have it. Without OpenJPEG, for which a library stands that cannot be loaded, the
+  /// smaller one is taken.
   @Test(.needing("opj_compress")) func thumbnail_ofJPEG2000InAnIcon_isMade() throws {
     let view = try MountedView { root in
       try Self.build(root)
@@ -140,6 +143,9 @@ import Testing
     }
     #expect(picture(view.at("Chess"), 256) == SamplePicture.png(256, Self.green))
     #expect(picture(view.at("Chess"), 128) == SamplePicture.png(128, Self.red))
+    try put("none", at: output.path("libraries/libopenjp2.so.7"))
+    let without = picture(view.at("Chess"), 256, with: ["LD_LIBRARY_PATH": output.path("libraries")])
+    #expect(without == SamplePicture.png(128, Self.red))
   }
 
   /// A PNG of a hundred bytes that says to have 2.5 gigapixels.
