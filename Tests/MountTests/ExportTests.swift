@@ -110,6 +110,32 @@ import Testing
     #expect(try shown.text == "plain")
   }
 
+  /// The handle of the removed file is refused while a process has the file open, and the new file has another handle.
+  @Test(.enabled(if: Machine.reusesInodeNumbers, "Inode numbers are not reused here."))
+  func handle_ofFileWithInodeNumberOfRemovedOne_opensIt() throws {
+    let view = try MountedView("export", build: build)
+    try put("old", at: view.real("old"))
+    let old = try FileHandle("old", of: view.mountPoint)
+    var held: OpenFile? = try OpenFile(view.real("old"))
+    let inode = try #require(held).status.st_ino
+    #expect(unlink(view.real("old")) == 0)
+    try dropCaches()
+    #expect(throws: Self.stale) { try old.status }
+    held = nil
+    let name = try #require(
+      try (0..<256).map { "new\($0)" }.first { name in
+        try put("new", at: view.real(name))
+        return status(view.real(name))?.st_ino == inode
+      })
+    let new = try FileHandle(name, of: view.mountPoint)
+    try dropCaches()
+    // Neither the kernel nor the daemon knows any longer where it is.
+    #expect(rename(view.real(name), view.real(".hidden/\(name)")) == 0)
+    try dropCaches()
+    #expect(try new.text == "new")
+    #expect(throws: Self.stale) { try old.status }
+  }
+
   @Test func handle_ofFileWithTwoLinks_opensItByTheOther() throws {
     let view = try MountedView("export", build: build)
     let file = try FileHandle("Documents/notes", of: view.mountPoint)

@@ -36,6 +36,8 @@ extension View {
     let file: Descriptor
     do throws(Errno) { file = try handles.open(handle) } catch { throw .staleNFSFileHandle }
     let status = try fileStatus(file.rawValue)
+    // A removed file, which some process has open still.
+    guard status.st_nlink > 0 else { throw .staleNFSFileHandle }
     func entry(at names: [Name]) -> Entry? {
       guard let entry = try? self.entry(at: names, nodeKind) else { return nil }
       if entry.nodeid == nodeid { return entry }
@@ -55,7 +57,7 @@ extension View {
       return entry
     }
     for directory in try source.search.directories(
-      of: durable.inode, below: source.root.directory, handles, nodes)
+      of: durable, below: source.root.directory, handles, nodes)
     {
       if let names = try? names(of: durable.inode, in: directory, handles), let entry = entry(at: names) {
         return entry

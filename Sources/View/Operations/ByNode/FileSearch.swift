@@ -9,22 +9,22 @@ import SystemPackage
 final class FileSearch: Sendable {
   /// For how long a file that is not in the tree is not searched for again. A client with CAP_DAC_READ_SEARCH, or one of an NFS
   /// server, can make up handles of files outside of the tree.
-  private static let pause = Duration.seconds(60)
+  private static let pause = Duration.seconds(10)
   private static let mostAttempts = 3
 
-  private let missing = Guarded<[UInt64: ContinuousClock.Instant]>([:])
+  private let missing = Guarded<[DurableNodeID: ContinuousClock.Instant]>([:])
 
   /// - Throws: EINTR when the client is being killed; EAGAIN where directories are moved all the time.
   func directories(
-    of inode: UInt64, below top: Directory, _ handles: InodeHandles, _ nodes: NodeTable
+    of file: DurableNodeID, below top: Directory, _ handles: InodeHandles, _ nodes: NodeTable
   ) throws(Errno) -> [DurableNodeID] {
-    if let time = missing.withLock({ $0[inode] }), ContinuousClock.now - time < Self.pause { return [] }
+    if let time = missing.withLock({ $0[file] }), ContinuousClock.now - time < Self.pause { return [] }
     var found: [DurableNodeID] = []
     for attempt in 1... {
       found = []
       do throws(Errno) {
         try search(top, handles) { (directory, files) in
-          if files.contains(inode) { found.append(directory) }
+          if files.contains(file.inode) { found.append(directory) }
           nodes.noteFiles(files, in: directory)
         }
         break
@@ -37,7 +37,7 @@ final class FileSearch: Sendable {
     if found.isEmpty {
       missing.withLock {
         if $0.count >= 1024 { $0 = [:] }
-        $0[inode] = ContinuousClock.now
+        $0[file] = ContinuousClock.now
       }
     }
     return found
