@@ -80,17 +80,20 @@ public enum DirectoryTree {
   public static func forEachDirectory(
     _ top: Directory, _ body: (Directory) throws(Errno) -> [[UInt8]]
   ) throws(Errno) {
-    try walk(top, skipsMountPoints: true, entering: body) { _, _ in }
+    try walk(top, skipping: [.noSuchFileOrDirectory, .notDirectory, .improperLink], entering: body) { _, _ in
+    }
   }
 
   /// Walks a tree in depth-first order.
   ///
   /// - Parameters:
+  ///   - skipping: the errors of entering a directory upon which it is left out.
   ///   - entering: called with each directory, open for reading, before the directories below it. Returns the names of the
   ///     sub-directories to enter.
   ///   - leaving: called with the parent and the name of each directory but the top, after everything below it.
   private static func walk(
-    _ top: Directory, skipsMountPoints: Bool = false, entering: (Directory) throws(Errno) -> [[UInt8]],
+    _ top: Directory, skipping: [Errno] = [.noSuchFileOrDirectory],
+    entering: (Directory) throws(Errno) -> [[UInt8]],
     leaving: (_ parent: Directory, _ name: [UInt8]) throws(Errno) -> Void
   ) throws(Errno) {
     var cursor = try TreeCursor(top)
@@ -102,11 +105,7 @@ public enum DirectoryTree {
         do throws(Errno) {
           try name.withCName { (name) throws(Errno) in try cursor.enter(name) }
         } catch {
-          if error == .noSuchFileOrDirectory
-            || skipsMountPoints && [.improperLink, .notDirectory].contains(error)
-          {
-            continue
-          }
+          if skipping.contains(error) { continue }
           throw error == .improperLink ? .resourceBusy : error
         }
         names.append(name)

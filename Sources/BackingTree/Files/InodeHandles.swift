@@ -19,7 +19,7 @@ public struct InodeHandle: Hashable, Sendable {
 /// The kernel's file handles are opaque, but those of the common local file systems hold the inode number and the generation at
 /// known places (include/linux/exportfs.h, mm/shmem.c, fs/btrfs/export.h of Linux). Handles of other file systems hold more
 /// than fits into a nodeid.
-public struct InodeHandles: Sendable {
+public final class InodeHandles: Sendable {
   private enum Format {
     /// u32 inode, u32 generation. (FILEID_INO32_GEN: ext2 to ext4, F2FS, XFS with inode32)
     case inode32
@@ -42,14 +42,9 @@ public struct InodeHandles: Sendable {
   }
 
   /// Any file of the file system, open for reading, as open_by_handle_at(2) requires.
-  private let root: SharedDescriptor
+  private let root: Descriptor
   private let rootHandle: dfs_handle
   private let format: Format
-
-  private final class SharedDescriptor: Sendable {
-    let descriptor: Descriptor
-    init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
-  }
 
   /// Nil where the file system has no handles, where they hold other things, or where the process may not open files by them
   /// (CAP_DAC_READ_SEARCH).
@@ -59,7 +54,7 @@ public struct InodeHandles: Sendable {
       let format = Format(raw, isMemory: FileSystemKind(of: root.rawValue).isMemory),
       let status = try? fileStatus(root.rawValue)
     else { return nil }
-    self.root = SharedDescriptor(root)
+    self.root = root
     rootHandle = raw
     self.format = format
     guard let handle = decoded(raw), handle.inode == UInt64(status.st_ino), let again = try? open(handle),
@@ -83,7 +78,7 @@ public struct InodeHandles: Sendable {
   public func open(_ handle: InodeHandle) throws(Errno) -> Descriptor {
     var raw = try encoded(handle)
     return Descriptor(
-      adopting: try systemCall { dfs_open_handle(root.descriptor.rawValue, &raw, dfs_O_PATH) })
+      adopting: try systemCall { dfs_open_handle(root.rawValue, &raw, dfs_O_PATH) })
   }
 
   /// The path of an open file below a directory, as names; nil where the kernel does not know one. The path may be that of a
@@ -135,7 +130,7 @@ public struct InodeHandles: Sendable {
     case .inode32, .btrfs: return 0
     case .inode64:
       var generation: UInt32 = 0
-      try systemCall { dfs_xfs_generation(root.descriptor.rawValue, inode, &generation) }
+      try systemCall { dfs_xfs_generation(root.rawValue, inode, &generation) }
       return generation
     case .generationFirst: throw Errno(rawValue: ESTALE)
     }

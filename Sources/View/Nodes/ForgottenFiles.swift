@@ -1,3 +1,5 @@
+import BackingTree
+
 /// In which directories files are that the kernel has forgotten. A file handle leads to the file, but not to its name.
 ///
 /// Only a hint: the directory is searched for the file before anything is done with it. 16 bytes for each file, at most 64 MiB.
@@ -37,6 +39,6 @@ struct ForgottenFiles {
   }
 
   private func index(of inode: UInt64) -> Int {
-    Int(truncatingIfNeeded: (inode &* 0x9e37_79b9_7f4a_7c15) >> 32) & (cells.count - 1)
+    KeyedHash.hash(inode, 0) & (cells.count - 1)
   }
 }

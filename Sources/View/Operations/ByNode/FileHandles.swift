@@ -4,8 +4,8 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// Files of an exported view by their file handles, which are nodeids: the kernel asks for a node that it has forgotten, or
-/// that an earlier daemon gave to it, by a LOOKUP of `.`, and for the parent of a directory by a LOOKUP of `..`. (exportfs)
+/// Files of an exported view by their file handles, which are nodeids. The kernel sends a LOOKUP of `.` for a node that it has
+/// forgotten, or that it got from an earlier daemon, and a LOOKUP of `..` for the parent of a directory. (exportfs)
 extension View {
   /// Whether file handles of the view last.
   package var isExported: Bool { source.handles != nil }
@@ -38,32 +38,23 @@ extension View {
     let status = try fileStatus(file.rawValue)
     // A removed file, which some process has open still.
     guard status.st_nlink > 0 else { throw .staleNFSFileHandle }
-    func entry(at names: [Name]) -> Entry? {
-      guard let entry = try? self.entry(at: names, nodeKind) else { return nil }
+    func entry(at names: [Name]?) -> Entry? {
+      guard let names, let entry = try? self.entry(at: names, nodeKind) else { return nil }
       if entry.nodeid == nodeid { return entry }
       forget(entry.id, count: 1)
       return nil
     }
-    if let names = handles.names(of: file, below: source.root.directory),
-      let entry = entry(at: names.map(Name.init))
-    {
-      return entry
+    func entry(in directory: DurableNodeID) -> Entry? {
+      entry(at: try? names(of: durable.inode, in: directory, handles))
     }
+    if let entry = entry(at: names(of: file, handles)) { return entry }
     // The kernel knows the path of a directory at any time, and that of another file while it has its name cached.
     guard FileType(mode: status.st_mode) != .directory else { throw .staleNFSFileHandle }
-    if let directory = nodes.lastDirectory(of: durable.inode),
-      let names = try? names(of: durable.inode, in: directory, handles), let entry = entry(at: names)
-    {
-      return entry
-    }
-    for directory in try source.search.directories(
+    if let entry = nodes.lastDirectory(of: durable.inode).flatMap(entry(in:)) { return entry }
+    let directories = try source.search.directories(
       of: durable, below: source.root.directory, handles, nodes)
-    {
-      if let names = try? names(of: durable.inode, in: directory, handles), let entry = entry(at: names) {
-        return entry
-      }
-    }
-    throw .staleNFSFileHandle
+    guard let entry = directories.lazy.compactMap(entry(in:)).first else { throw .staleNFSFileHandle }
+    return entry
   }
 
   /// The entry of the directory that a directory is in. The nlookup of its node rises by one.
@@ -108,6 +99,11 @@ extension View {
     return try CName(name).withPointer { (name) throws(Errno) in try lookup(parent, name) }
   }
 
+  /// The path of an open file, as the kernel knows it.
+  private func names(of file: borrowing Descriptor, _ handles: InodeHandles) -> [Name]? {
+    handles.names(of: file, below: source.root.directory)?.map(Name.init)
+  }
+
   /// The path of a file by the directory that it is in.
   private func names(
     of inode: UInt64, in directory: DurableNodeID, _ handles: InodeHandles
@@ -118,10 +114,8 @@ extension View {
       opened = try source.root.directory.openForReading()
     } else {
       let located = try handles.open(InodeHandle(inode: directory.inode, generation: directory.generation))
-      guard let path = handles.names(of: located, below: source.root.directory) else {
-        throw .staleNFSFileHandle
-      }
-      names = path.map(Name.init)
+      guard let path = self.names(of: located, handles) else { throw .staleNFSFileHandle }
+      names = path
       opened = try Directory(descriptor: located.rawValue).openForReading()
     }
     var found: Name?
