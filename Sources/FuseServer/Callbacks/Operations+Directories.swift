@@ -58,6 +58,7 @@ extension Operations {
         defer { buffer.deallocate() }
         var used = 0
         var added: [AddedEntry] = []
+        func forgetAdded() { for entry in added { view.forget(entry.node, count: 1) } }
         let versioned = view.versionOfEntries(in: directory, from: Int64(offset), client: request.client)
         do throws(Errno) {
           // An entry takes several times the space that it takes in the backing directory.
@@ -79,13 +80,11 @@ extension Operations {
             return true
           }
         } catch {
-          for entry in added { view.forget(entry.node, count: 1) }
+          forgetAdded()
           throw error
         }
         let bytes = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
-        if fuse_reply_buf(raw, bytes, used) == -ENOENT {
-          for entry in added { view.forget(entry.node, count: 1) }
-        }
+        if fuse_reply_buf(raw, bytes, used) == -ENOENT { forgetAdded() }
         if let versioned {
           view.revalidateAfterReply(added, of: directory.node, versioned.version) {
             UnsafeRawBufferPointer(rebasing: buffer[$0])

@@ -28,6 +28,8 @@ struct MountOptions {
     "rw", "atime",
     "diratime", "nodiratime", "async", "suid_dumpable", "default_permissions",
   ]
+  /// The one option of displayfs itself that has no value.
+  private static let export = "export"
   /// Options that are passed on unchanged.
   private static let passed: Set<String> = [
     "allow_other", "allow_root", "auto_unmount", "dev", "nodev", "suid", "nosuid", "exec", "noexec",
@@ -52,7 +54,7 @@ struct MountOptions {
   /// The completions that a shell offers of what is typed of one option.
   static func completions(of typed: Substring) -> [String] {
     own.flatMap { $0.completions(of: typed) }
-      + ((passed.union(["export"])).sorted() + passedWithValue.sorted().map { "\($0)=" }).filter {
+      + (passed.union([export]).sorted() + passedWithValue.sorted().map { "\($0)=" }).filter {
         $0.hasPrefix(typed)
       }
   }
@@ -77,7 +79,7 @@ struct MountOptions {
       isRemount = true
       return
     }
-    if option == "export" {
+    if option == Self.export {
       isExported = true
       return
     }
@@ -96,7 +98,7 @@ struct MountOptions {
       throw Failure(.usage, "-o \(name): this option needs a value: \(name)=...")
     }
     let known =
-      Self.own.map(\.name) + ["export"] + Self.passed.sorted() + Self.passedWithValue.sorted()
+      Self.own.map(\.name) + [Self.export] + Self.passed.sorted() + Self.passedWithValue.sorted()
       + Self.ignored.sorted()
     let nearest = Spelling.nearest(name, among: known)
     throw Failure(
