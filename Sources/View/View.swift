@@ -27,7 +27,7 @@ package final class View: Sendable {
   /// - Parameters:
   ///   - covered: the mount point, if there will be one.
   ///   - isExported: whether file handles of the view last. Needs CAP_DAC_READ_SEARCH.
-  /// - Throws: EOPNOTSUPP for an exported view on a file system whose files are not found by inode number and generation.
+  /// - Throws: EOPNOTSUPP for an exported view where files cannot be found by inode number and generation.
   package init(
     source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions,
     coherence: Coherence = Coherence(), tunnel: Tunnel = Tunnel(), importsPackages: Bool = true,

@@ -98,7 +98,7 @@ func jp2Header(_ width: Int, _ height: Int) -> [UInt8] {
     + hex("0000001E 6A703268 00000016 69686472") + big32(height) + big32(width)
 }
 
-/// The beginning of a JPEG 2000 codestream, whose reference grid has these sides.
+/// The beginning of a JPEG 2000 codestream with a reference grid of these sides.
 func codestreamHeader(_ width: Int, _ height: Int, left: Int = 0, top: Int = 0) -> [UInt8] {
   hex("FF4FFF51 002F 0000") + [width, height, left, top].flatMap { big32($0) }
 }

@@ -155,7 +155,8 @@ extension Request {
     view.revalidateAfterReply(entry, parent, name)
   }
 
-  /// Replies with the entry of a file that the kernel asked for by its nodeid. It gets no name, and nothing is cached.
+  /// Replies with the entry of a node that the kernel looked up by its nodeid alone. The kernel must not cache it: there is no
+  /// name to invalidate.
   func reply(reopened entry: Entry) {
     var out = parameters(entry.uncached)
     if fuse_reply_entry(raw, &out) == -ENOENT { view.forget(entry.id, count: 1) }

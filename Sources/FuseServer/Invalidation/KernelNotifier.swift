@@ -15,7 +15,7 @@ import View
 ///
 /// FUSE_NOTIFY_INVAL_INODE takes no lock and is sent at once. It makes the queued names invalid at once for every client: a
 /// path walk checks the permission of each directory on the path (`fuse_permission`). With expired attributes that check sends
-/// a GETATTR, whose reply is deferred until the messages queued so far have been sent. A client that holds the directory's lock
+/// a GETATTR, and the reply is deferred until the messages queued so far have been sent. A client that holds the directory's lock
 /// itself (mkdir(2) checks the permission under it) would deadlock: it would wait for a message that waits for the client.
 /// Where the client's system call may be one of these, the reply is deferred for milliseconds only.
 ///

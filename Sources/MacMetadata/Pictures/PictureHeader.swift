@@ -77,7 +77,7 @@ public struct PictureHeader: Hashable, Sendable {
   private static let jp2Signature: [UInt8] = [0, 0, 0, 12, 0x6A, 0x50, 0x20, 0x20, 0x0D, 0x0A, 0x87, 0x0A]
 
   /// ITU-T T.800, A.5.1 and I.5: a file of boxes, of which the image header is the first in the JP2 header, or a codestream
-  /// alone, whose size is in its SIZ marker.
+  /// alone, which has the size of the picture in its SIZ marker.
   private static func jpeg2000(_ bytes: [UInt8]) -> (Format, Int, Int)? {
     func number(at offset: Int) -> Int? { bytes.bigEndian(UInt32.self, at: offset).map { Int($0) } }
     if bytes.starts(with: [0xFF, 0x4F, 0xFF, 0x51]) {

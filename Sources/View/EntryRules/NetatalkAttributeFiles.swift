@@ -6,7 +6,7 @@ import SystemPackage
 /// The files in which netatalk keeps extended attributes on a volume with `ea = ad`, where the file system has none.
 ///
 /// They are beside the AppleDouble file `.AppleDouble/x` of the entry `x`: a list `x::EA` of their names and sizes, and for each
-/// attribute a file `x::EA::NAME` with its value, in whose name a colon is `:3a`. (afp.conf(5); netatalk 4.2 names them so.)
+/// attribute a file `x::EA::NAME` with its value. In NAME a colon is written `:3a`. (afp.conf(5); netatalk 4.2 names them so.)
 enum NetatalkAttributeFiles {
   private static let ending = Array("::EA".utf8)
   private static let separator = Array("::".utf8)
@@ -14,7 +14,7 @@ enum NetatalkAttributeFiles {
   /// The path of the list, by that of the AppleDouble file.
   static func list(of file: [UInt8]) -> [UInt8] { file + ending }
 
-  /// The list that a path is of, or beside whose attributes' files it is; nil for the path of another file.
+  /// The path of the list that a path belongs to: its own, or that of a file with one of the attributes. Nil for other paths.
   static func list(at path: [UInt8]) -> [UInt8]? {
     path.firstRange(of: ending).map { Array(path[..<$0.upperBound]) }
   }

@@ -62,7 +62,7 @@ struct Links {
     return link.parent == linkKey.parent && link.name.map { strcmp($0, linkKey.name) == 0 } ?? false
   }
 
-  /// One of the nodes of that kind whose link in use this is, one for which `isMatch` holds.
+  /// A node of that kind that has this link in use, and for which `isMatch` holds. Several nodes may have the same link.
   func find(_ linkKey: LinkKey, _ nodeKind: NodeKind, where isMatch: (Record) -> Bool = { _ in true })
     -> UInt32?
   {

@@ -167,7 +167,7 @@ struct Mounter {
     if options.isExported, geteuid() != 0 {
       throw Failure(
         .usage,
-        "the option export needs root, who alone may open files by their handles: leave it out, or mount as root"
+        "the option export needs root: only root may open files by their handles; leave the option out, or mount as root"
       )
     }
     if access("/dev/fuse", F_OK) == 0, access("/dev/fuse", R_OK | W_OK) != 0 {

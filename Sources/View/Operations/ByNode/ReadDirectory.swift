@@ -84,7 +84,7 @@ extension View {
     var position = max(0, position)
     while position < 2 {
       // `..` of the view's root gets the number of the root itself: its parent is not part of the view, and readers skip an
-      // entry whose inode number is 0.
+      // entry with the inode number 0.
       let up = position == 0 || open.node == NodeTable.root ? nil : nodes.link(of: open.node)?.parent
       let inode =
         nodes.link(of: up ?? open.node).map { inodeNumber($0.identity, .plain) } ?? UInt(open.node.slot)
