@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 enum { ARGUMENTS = 6 };
 
@@ -71,10 +72,17 @@ static bool is_kernel_thread(pid_t thread) {
 }
 
 bool dfs_comes_by_handle(pid_t thread) {
+  // The client has sent a request and is about to sleep: until then its call cannot be read.
+  enum { ATTEMPTS = 1000, PAUSE = 20 };
   if (thread == 0) return false;
+  if (is_kernel_thread(thread)) return true;
   long number;
   unsigned long arguments[ARGUMENTS];
-  return is_kernel_thread(thread) || (read_call(thread, &number, arguments) && number == SYS_open_by_handle_at);
+  for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+    if (read_call(thread, &number, arguments)) return number == SYS_open_by_handle_at;
+    usleep(PAUSE);
+  }
+  return false;
 }
 
 enum dfs_reference dfs_reference_of(pid_t thread) {

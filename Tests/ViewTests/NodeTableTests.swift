@@ -91,6 +91,34 @@ import Testing
     #expect(lookupOrInsert("made", .another)?.id != made.id)
   }
 
+  /// An event of a removed file may be processed when a new file has its inode number. The new file's nodeid stays its own, and the
+  /// kernel knows no second node by it.
+  @Test func fileThatLostItsNameByMistake_inExportedView_isTheSameNodeAgain() throws {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1), isExported: true)
+    let identity = FileIdentity(device: 1, inode: 2)
+    func lookUp() throws -> NodeTable.LookupResult {
+      try #require(
+        "file".withCString {
+          nodes.lookupOrInsert(
+            identity, .regular, nodeKind: .plain, parent: 1, name: $0,
+            durable: DurableNodeID(inode: 2, generation: 7, nodeKind: .plain), identityMatch: .unknown)
+        })
+    }
+    let file = try lookUp()
+    _ = "file".withCString { nodes.didRemove(identity, nodeKind: .plain, from: 1, name: $0, isLast: true) }
+    #expect(nodes.node(of: identity) == nil)
+    let again = try lookUp()
+    #expect(again.id == file.id && again.nodeid == file.nodeid)
+    #expect(nodes.node(of: identity) == file.id)
+    #expect(nodes.node(nodeid: file.nodeid) == file.id)
+    #expect(nodes.link(of: file.id)?.name.equals("file") == true)
+    // Both look-ups count.
+    nodes.forget(file.id, count: 1)
+    #expect(nodes.count == 2)
+    nodes.forget(file.id, count: 1)
+    #expect(nodes.count == 1)
+  }
+
   /// A client that walks a tree makes the daemon keep a node for each file.
   @Test func node_takesThe56BytesThatItsRecordsAreDrawnWith() {
     #expect(MemoryLayout<Inodes.Inode>.stride == 40)

@@ -152,6 +152,13 @@ struct Inodes {
     slots[Int(slot)].indexState = indexState
   }
 
+  /// Lets a lookup by identity find a node again.
+  mutating func reindex(_ slot: UInt32) {
+    if slots[Int(slot)].indexState == .current { return }
+    slots[Int(slot)].indexState = .current
+    index.insert(slot, hash: Self.hash(slots[Int(slot)])) { Self.hash(slots[Int($0)]) }
+  }
+
   /// Whether nothing needs the node any more: the kernel has forgotten it, and no node lies below it.
   func isUnused(_ slot: UInt32) -> Bool {
     let inode = slots[Int(slot)]

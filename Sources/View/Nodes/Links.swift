@@ -125,6 +125,13 @@ struct Links {
     removeOthers(of: slot)
   }
 
+  /// Gives a node that was orphaned by mistake a name again, and raises its nlookup by one.
+  mutating func restore(_ slot: UInt32, _ linkKey: LinkKey) {
+    inodes.reindex(slot)
+    lookUp(slot)
+    setLink(slot, linkKey)
+  }
+
   private mutating func releaseIfUnused(_ start: UInt32) {
     var slot = start
     while inodes.isUnused(slot) {

@@ -192,6 +192,11 @@ package final class NodeTable: Sendable {
           return links.result(found, didMove: isMoved && isPlainDirectory && found != 1)
         }
       }
+      if let durable, let lost = links.inodes.slot(ofNodeid: durable.rawValue) {
+        // A late event of a removed file with the same inode number has taken the node's names.
+        links.restore(lost, linkKey)
+        return links.result(lost, replaced: replaced)
+      }
       let new = links.add(
         key, type, durable, linkKey,
         KernelAliases(byRealName: byRealName, isMatch: isMatch, isEntryCacheable: isOnlyName))

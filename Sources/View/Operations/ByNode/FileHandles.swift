@@ -65,13 +65,25 @@ extension View {
     return Entry(node, attributes)
   }
 
+  /// Whether a client came by a file handle, and not by a name.
+  package func cameByHandle(_ client: Client) -> Bool { dfs_comes_by_handle(client.thread) }
+
+  /// Whether the name of a node is still that of the file with that nodeid. True for a node without a name.
+  package func isCurrent(_ id: NodeID, _ nodeid: UInt64) -> Bool {
+    guard let handles = source.handles, id != NodeTable.root, let link = nodes.link(of: id),
+      DurableNodeID(rawValue: nodeid).nodeKind != nil, let parent = try? directory(link.parent),
+      let handle = try? link.name.withPointer({ (name) throws(Errno) in
+        try handles.handle(of: name, in: parent.directory)
+      }), let generation = handle.generation
+    else { return true }
+    return DurableNodeID(inode: handle.inode, generation: generation, nodeKind: link.nodeKind)?.rawValue == nodeid
+  }
+
   /// Finds the file of a node that was moved in the backing tree, for a client that came by a file handle.
   ///
   /// - Returns: whether the node leads to its file again.
   package func follow(_ id: NodeID, _ nodeid: UInt64, for client: Client) -> Bool {
-    guard isExported, dfs_comes_by_handle(client.thread), let entry = try? reopen(nodeid) else {
-      return false
-    }
+    guard isExported, cameByHandle(client), let entry = try? reopen(nodeid) else { return false }
     defer { forget(entry.id, count: 1) }
     walks.moved.noteLookup(of: id, by: client.thread, isByHandle: true)
     return entry.id == id
