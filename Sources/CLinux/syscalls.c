@@ -11,6 +11,7 @@
 #include <sys/fanotify.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -154,8 +155,10 @@ ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset
   return copy_file_range(from, &from_offset, to, &to_offset, length, flags);
 }
 
+const int dfs_F_OFD_GETLK = F_OFD_GETLK, dfs_F_OFD_SETLK = F_OFD_SETLK;
 int dfs_ofd_lock(int fd, int command, void *lock) { return fcntl(fd, command, lock); }
 int dfs_flock(int fd, int operation) { return flock(fd, operation); }
+int dfs_memory_file(const char *name) { return memfd_create(name, MFD_CLOEXEC); }
 uint32_t dfs_file_system_magic(int fd) {
   struct statfs status;
   return fstatfs(fd, &status) == 0 ? (uint32_t)status.f_type : 0;

@@ -48,7 +48,7 @@ import ViewedTree
       let file = open(tree.path("file.txt"), O_WRONLY | O_CREAT, 0o644)
       try #require(write(file, "content", 7) == 7 && close(file) == 0)
       try #require(symlink("file.txt", tree.path("link")) == 0 && mkdir(tree.path("empty"), 0o755) == 0)
-      kernel = try ScriptedKernel(tree.view)
+      kernel = try ScriptedKernel(tree.view, locks: .backing)
       self.file = kernel.send(1, names("file.txt")).number
       link = kernel.send(1, names("link")).number
       handle = kernel.send(14, node: self.file, bytes([UInt32(O_RDWR), 0])).number
@@ -72,6 +72,11 @@ import ViewedTree
       }
       return state
     }
+  }
+
+  /// A lock for writing on the whole file. (`fuse_lk_in`)
+  private static func lock(_ handle: UInt64, flags: UInt32 = 0) -> [UInt8] {
+    bytes([handle, 1, 0, UInt64(Int64.max)]) + bytes([UInt32(F_WRLCK), 0, flags, 0])
   }
 
   static let operations: [Operation] = [
@@ -116,6 +121,10 @@ import ViewedTree
     Operation("listxattr", \.listxattr, 23) { ($0.file, bytes([UInt32(4096), 0])) },
     Operation("removexattr", \.removexattr, 24) { ($0.file, names("user.test")) },
     Operation("flush", \.flush, 25, isReplayed: true) { ($0.file, bytes([$0.handle, 0, 0])) },
+    Operation("getlk", \.getlk, 31) { ($0.file, lock($0.handle)) },
+    Operation("setlk", \.setlk, 32) { ($0.file, lock($0.handle)) },
+    // FUSE_LK_FLOCK
+    Operation("flock", \.flock, 32) { ($0.file, lock($0.handle, flags: 1)) },
     Operation("opendir", \.opendir, 27) { _ in (1, bytes([UInt32(O_RDONLY), 0])) },
     Operation("readdir", \.readdir, 28) { (1, bytes([$0.directoryHandle, 0, 4096, 0, 0])) },
     Operation("readdirplus", \.readdirplus, 44) { (1, bytes([$0.directoryHandle, 0, 4096, 0, 0])) },
@@ -144,7 +153,7 @@ import ViewedTree
   /// A new operation needs a request in the list above.
   @Test func listOfOperations_comparedWithTheTable_isComplete() {
     let covered = Set(Self.operations.map(\.offset) + [MemoryLayout<fuse_lowlevel_ops>.offset(of: \.`init`)])
-    let callbacks = withUnsafeBytes(of: Operations.table()) { table in
+    let callbacks = withUnsafeBytes(of: Operations.table(passesLocks: true)) { table in
       stride(from: 0, to: table.count, by: 8).filter { table.load(fromByteOffset: $0, as: Int.self) != 0 }
     }
     #expect(Set(callbacks) == covered)

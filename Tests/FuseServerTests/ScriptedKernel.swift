@@ -22,10 +22,10 @@ final class ScriptedKernel {
     var number: UInt64 { body.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) } }
   }
 
-  init(_ view: View) throws {
-    let server = Server(view: view, passthrough: false, onReady: {})
+  init(_ view: View, locks: LockMode = .local) throws {
+    let server = Server(view: view, passthrough: false, locks: locks, onReady: {})
     self.server = server
-    var table = Operations.table()
+    var table = Operations.table(passesLocks: locks == .backing)
     var name = Array("test".utf8CString)
     session = try name.withUnsafeMutableBufferPointer { name in
       var arguments: [UnsafeMutablePointer<CChar>?] = [name.baseAddress, nil]

@@ -61,6 +61,8 @@ int dfs_fallocate(int fd, int mode, off_t offset, off_t length);
 ssize_t dfs_copy_file_range(int from, off_t from_offset, int to, off_t to_offset, size_t length, unsigned flags);
 int dfs_ofd_lock(int fd, int command, void *flock);
 int dfs_flock(int fd, int operation);
+// Makes a file in memory, opened for reading and writing. (memfd_create(2))
+int dfs_memory_file(const char *name);
 // f_type of statfs(2), 0 on an error.
 uint32_t dfs_file_system_magic(int fd);
 int dfs_syncfs(int fd);
@@ -93,7 +95,7 @@ bool dfs_semaphore_wait(sem_t *semaphore, const struct timespec *end);
 
 // Constants that Swift cannot import, as values.
 extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
-extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE;
+extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE, dfs_F_OFD_GETLK, dfs_F_OFD_SETLK;
 extern const unsigned dfs_RENAME_NOREPLACE, dfs_RENAME_EXCHANGE;
 // fork, which Swift hides, because a child is safe only in a process with one thread.
 pid_t dfs_fork(void);

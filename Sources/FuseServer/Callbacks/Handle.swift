@@ -30,8 +30,8 @@ enum Handle {
     info.flatMap { Pointer(bitPattern: UInt($0.pointee.fh)) }
   }
 
-  /// The object behind a handle if it is of the given class, else nil. The class must have no subclasses: `as?` would first look
-  /// up protocol conformances of the object (bridging).
+  /// The object behind a handle if it is of the given class, else nil. The class must have no subclasses: `as?` would first
+  /// look up protocol conformances of the object (bridging).
   static func object<Class: AnyObject>(
     _ info: UnsafeMutablePointer<fuse_file_info>?, as class: Class.Type
   ) -> Class? {
@@ -44,6 +44,14 @@ enum Handle {
     object(info, as: OpenFile.self)
   }
 
+  /// What a client locks by a handle; nil where that is a directory.
+  static func locked(_ info: UnsafeMutablePointer<fuse_file_info>?) -> FileLocks.Open? {
+    guard let info else { return nil }
+    let file = file(info)
+    guard let node = file?.node ?? object(info, as: OpenPackage.self)?.node else { return nil }
+    return FileLocks.Open(node: node, handle: info.pointee.fh, file: file)
+  }
+
   static func release(_ info: UnsafeMutablePointer<fuse_file_info>?) {
     guard let open = open(info) else { return }
     Unmanaged<AnyObject>.fromOpaque(open.pointee.object).release()
@@ -54,6 +62,7 @@ enum Handle {
 
   /// Ends an open on RELEASE, or when the reply to the open did not reach the kernel.
   static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
+    if let locks = request.server.locks, let open = locked(info) { locks.closed(open.handle, of: open.node) }
     if let file = file(info) {
       request.server.passthrough.closed(file.node, for: request)
       request.server.pageCachePolicy.closed(file)

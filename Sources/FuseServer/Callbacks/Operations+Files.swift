@@ -18,14 +18,14 @@ extension Operations {
           {
           case .file(let file):
             info!.pointee.fh = Handle.make(file, of: client, descriptors: descriptors)
-            info!.pointee.noflush = file.needsFlush ? 0 : 1
+            info!.pointee.noflush = file.needsFlush || request.server.locks != nil ? 0 : 1
             backing = request.server.passthrough.opened(file, info!, for: request)
             if backing == 0, request.server.pageCachePolicy.opened(file) { info!.pointee.keep_cache = 1 }
           case .package(let package):
             info!.pointee.fh = Handle.make(package, of: client, descriptors: descriptors)
             // The data belongs to this open alone: the package may have changed by the next open.
             info!.pointee.direct_io = 1
-            info!.pointee.noflush = 1
+            info!.pointee.noflush = request.server.locks == nil ? 1 : 0
           }
         }
         if dfs_reply_open(raw, info, backing) == -ENOENT {
@@ -50,7 +50,7 @@ extension Operations {
               parent, name!, mode: mode, flags: flags, client: client,
               isInterrupted: { request.isInterrupted })
           info!.pointee.fh = Handle.make(created.file, of: client)
-          info!.pointee.noflush = created.file.needsFlush ? 0 : 1
+          info!.pointee.noflush = created.file.needsFlush || request.server.locks != nil ? 0 : 1
           let backing = request.server.passthrough.opened(created.file, info!, for: request)
           if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
             view.forget(created.entry.id, count: 1)
@@ -112,7 +112,10 @@ extension Operations {
     }
     table.flush = { raw, _, info in
       Request.serve(raw) { (request) throws(Errno) in
-        guard let file = Handle.file(info) else { return request.succeed() }
+        if let locks = request.server.locks, let open = Handle.locked(info) {
+          locks.removeAll(of: info!.pointee.lock_owner, on: open.node)
+        }
+        guard let file = Handle.file(info), file.needsFlush else { return request.succeed() }
         request.view.closing(file, client: request.client)
         // Closing a duplicate makes a backing file system that delays errors (NFS, quotas) report them now.
         let copy = dup(file.descriptor.rawValue)

@@ -4,7 +4,8 @@ import Glibc
 
 /// The table of callbacks that libfuse calls. Each group of operations has its own file.
 enum Operations {
-  static func table() -> fuse_lowlevel_ops {
+  /// - Parameter passesLocks: whether the locks of clients are passed to the backing tree.
+  static func table(passesLocks: Bool) -> fuse_lowlevel_ops {
     var table = fuse_lowlevel_ops()
     addLifetime(to: &table)
     addNames(to: &table)
@@ -12,6 +13,7 @@ enum Operations {
     addFiles(to: &table)
     addDirectories(to: &table)
     addExtendedAttributes(to: &table)
+    if passesLocks { addLocks(to: &table) }
     return table
   }
 }

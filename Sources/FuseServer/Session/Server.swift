@@ -14,6 +14,8 @@ public final class Server: @unchecked Sendable {
   let logger: Logger
   let passthrough = Passthrough()
   let pageCachePolicy = PageCachePolicy()
+  /// The locks of clients; nil where the kernel keeps them.
+  let locks: FileLocks?
   private let wantsPassthrough: Bool
   /// Whether root is the only possible client, if the daemon runs as root. Set once by `run`, before the first request.
   private var isForRootAlone = false
@@ -44,11 +46,12 @@ public final class Server: @unchecked Sendable {
 
   /// - Parameters:
   ///   - passthrough: whether the kernel reads and writes the backing files itself where it can.
+  ///   - locks: where the locks of clients are kept.
   ///   - onReady: called once, when the INIT handshake is done and the mount serves requests.
   ///   - liveOptions: reads the options anew; nil if they cannot be changed.
   ///   - onStopping: called once, when the mount serves no more requests.
   package init(
-    view: View, passthrough: Bool = true, liveOptions: LiveOptions? = nil,
+    view: View, passthrough: Bool = true, locks: LockMode = .auto, liveOptions: LiveOptions? = nil,
     onReady: @escaping @Sendable () -> Void, onStopping: @escaping @Sendable () -> Void = {}
   ) {
     self.onStopping = onStopping
@@ -58,8 +61,9 @@ public final class Server: @unchecked Sendable {
     wantsPassthrough = passthrough
     self.onReady = onReady
     logger = view.logger
+    self.locks = locks.passesLocks(on: view.source.fileSystem) ? FileLocks() : nil
     operations = .allocate(capacity: 1)
-    operations.initialize(to: Operations.table())
+    operations.initialize(to: Operations.table(passesLocks: self.locks != nil))
   }
 
   deinit { operations.deallocate() }
@@ -118,6 +122,7 @@ public final class Server: @unchecked Sendable {
     loop.withLock { $0.session = nil }
     onStopping()
     notifying.stop()
+    locks?.waiters.stop()
     fuse_session_unmount(session)
     if !notifying.waitUntilEnded() {
       // A message waits for a lock of a client that waits for a reply itself. That keeps the connection open.
@@ -125,6 +130,7 @@ public final class Server: @unchecked Sendable {
       guardian = -1
       mayDestroy = notifying.waitUntilEnded()
     }
+    if let locks, !locks.waiters.waitUntilEnded() { mayDestroy = false }
     forgottenNodes.end()
     view.finishImports()
     // libfuse reports no details when it cannot create its first thread.

@@ -23,6 +23,7 @@ public enum Statistics {
       server.passthrough.report + [
         ("opens that kept cached data", "\(server.pageCachePolicy.keptCount)"),
         ("changes heard of", changeDetection(by: view)), ("changes told", changeReporting(by: server)),
+        ("locks", server.locks == nil ? "kept by the kernel, for this mount" : "passed to the backing tree"),
         ("known files", "\(view.nodes.count)"), ("listings kept", "\(view.cachedListingCount)"),
         ("listings asked for", "\(view.directories.listings.requested)"),
         ("listings read", "\(view.directories.listings.fetched)"),

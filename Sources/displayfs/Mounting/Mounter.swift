@@ -76,7 +76,7 @@ struct Mounter {
       throw Failure(.system, "\(source): \(error)")
     }
     let server = Server(
-      view: view, passthrough: options.passthrough, liveOptions: options.live,
+      view: view, passthrough: options.passthrough, locks: options.locks, liveOptions: options.live,
       onReady: {
         ServiceManager.ready("Shows \(source) at \(mountPoint)")
         onReady()

@@ -1,5 +1,6 @@
 import Configuration
 import DisplayNames
+import FuseServer
 import View
 
 /// The options of `-o`, sorted by the component that they are for.
@@ -12,6 +13,7 @@ struct MountOptions {
   var isExported = false
   /// Whether the kernel reads and writes the backing files itself.
   var passthrough = true
+  var locks = LockMode.auto
   /// The options for libfuse and the kernel, as `Arguments.text`.
   var fuse: [String] = []
   /// Whether `remount` was given: the options apply to a view that is mounted already.
@@ -45,6 +47,7 @@ struct MountOptions {
       .seconds("tunnel-timeout", \.tunnel.timeout),
       .toggle("import", \.importsPackages),
       .toggle("passthrough", \.passthrough),
+      .choice("locks", \.locks),
       .choice("coherence", \.coherence.mode),
       .seconds("timeout", \.coherence.timeout, most: (86_400, is: "a day")),
       // Names a file with more options; handled separately.
