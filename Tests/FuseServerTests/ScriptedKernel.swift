@@ -9,7 +9,7 @@ import View
 /// collected.
 final class ScriptedKernel {
   let server: Server
-  private let session: OpaquePointer
+  let session: OpaquePointer
   private let replies: CInt
   private var unique: UInt64 = 1
 
@@ -82,6 +82,15 @@ final class ScriptedKernel {
     }
     precondition(found.count <= 1, "a request got \(found.count) replies")
     return found.first ?? Reply(error: 0, body: [])
+  }
+
+  /// The next message that was sent while no request was in progress; nil when there is none in time.
+  func message(milliseconds: CInt = 5000) -> [UInt8]? {
+    var ready = pollfd(fd: replies, events: Int16(POLLIN), revents: 0)
+    guard poll(&ready, 1, milliseconds) == 1 else { return nil }
+    var message = [UInt8](repeating: 0, count: 1 << 17)
+    let count = recv(replies, &message, message.count, 0)
+    return count > 0 ? Array(message[..<count]) : nil
   }
 }
 

@@ -4,6 +4,7 @@
 #include "init.h"
 #include "passthrough.h"
 #include "passthrough_helper.h"
+#include "prune.h"
 #include "request_loop.h"
 #include "session.h"
 #include "statx.h"

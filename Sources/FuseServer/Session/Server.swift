@@ -24,6 +24,7 @@ public final class Server: @unchecked Sendable {
   private let onStopping: @Sendable () -> Void
   private let operations: UnsafeMutablePointer<fuse_lowlevel_ops>
   private let forgottenNodes = ForgottenNodes()
+  private let knownFilesLimit = KnownFilesLimit()
   /// Set once by `run`, before the first request.
   private(set) var notifier: KernelNotifier!
   /// Nil where nothing can be replayed. Set once by `run`, before the first request.
@@ -110,6 +111,7 @@ public final class Server: @unchecked Sendable {
     prepare(for: session, at: mountPoint, replays: isWritable)
     let canAnnounce = announceWhenReady(mountPoint)
     forgottenNodes.start(view.nodes)
+    knownFilesLimit.start(view.nodes, session)
     let notifying = NotifierThreads(view: view, notifier: notifier, replay: replay)
     nonisolated(unsafe) let served = session
     let isWanted = loop.withLock {
@@ -123,6 +125,7 @@ public final class Server: @unchecked Sendable {
     onStopping()
     notifying.stop()
     locks?.waiters.stop()
+    knownFilesLimit.stop()
     fuse_session_unmount(session)
     if !notifying.waitUntilEnded() {
       // A message waits for a lock of a client that waits for a reply itself. That keeps the connection open.
@@ -131,6 +134,7 @@ public final class Server: @unchecked Sendable {
       mayDestroy = notifying.waitUntilEnded()
     }
     if let locks, !locks.waiters.waitUntilEnded() { mayDestroy = false }
+    if !knownFilesLimit.haveEnded { mayDestroy = false }
     forgottenNodes.end()
     view.finishImports()
     // libfuse reports no details when it cannot create its first thread.

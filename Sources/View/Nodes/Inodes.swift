@@ -108,6 +108,17 @@ struct Inodes {
     return byNodeid.find(hash: NodeIndex.hash(nodeid: nodeid)) { slots[Int($0)].generation == nodeid }
   }
 
+  /// The nodeids of some nodes, and the slot after the last of them, 0 at the end.
+  func nodeids(from first: Int, most: Int) -> (nodeids: [UInt64], next: Int) {
+    var (nodeids, slot): ([UInt64], Int) = ([], max(2, first))
+    nodeids.reserveCapacity(most)
+    while slot < slots.count, nodeids.count < most {
+      if slots[slot].indexState != .free { nodeids.append(nodeid(of: UInt32(slot))) }
+      slot += 1
+    }
+    return (nodeids, slot < slots.count ? slot : 0)
+  }
+
   // MARK: Lifetime
 
   /// Adds a node with an nlookup of one.

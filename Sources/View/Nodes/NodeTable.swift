@@ -85,6 +85,9 @@ package final class NodeTable: Sendable {
   @exclusivity(unchecked) nonisolated(unsafe) private var wakeReleaser: (@Sendable () -> Void)?
   /// Whether `release` is going to be called for all nodes that are removed until then.
   @exclusivity(unchecked) nonisolated(unsafe) private var isReleaseDue = false
+  /// The number of nodes beyond which `onExceeded` is called, once.
+  @exclusivity(unchecked) nonisolated(unsafe) private var limit = Int.max
+  @exclusivity(unchecked) nonisolated(unsafe) private var onExceeded: @Sendable () -> Void = {}
 
   /// - Parameter onRelease: called when a node is removed, before its number may be reused and with the table unlocked. It ends
   ///   what else is kept for the node, and closing a descriptor may take long.
@@ -105,7 +108,11 @@ package final class NodeTable: Sendable {
     let becomesDue = state.inodes.isAnyReleased && !isReleaseDue
     if becomesDue { isReleaseDue = true }
     let wake = becomesDue ? wakeReleaser : nil
+    let isExceeded = state.inodes.count > limit
+    if isExceeded { limit = .max }
+    let report = isExceeded ? onExceeded : nil
     lock.unlock()
+    report?()
     if let wake { wake() } else if becomesDue { release() }
     return result
   }
@@ -133,6 +140,21 @@ package final class NodeTable: Sendable {
     state.reuse(released)
     lock.unlock()
     return released.count
+  }
+
+  /// Has `onExceeded` called once when there are more nodes than that.
+  package func limitCount(to limit: Int, _ onExceeded: @escaping @Sendable () -> Void) {
+    lock.lock()
+    self.limit = limit
+    self.onExceeded = onExceeded
+    lock.unlock()
+  }
+
+  /// The nodeids of some nodes, in the order of their numbers, without the root.
+  ///
+  /// - Returns: also the number to begin at the next time, which is the first again after the last.
+  package func nodeids(from first: Int, most: Int) -> (nodeids: [UInt64], next: Int) {
+    withState { $0.inodes.nodeids(from: first, most: most) }
   }
 
   /// The number of nodes in the table.
