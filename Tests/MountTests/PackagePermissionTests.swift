@@ -69,6 +69,36 @@ import Testing
     #expect(status(view.real("Own.rtfd"))?.st_gid == Self.anna)
   }
 
+  /// As root restores a backup: the copy is given to its owner before it is closed, or before it is renamed to its name.
+  @Test(
+    .needing("rsync"),
+    arguments: [
+      "cp -a Letter Copy", "cp -a Letter .draft && mv .draft Copy",
+      "rsync -a Letter away/ && mv away/Letter Copy",
+    ])
+  func copyByRoot_belongsToOwnerOfOriginal(script: String) throws {
+    let view = try view()
+    chmod(view.real("Letter.rtfd/TXT.rtf"), 0o6644)
+    _ = run(view, as: 0, "mkdir away; \(script)")
+    for path in ["Copy.rtfd", "Copy.rtfd/TXT.rtf"] {
+      let copy = try #require(status(view.real(path)), "\(path)")
+      #expect(copy.st_uid == Self.anna && copy.st_gid == Self.anna, "\(path)")
+      #expect(copy.st_mode & (S_ISUID | S_ISGID) == 0, "\(path)")
+    }
+    #expect(text(view.real("Copy.rtfd/TXT.rtf")) == "secret")
+  }
+
+  @Test func streamOfAnotherUser_closedByRoot_staysFile() throws {
+    let view = try view()
+    let stream = try #require(contents(view.at("Letter")))
+    try put(stream, at: view.real("Drop"))
+    chown(view.real("Drop"), Self.bert, Self.bert)
+    _ = run(view, as: 0, ": >>Drop; exec 3<>Drop")
+    #expect(contents(view.real("Drop")) == stream)
+    _ = run(view, as: Self.bert, ": >>Drop")
+    #expect(status(view.real("Drop.rtfd"))?.st_uid == Self.bert)
+  }
+
   /// As setfacl(1) does it.
   @Test func accessListOfPackage_grantsSearchWithRead() throws {
     let view = try view()

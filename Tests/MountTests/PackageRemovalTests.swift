@@ -364,6 +364,18 @@ import Testing
     #expect(status(view.real("Trip.rtfd/inner/a"))?.st_uid == Self.bert)
   }
 
+  /// mv(1) of root gives what it copies to the owner of the original.
+  @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
+  func packageInLowerLayer_movedByMvOfRoot_keepsItsOwner() throws {
+    let view = try view { root in try overlay(root) }
+    let moved = view.run(as: 0, "mv Album Trip && ls")
+    #expect(moved.text == "Trip\nnotes", "\(moved.complaint)")
+    #expect(view.realListing() == ["Trip.rtfd", "notes.txt"])
+    for path in ["Trip.rtfd", "Trip.rtfd/inner/a"] {
+      #expect(status(view.real(path))?.st_uid == Self.bert, "\(path)")
+    }
+  }
+
   @Test(.enabled(if: hasOverlays, "There is no overlayfs here."))
   func packageInLowerLayer_isReplacedByRename() throws {
     let view = try view { root in try overlay(root) }

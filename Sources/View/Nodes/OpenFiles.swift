@@ -79,6 +79,9 @@ package final class OpenFile: Sendable {
     DescriptorLimit.noteOpened(self.descriptor.rawValue)
   }
 
+  /// Whether the client made the file by this open.
+  var isNew: Bool { flags & O_CREAT != 0 }
+
   /// Whether the client opened the file with O_DIRECT. The client can clear that flag unseen by the daemon.
   package var isDirect: Bool { flags & dfs_O_DIRECT != 0 }
 

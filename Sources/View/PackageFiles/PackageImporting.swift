@@ -15,18 +15,24 @@ extension View {
     if let changed = packages.imported.take(file.node, where: { !$0.isAsImported }) {
       if revertToStream(changed) {
         importPackage(
-          at: changed.parent, realName: changed.file, identity: changed.written.identity, client: client)
+          at: changed.parent, realName: changed.file, identity: changed.written.identity, client: client,
+          isMadeByClient: file.isNew)
       }
     } else if !packages.imported.contains(file.node), let link = nodes.link(of: file.node),
       link.nodeKind == .plain
     {
       importPackage(
-        at: link.parent, realName: link.name, identity: link.identity, client: client)
+        at: link.parent, realName: link.name, identity: link.identity, client: client,
+        isMadeByClient: file.isNew)
     }
   }
 
   /// The same for a file that a rename has just made visible.
-  func importPackage(at parent: NodeID, realName: CName, identity: FileIdentity, client: Client) {
+  ///
+  /// - Parameter isMadeByClient: whether the client has made the file, or given it its name.
+  func importPackage(
+    at parent: NodeID, realName: CName, identity: FileIdentity, client: Client, isMadeByClient: Bool
+  ) {
     let name = realName.name
     do throws(Errno) {
       let handle = try directory(parent)
@@ -34,12 +40,13 @@ extension View {
       let stream = try realName.withPointer { (name) throws(Errno) in
         try handle.directory.openRegular(name, O_RDONLY)
       }
-      // Only the client's own file is imported: root may close a file that another user has filled.
-      guard FileIdentity(stream.status) == identity, stream.status.st_uid == client.user,
+      guard FileIdentity(stream.status) == identity,
+        let owner = packageOwner(of: stream.status, client, isMadeByClient),
         let type = PackageImport.type(of: stream.descriptor.rawValue)
       else { return }
       try importPackage(
-        stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, client)
+        stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, client,
+        owner: owner)
     } catch {
       // Another process removed or renamed the file.
       if error == .noSuchFileOrDirectory || error == .staleNFSFileHandle { return }
@@ -49,7 +56,7 @@ extension View {
 
   private func importPackage(
     _ stream: borrowing Descriptor, _ state: StreamState, type: String, _ file: CName,
-    in handle: DirectoryHandle, _ parent: NodeID, _ client: Client
+    in handle: DirectoryHandle, _ parent: NodeID, _ client: Client, owner: Client
   ) throws(Errno) {
     let name = file.name
     let view = try directoryView(parent)
@@ -69,13 +76,13 @@ extension View {
     }
     try client.impersonateWithGroups { () throws(Errno) in try handle.directory.check(".", W_OK | X_OK) }
     let place = try place(for: handle)
-    let package = try makeDirectory(at: place, for: handle, client)
+    let package = try makeDirectory(at: place, for: handle, owner)
     do throws(PackageImportError) {
       var failure: PackageImportError?
       do throws(Errno) {
-        // The files get the client as their owner, never the owners recorded in the stream: closing a file must not create files
-        // that belong to another user.
-        try client.impersonateWithGroups { () throws(Errno) in
+        // The files get the owner of the stream, never the owners recorded in it: closing a file must not create files that
+        // belong to a third user.
+        try owner.impersonateWithGroups { () throws(Errno) in
           do throws(PackageImportError) {
             try checked.unpack(into: Directory(descriptor: package.rawValue), owners: .client)
           } catch { failure = error }
@@ -83,7 +90,7 @@ extension View {
       } catch { throw PackageImportError(failed: error) }
       if let failure { throw failure }
       do throws(Errno) {
-        try copyAttributes(of: stream, to: package, client)
+        try copyAttributes(of: stream, to: package, owner)
       } catch { throw PackageImportError(failed: error) }
     } catch {
       discard(place)
@@ -124,9 +131,9 @@ extension View {
     logger.notice("\(reason())")
   }
 
-  /// Makes an empty directory to unpack in, which belongs to the client.
+  /// Makes an empty directory to unpack in, which belongs to the owner of the stream.
   private func makeDirectory(
-    at place: Staging.Place, for target: DirectoryHandle, _ client: Client
+    at place: Staging.Place, for target: DirectoryHandle, _ owner: Client
   ) throws(Errno) -> Descriptor {
     try CName(place.name).withPointer { (name) throws(Errno) in
       try place.directory.directory.makeDirectory(name, mode: 0o700)
@@ -134,7 +141,7 @@ extension View {
       if geteuid() == 0 {
         let around = try target.directory.status()
         try setOwner(
-          made.rawValue, client.user, around.st_mode & S_ISGID != 0 ? around.st_gid : client.group)
+          made.rawValue, owner.user, around.st_mode & S_ISGID != 0 ? around.st_gid : owner.group)
       }
       return made
     }

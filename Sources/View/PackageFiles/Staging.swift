@@ -351,7 +351,8 @@ extension View {
 
   /// A place in staging from which an entry can be renamed into a directory.
   func place(for directory: DirectoryHandle) throws(Errno) -> Staging.Place {
-    if let place = try? packages.staging.enter(), place.directory.identity.device == directory.identity.device {
+    if let place = try? packages.staging.enter(), place.directory.identity.device == directory.identity.device
+    {
       return place
     }
     return try Staging.enterLocal(in: directory)

@@ -4,17 +4,29 @@ import PackageStream
 import SystemPackage
 
 extension View {
+  /// The user to whom a package will belong, and with whose rights its parts are made. Nil if the file is not imported: root may
+  /// close a file that another user has filled. But `mv`, `cp -a` and rsync of root make a file, give it to its owner, and then
+  /// close it or rename it to its name.
+  func packageOwner(of stream: stat, _ client: Client, _ isMadeByClient: Bool) -> Client? {
+    if stream.st_uid == client.user { return client }
+    guard client.user == 0, isMadeByClient else { return nil }
+    // Without a thread, so without supplementary groups.
+    return Client(user: stream.st_uid, group: stream.st_gid, thread: 0, umask: client.umask)
+  }
+
   /// Gives a package the group, the access list and the attributes of the file that it was written as, and grants no more access
   /// to the package than to the file. What the stream records is valid within these limits.
   ///
-  /// - Parameter package: the package's directory, which belongs to the client and has the attributes from the stream.
+  /// - Parameters:
+  ///   - package: the package's directory, which belongs to the owner of the file and has the attributes from the stream.
+  ///   - owner: that owner.
   func copyAttributes(
-    of stream: borrowing Descriptor, to package: borrowing Descriptor, _ client: Client
+    of stream: borrowing Descriptor, to package: borrowing Descriptor, _ owner: Client
   ) throws(Errno) {
     let (stream, package) = (stream.rawValue, package.rawValue)
     let file = try fileStatus(stream)
     let directory = try fileStatus(package)
-    try client.impersonateWithGroups { () throws(Errno) in
+    try owner.impersonateWithGroups { () throws(Errno) in
       if file.st_gid != directory.st_gid { try? setOwner(package, uid_t.max, file.st_gid) }
       for attribute in (try? ExtendedAttributes(of: stream).names()) ?? []
       where attribute.starts(with: "user.".utf8) {

@@ -97,7 +97,8 @@ extension View {
         isMatch: isMatch, isEntryCacheable: !isMatch && !wasThere)
       let entry = try entry(found, in: parent, version: version)
       let isFlushNeeded = realName.withPointer { needsFlush($0, status, flags) }
-      let file = opened(descriptor, entry.id, flags, status, needsFlush: isFlushNeeded, client)
+      let file = opened(
+        descriptor, entry.id, wasThere ? flags & ~O_CREAT : flags, status, needsFlush: isFlushNeeded, client)
       openNodes.insert(file)
       return CreatedFile(entry: entry, file: file)
     }
@@ -130,7 +131,7 @@ extension View {
       byRealName: !existing.byDisplayName, isMatch: existing.isMatch)
     let entry = try entry(found, in: directory.node)
     do throws(Errno) {
-      return CreatedFile(entry: entry, file: try open(entry.id, flags: flags, client: client))
+      return CreatedFile(entry: entry, file: try open(entry.id, flags: flags & ~O_CREAT, client: client))
     } catch {
       nodes.forget(entry.id, count: 1)
       throw error

@@ -196,7 +196,8 @@ extension View {
   ) {
     let name = CName(name)
     guard let status = name.withPointer({ try? directory.status($0) }) else { return }
-    importPackage(at: parent, realName: name, identity: FileIdentity(status), client: client)
+    importPackage(
+      at: parent, realName: name, identity: FileIdentity(status), client: client, isMadeByClient: true)
   }
 
   private func identity(of entry: Resolved, in directory: LockedDirectory) throws(Errno) -> FileIdentity {
