@@ -66,6 +66,27 @@ import Testing
     #expect(report.contains("idle processors") == (governor == "haltpoll\n"))
   }
 
+  /// The files that stand in for those of the kernel are mounted over them in a namespace of the command alone.
+  @Test(
+    .asRoot,
+    .enabled(
+      if: isThere("/proc/sys/fs/fuse/max_request_timeout"), "Linux has request timeouts since 6.15."),
+    arguments: [(0, 0, nil), (0, 300, 300), (60, 300, 60)] as [(Int, Int, Int?)])
+  func requestTimeout_isReportedByDoctor(standard: Int, maximum: Int, seconds: Int?) throws {
+    let directory = try TemporaryDirectory()
+    try put("\(standard)\n", at: directory.path("default_request_timeout"))
+    try put("\(maximum)\n", at: directory.path("max_request_timeout"))
+    let doctor = Shell.run(
+      """
+      unshare -m sh -ec 'for name in default max; do
+        mount --bind ${name}_request_timeout /proc/sys/fs/fuse/${name}_request_timeout
+      done; exec "\(Displayfs.path)" doctor'
+      """, in: directory.root)
+    let line = doctor.text.split(separator: "\n").first { $0.contains("request timeout: ") } ?? ""
+    #expect(line.hasPrefix(seconds == nil ? "ok " : "advice "), "\(doctor.complaint)")
+    if let seconds { #expect(line.contains("within \(seconds) seconds"), "\(line)") }
+  }
+
   @Test func doctor_reportsOnSource() throws {
     let view = try view()
     try put("x", at: view.real("trip.png"))

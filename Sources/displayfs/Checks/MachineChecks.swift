@@ -9,7 +9,7 @@ import SystemPackage
 enum MachineChecks {
   static var findings: [Finding] {
     [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, pictures, mountHelper]
-      + [passthroughHelper, idleProcessors].compactMap { $0 } + mounts
+      + [requestTimeout, passthroughHelper, idleProcessors].compactMap { $0 } + mounts
   }
 
   private static var device: Finding {
@@ -126,6 +126,22 @@ enum MachineChecks {
         do: "to make small operations about twice as fast, at the cost of processor time of the host, "
           + "echo 200000 > \(setting) as root")
       : .ok(check, "they poll for \(nanoseconds) ns before they halt, so most replies need no wakeup")
+  }
+
+  /// Whether the kernel ends a view that replies late. Nil where it cannot.
+  private static var requestTimeout: Finding? {
+    let check = "request timeout"
+    let names = ["default_request_timeout", "max_request_timeout"]
+    let values = names.compactMap { value("/proc/sys/fs/fuse/\($0)").flatMap { Int($0) } }
+    guard values.count == names.count else { return nil }
+    guard let seconds = RequestTimeout.seconds(default: values[0], maximum: values[1]) else {
+      return .ok(check, "the kernel waits for as long as a view needs")
+    }
+    return .advice(
+      check,
+      "the kernel aborts a view that does not reply to a request within \(seconds) seconds, "
+        + "as where the server of its source does not respond",
+      do: "to have it wait, sysctl fs.fuse.\(names[0])=0 fs.fuse.\(names[1])=0 as root, then mount again")
   }
 
   /// The first line of a file.
