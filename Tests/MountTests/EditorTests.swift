@@ -42,9 +42,16 @@ import Testing
   func terminalEditors_saveAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   /// Deletes the first word, types another, writes out under the name that is offered, leaves.
+  /// Nano 8 asks "Write to File".
   private static let nanoKeys = [
-    ("old text", "\u{4}\u{4}\u{4}new\u{f}"), ("Name to Write", "\r"), ("Wrote 1 line", "\u{18}"),
+    ("old text", "\u{4}\u{4}\u{4}new\u{f}"), ("Name to Write|Write to File", "\r"),
+    ("Wrote 1 line", "\u{18}"),
   ]
+
+  @Test(.needing("python3")) func terminal_ofProgramThatShowsNothing_isClosedAfterAWhile() {
+    let outcome = Shell.run(Terminal.script("sleep 1000", [("prompt", "\r")], patience: 1))
+    #expect(outcome.status != 0 && outcome.errorText.contains("prompt"), "\(outcome.complaint)")
+  }
 
   static func emacs(_ title: String, _ lisp: String, backup: FileName? = nil) -> ProgramRun {
     let open = "(setq backup-enable-predicate (lambda (_) t)) (find-file (getenv \"FILE\"))"
@@ -84,27 +91,37 @@ import Testing
 /// Programs that want a terminal.
 enum Terminal {
   /// A script that runs a command in a terminal and types: each text when the screen has shown what precedes it.
-  static func script(_ command: String, _ exchanges: [(shown: String, typed: String)]) -> String {
+  ///
+  /// - Parameters:
+  ///   - exchanges: what the screen shows, as a regular expression, and what is typed then.
+  ///   - patience: how long the screen may stay as it is, in seconds. Then the command is killed, and the script fails.
+  static func script(
+    _ command: String, _ exchanges: [(shown: String, typed: String)], patience: Int = 60
+  ) -> String {
     let words = exchanges.flatMap { [$0.shown, $0.typed] }.map { "'\($0)'" }.joined(separator: " ")
-    return "python3 -c '\(driver)' \(words) -- \(command)"
+    return "python3 -c '\(driver)' \(patience) \(words) -- \(command)"
   }
 
   private static let driver = """
-    import fcntl, os, pty, struct, sys, termios
-    words = sys.argv[1:]
+    import fcntl, os, pty, re, select, signal, struct, sys, termios
+    patience, words = int(sys.argv[1]), sys.argv[2:]
     split = words.index("--")
     child, terminal = pty.fork()
     if child == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         os.execvp(words[split + 1], words[split + 1:])
-    seen = b""
+    def read(expected):
+        if select.select([terminal], [], [], patience)[0]:
+            return os.read(terminal, 4096)
+        os.kill(child, signal.SIGKILL)
+        sys.exit("the screen does not show: " + expected)
     for shown, typed in zip(words[0:split:2], words[1:split:2]):
-        while shown.encode() not in seen:
-            seen += os.read(terminal, 4096)
         seen = b""
+        while not re.search(shown.encode(), seen):
+            seen += read(shown)
         os.write(terminal, typed.encode())
     try:
-        while os.read(terminal, 4096):
+        while read("the end"):
             pass
     except OSError:
         pass
