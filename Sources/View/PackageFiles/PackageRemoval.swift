@@ -62,8 +62,11 @@ extension View {
         place = try stage(name, of: directory, record)
       } catch {
         // A directory in an overlay's lower layer can be deleted but not renamed. A full file system has no room for staging,
-        // which must not prevent a deletion.
-        guard [.improperLink, .noSpace, Errno(rawValue: EDQUOT)].contains(error) else { throw error }
+        // and a mount with other owners (mount_setattr(2)) may have none that stands for the daemon: neither must prevent a
+        // deletion.
+        guard [.improperLink, .noSpace, .overflow, Errno(rawValue: EDQUOT)].contains(error) else {
+          throw error
+        }
         place = nil
       }
       let removal = PackageRemoval(
