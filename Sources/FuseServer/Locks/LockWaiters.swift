@@ -16,6 +16,9 @@ final class LockWaiters: Sendable {
   /// processor: in any case, and where no lock has been released.
   private static let rest = (always: 1, usually: 9)
 
+  /// The most threads. One person may have thousands of users (user_namespaces(7)): the users beyond share a thread with another.
+  private static let mostThreads = 64
+
   private struct Waiter: @unchecked Sendable {
     let request: Request
     let node: NodeID
@@ -61,17 +64,24 @@ final class LockWaiters: Sendable {
   func add(
     _ request: Request, for node: NodeID, _ attempt: @escaping @Sendable () throws(Errno) -> Void
   ) {
-    let user = request.client.user
+    let client = request.client.user
     let waiter = Waiter(request: request, node: node, attempt: attempt, due: .now + Self.intervals.shortest)
-    let isNew = state.withLock { state in
+    let (user, isNew) = state.withLock { state in
+      let user = Self.thread(for: client, among: state.queues.keys)
       let isNew = state.queues[user] == nil
       state.queues[user, default: Queue()].waiters.append(waiter)
       state.queues[user]?.wakeThread()
-      return isNew
+      return (user, isNew)
     }
     guard isNew, !threads.start({ [self] in run(for: user) }) else { return }
     let refused = state.withLock { $0.queues.removeValue(forKey: user)?.waiters ?? [] }
     for waiter in refused { waiter.request.fail(.noLocks) }
+  }
+
+  /// The user whose thread serves a user.
+  static func thread(for user: uid_t, among users: some Collection<uid_t>) -> uid_t {
+    if users.count < mostThreads || users.contains(user) { return user }
+    return users.sorted()[Int(user) % users.count]
   }
 
   /// Has those that wait for a lock on a file try again.
