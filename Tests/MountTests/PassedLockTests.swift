@@ -269,6 +269,36 @@ import Testing
     #expect(text == (take.contains("lockf") ? "free\nfree" : "EAGAIN\nfree"))
   }
 
+  /// Processes on both sides count in the same file, each number under a lock. Who gets a lock reads what the last owner wrote.
+  @Test(arguments: ["fcntl.lockf(f, {}, 8, 8 * slot)", "fcntl.flock(f, {})"], ["on", "off"])
+  func numbers_countedUnderLocksOnBothSides_areComplete(lock: String, passthrough: String) throws {
+    let view = try view("passthrough=\(passthrough)")
+    try put(String(repeating: "\0", count: 64), at: view.real("numbers"))
+    func call(_ operation: String) -> String { lock.replacing("{}", with: "fcntl.\(operation)") }
+    let count = 200
+    let processes = [view.source, view.mountPoint, view.source, view.mountPoint].enumerated().map {
+      (seed, directory) in
+      PythonProgram(
+        """
+        import fcntl, random, struct
+        random.seed(\(seed))
+        f = open("numbers", "r+b", buffering=0)
+        for _ in range(\(count)):
+          slot = random.randrange(8)
+          \(call("LOCK_EX"))
+          number, = struct.unpack("q", os.pread(f.fileno(), 8, 8 * slot))
+          os.pwrite(f.fileno(), struct.pack("q", number + 1), 8 * slot)
+          \(call("LOCK_UN"))
+        """, in: directory
+      ).start()
+    }
+    for process in processes { #expect(Shell.wait(for: process) == 0) }
+    let numbers = try #require(contents(view.real("numbers"))).withUnsafeBytes {
+      Array($0.bindMemory(to: Int64.self))
+    }
+    #expect(numbers.reduce(0, +) == Int64(processes.count * count))
+  }
+
   @Test func status_reportsWhereLocksAreKept() throws {
     for (options, report) in [
       ("locks=backing", "passed to the backing tree"), ("", "kept by the kernel, for this mount"),

@@ -19,7 +19,8 @@ extension Operations {
       Request.serve(raw) { (request) throws(Errno) in
         let (locks, open) = try request.locks(of: info)
         let (range, owner, client) = (range!.pointee, info!.pointee.lock_owner, request.client)
-        try request.lock(open, locks, waits: waits != 0) { () throws(Errno) in
+        try request.lock(open, locks, isRelease: range.l_type == F_UNLCK, waits: waits != 0) {
+          () throws(Errno) in
           try locks.set(range, of: owner, in: open, for: client)
         }
       }
@@ -28,7 +29,9 @@ extension Operations {
       Request.serve(raw) { (request) throws(Errno) in
         let (locks, open) = try request.locks(of: info)
         let (owner, client) = (info!.pointee.lock_owner, request.client)
-        try request.lock(open, locks, waits: operation & LOCK_NB == 0) { () throws(Errno) in
+        try request.lock(
+          open, locks, isRelease: operation & LOCK_UN != 0, waits: operation & LOCK_NB == 0
+        ) { () throws(Errno) in
           try locks.flock(operation & ~LOCK_NB, of: owner, in: open, for: client)
         }
       }
@@ -45,13 +48,22 @@ extension Request {
   }
 
   /// Replies when the lock is set, or at once with EAGAIN.
+  ///
+  /// Who gets a lock expects to read what its last owner has written, maybe beneath the view, a moment ago.
   fileprivate func lock(
-    _ open: FileLocks.Open, _ locks: FileLocks, waits: Bool,
+    _ open: FileLocks.Open, _ locks: FileLocks, isRelease: Bool, waits: Bool,
     _ attempt: @escaping @Sendable () throws(Errno) -> Void
   ) throws(Errno) {
+    if !isRelease, open.file != nil, !server.passthrough.isPassedThrough(open.node) {
+      let notifier = server.notifier!
+      return locks.waiters.add(self, for: open.node, waits: waits, isFirstAttempt: true) { () throws(Errno) in
+        try attempt()
+        notifier.dropContent(of: open.node)
+      }
+    }
     do throws(Errno) { try attempt() } catch {
       guard waits, error == .resourceTemporarilyUnavailable else { throw error }
-      return locks.waiters.add(self, for: open.node, attempt)
+      return locks.waiters.add(self, for: open.node, waits: true, isFirstAttempt: false, attempt)
     }
     succeed()
   }

@@ -65,6 +65,15 @@ final class KernelNotifier: KernelCacheInvalidator, @unchecked Sendable {
     return fuse_lowlevel_notify_inval_inode(session, nodeid, -1, 0) != -ENOENT
   }
 
+  /// Drops the page cache of a node, and its attributes. Waits for reads and writes of cached pages, which workers serve: a worker
+  /// must not call it.
+  func dropContent(of node: NodeID) {
+    let nodeid = view.nodes.nodeid(of: node)
+    if hasEnded || nodeid == 0 { return }
+    pageCachePolicy.remove(node)
+    _ = fuse_lowlevel_notify_inval_inode(session, nodeid, 0, 0)
+  }
+
   private func add(_ names: [StaleName], isAwaited: Bool) {
     guard let first = names.first else { return }
     let now = milliseconds()

@@ -3,7 +3,8 @@ import Glibc
 import SystemPackage
 import View
 
-/// The requests that wait for a lock (F_SETLKW, flock(2) without LOCK_NB).
+/// The requests for locks that may take a while: those that wait for a lock (F_SETLKW, flock(2) without LOCK_NB), and those after
+/// which the page cache is dropped.
 ///
 /// They occupy no worker: a thread tries again for all of them, in the order in which they came. It does so at once when a
 /// client of the view releases a lock of the file, and else in intervals, because the kernel reports no release of a lock that
@@ -16,12 +17,16 @@ final class LockWaiters: Sendable {
   /// processor: in any case, and where no lock has been released.
   private static let rest = (always: 1, usually: 9)
 
+  /// How long a thread without requests stays, in milliseconds: a client that takes one lock takes more.
+  private static let linger = 1000
   /// The most threads. One person may have thousands of users (user_namespaces(7)): the users beyond share a thread with another.
   private static let mostThreads = 64
 
   private struct Waiter: @unchecked Sendable {
     let request: Request
     let node: NodeID
+    /// Whether it waits while the lock is another's.
+    let waits: Bool
     let attempt: @Sendable () throws(Errno) -> Void
     var interval = LockWaiters.intervals.shortest
     var due: ContinuousClock.Instant
@@ -59,13 +64,20 @@ final class LockWaiters: Sendable {
   private let state = Guarded(State())
   private let threads = ThreadGroup()
 
-  /// Takes over a request that has met a conflicting lock. It is replied to when `attempt` succeeds, or fails with an error
-  /// other than EAGAIN; with EINTR when the client is interrupted, or the session ends.
+  /// Takes over a request. It is replied to when `attempt` succeeds or fails; with EINTR when the client is interrupted, or the
+  /// session ends.
+  ///
+  /// - Parameters:
+  ///   - waits: whether to try again after EAGAIN, until the lock is free.
+  ///   - isFirstAttempt: whether to try at once.
   func add(
-    _ request: Request, for node: NodeID, _ attempt: @escaping @Sendable () throws(Errno) -> Void
+    _ request: Request, for node: NodeID, waits: Bool, isFirstAttempt: Bool,
+    _ attempt: @escaping @Sendable () throws(Errno) -> Void
   ) {
     let client = request.client.user
-    let waiter = Waiter(request: request, node: node, attempt: attempt, due: .now + Self.intervals.shortest)
+    let waiter = Waiter(
+      request: request, node: node, waits: waits, attempt: attempt,
+      due: isFirstAttempt ? .now : .now + Self.intervals.shortest)
     let (user, isNew) = state.withLock { state in
       let user = Self.thread(for: client, among: state.queues.keys)
       let isNew = state.queues[user] == nil
@@ -100,13 +112,20 @@ final class LockWaiters: Sendable {
       state.hasEnded = true
       for queue in state.queues.values { queue.wake.post() }
     }
+    _ = waitUntilEnded()
   }
 
   /// - Returns: false when a thread still waits for the backing file system, with requests that have no reply yet.
   func waitUntilEnded() -> Bool { threads.waitUntilEnded(milliseconds: 200) }
 
   private func run(for user: uid_t) {
-    while let (queue, hasEnded) = next(for: user) {
+    var isIdle = false
+    while let (queue, hasEnded) = next(for: user, endsIfIdle: isIdle) {
+      isIdle = queue.waiters.isEmpty
+      if isIdle {
+        queue.wake.wait(milliseconds: Self.linger)
+        continue
+      }
       let start = ContinuousClock.now
       var left: [Waiter] = []
       for waiter in queue.waiters {
@@ -135,7 +154,7 @@ final class LockWaiters: Sendable {
       try waiter.attempt()
       waiter.request.succeed()
     } catch {
-      if error == .resourceTemporarilyUnavailable {
+      if waiter.waits, error == .resourceTemporarilyUnavailable {
         var waiter = waiter
         waiter.interval = min(waiter.interval * 2, intervals.longest)
         waiter.due = .now + waiter.interval
@@ -146,10 +165,10 @@ final class LockWaiters: Sendable {
     return nil
   }
 
-  /// Takes the requests of a user. Nil when there are none: then the user has no thread any more.
-  private func next(for user: uid_t) -> (Queue, hasEnded: Bool)? {
+  /// Takes the requests of a user. Nil when there are none and the thread is to end: then the user has no thread any more.
+  private func next(for user: uid_t, endsIfIdle: Bool) -> (Queue, hasEnded: Bool)? {
     state.withLock { state in
-      guard state.queues[user]?.waiters.isEmpty == false else {
+      guard state.queues[user]?.waiters.isEmpty == false || !endsIfIdle && !state.hasEnded else {
         state.queues[user] = nil
         return nil
       }

@@ -165,6 +165,11 @@ final class Passthrough: Sendable {
     }
   }
 
+  /// Whether the kernel reads and writes the content of a node itself, past the page cache of the view.
+  func isPassedThrough(_ node: NodeID) -> Bool {
+    state.withLock { $0.backings[node].map { $0.id != 0 } ?? false }
+  }
+
   /// Counts a replayed open, whose only purpose is the kernel's event for it.
   ///
   /// - Returns: the backing id of the node's other opens; 0 when there are none or they are not passed through. Then the open is
