@@ -41,7 +41,6 @@ import Testing
     func startLookUps(_ count: Int, as user: uid_t) -> pid_t {
       PythonProgram(
         """
-        import threading
         def look_up(number):
             try: os.stat(f"lower/unknown {number}")
             except OSError: pass

@@ -118,7 +118,6 @@ import Testing
     let tracer = try slowed(view)
     let outcome = PythonProgram(
       """
-      import threading
       sizes = []
       def measure(): sizes.append(os.stat("Album").st_size)
       threads = [threading.Thread(target=measure) for _ in range(8)]

@@ -11,7 +11,8 @@ struct PythonProgram {
     // Ordinary users need not be able to start the interpreter, which may be in root's home.
     let identity = user.map { "os.setgroups(\(groups)); os.setgid(\($0)); os.setuid(\($0))" } ?? ""
     self.text = """
-      import errno, os, sys, time
+      # The interpreter also looks for modules in the directory that it works in, which would list a view.
+      import errno, os, sys, threading, time
       \(identity)
       os.chdir('''\(directory)''')
 
