@@ -61,10 +61,9 @@ int dfs_write_back(int fd) {
   return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
 }
 
-int dfs_cached_status(int dir, const char *name, struct stat *out) {
+static int get_status(int dir, const char *name, int flags, struct stat *out) {
   struct statx found;
-  int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
-  if (statx(dir, name, flags, STATX_BASIC_STATS, &found) != 0) return -1;
+  if (statx(dir, name, flags | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH, STATX_BASIC_STATS, &found) != 0) return -1;
   *out = (struct stat){
       .st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),
       .st_ino = found.stx_ino,
@@ -82,6 +81,12 @@ int dfs_cached_status(int dir, const char *name, struct stat *out) {
   };
   return 0;
 }
+
+int dfs_cached_status(int dir, const char *name, struct stat *out) {
+  return get_status(dir, name, AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, out);
+}
+
+int dfs_latest_status(int fd, struct stat *out) { return get_status(fd, "", AT_STATX_FORCE_SYNC, out); }
 
 int dfs_birth_time(int fd, struct timespec *out) {
   struct statx found;

@@ -62,13 +62,15 @@ import Testing
       try put("old", at: "\(root)/notes.txt")
       try put("x", at: "\(root)/Music/song.mp3")
     }
+    return (mirror, try view("language=de,profile=macos,\(options)", of: mirror))
+  }
+
+  private func view(_ options: String, of lower: MountedView) throws -> MountedView {
     let view = try MountedView()
     view.unmount()
-    let outcome = Displayfs.run([
-      "mount", "-o", "language=de,profile=macos,\(options)", mirror.mountPoint, view.mountPoint,
-    ])
+    let outcome = Displayfs.run(["mount", "-o", options, lower.mountPoint, view.mountPoint])
     try #require(outcome.status == 0, "\(outcome.errorText)")
-    return (mirror, view)
+    return view
   }
 
   @Test(arguments: ["coherence=auto,timeout=1", "coherence=timeout,timeout=0"])
@@ -98,6 +100,21 @@ import Testing
       #expect(
         eventually { view.listing().isSuperset(of: [FileName("theirs\(round)"), FileName("more\(round)")]) })
     }
+  }
+
+  /// As the client of NFS, the file system in the middle believes for longer than the view that a directory is unchanged.
+  @Test func changeBeneathCachingFileSystem_appearsAfterTimeoutOfView() throws {
+    let mirror = try MountedView("profile=none") { root in try put("x", at: "\(root)/Folder/notes.txt") }
+    let caching = try view("profile=none,timeout=60", of: mirror)
+    let view = try view("language=en,timeout=1", of: caching)
+    // A directory that has just changed is read again each time.
+    for _ in 0..<5 {
+      #expect(view.listing("Folder") == ["notes"])
+      usleep(1_200_000)
+    }
+    try put("y", at: mirror.real("Folder/letter.txt"))
+    #expect(eventually { view.listing("Folder") == ["notes", "letter"] })
+    #expect(text(view.at("Folder/letter")) == "y")
   }
 
   @Test func status_reportsWhetherViewNotifiesOfChanges() throws {

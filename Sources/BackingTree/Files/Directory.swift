@@ -31,6 +31,16 @@ public struct Directory: Sendable {
   /// The status of the directory itself. (`fstat`)
   public func status() throws(Errno) -> stat { try fileStatus(descriptor) }
 
+  /// The same, as the server of a network file system has it now. If it has changed, the kernel drops the entries of the
+  /// directory that it has cached, as an open of the directory by name makes it do. (`statx`, AT_STATX_FORCE_SYNC)
+  ///
+  /// On a local file system it costs no more than `status()`.
+  public func latestStatus() throws(Errno) -> stat {
+    var out = stat()
+    try systemCall { dfs_latest_status(descriptor, &out) }
+    return out
+  }
+
   /// Opens an entry. (`openat` with O_NOFOLLOW and O_CLOEXEC)
   public func open(
     _ name: UnsafePointer<CChar>, _ flags: CInt, mode: mode_t = 0

@@ -33,6 +33,8 @@ bool dfs_may_be_open_for_writing(int fd);
 int dfs_check_access(int dir, const char *name, int access);
 // fstatat that never follows a symlink, and sends no request to a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
 int dfs_cached_status(int dir, const char *name, struct stat *out);
+// fstat that has the client of a network file system request the status from the server. (AT_STATX_FORCE_SYNC)
+int dfs_latest_status(int fd, struct stat *out);
 // The birth time of an open file. Returns 1, 0 where its file system keeps none, or -1. (STATX_BTIME)
 int dfs_birth_time(int fd, struct timespec *out);
 // Opens once more the file of an open descriptor or of an O_PATH descriptor.

@@ -129,7 +129,10 @@ extension DirectoryView {
     let isDue = now - state.times.lastComparison >= recheck ?? Self.tick
     if isWatched, !isDue { return false }
     if isDue { state.times.lastComparison = now }
-    return try FileTimes(handle.directory.status()) != state.times.own || isDue && state.times.mayHaveMissed
+    // A network client believes its own copy of the times for up to a minute (nfs(5), acdirmax), unless a program opens the
+    // directory by name.
+    let status = try isDue ? handle.directory.latestStatus() : handle.directory.status()
+    return FileTimes(status) != state.times.own || isDue && state.times.mayHaveMissed
   }
 
   /// In nanoseconds. Two changes that are further apart have different times on every file system but FAT.

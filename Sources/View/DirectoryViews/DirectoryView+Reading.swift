@@ -62,7 +62,8 @@ extension DirectoryView {
     listings.countFetch()
     let readable = try handle.directory.openForReading()
     watchUserDirectories()
-    let status = try handle.directory.status()
+    if recheck != nil { state.times.lastComparison = monotonicNanoseconds() }
+    let status = try comparesTimes ? handle.directory.latestStatus() : handle.directory.status()
     state.times.own = FileTimes(status)
     state.times.mayHaveMissed = comparesTimes && FileTimes.isRecent(status.st_mtim)
     state.facts = inspector.facts(of: handle.directory, at: site)

@@ -54,6 +54,7 @@ extension View {
   {
     if isPlainMirror {
       let handle = try directory(id)
+      if source.coherence.mode == .timeout { _ = try handle.directory.latestStatus() }
       // Opened with the daemon's credentials: the kernel has checked that the client may read the directory, and opening `.` as
       // the client would also need search permission.
       let readable = try handle.directory.openForReading()
