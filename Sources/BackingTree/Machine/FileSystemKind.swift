@@ -18,8 +18,20 @@ public struct FileSystemKind: Equatable, Sendable {
     }
   }
 
+  /// Whether a file that a process refers to, even by an O_PATH descriptor, gets another name in its directory when its last
+  /// name is removed, and so keeps the directory from being removed: NFS, AFS. (`nfs_sillyrename`, `afs_sillyrename`)
+  public var renamesRemovedFiles: Bool { magic == 0x6969 || magic == 0x5346_414f }
+
   /// Whether this is overlayfs, which shows files of other file systems as its own, as in most containers.
   public var isOverlay: Bool { magic == 0x794c_7630 }
+
+  /// Whether each file has a mode of its own: not on SMB, FAT and exFAT, where options of the mount give the modes.
+  public var keepsModes: Bool {
+    switch magic {
+    case 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x4d44, 0x2011_bab0: false
+    default: true
+    }
+  }
 
   /// Whether this is tmpfs.
   var isMemory: Bool { magic == 0x0102_1994 }

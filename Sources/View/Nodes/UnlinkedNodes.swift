@@ -90,11 +90,23 @@ extension View {
     guard let node = nodes.node(of: FileIdentity(status)),
       nodes.type(of: node) == FileType(mode: status.st_mode)
     else { return nil }
-    guard FileType(mode: status.st_mode) != .regular, let located = try? directory.locate(name),
+    guard mayHold(status, in: directory), let located = try? directory.locate(name),
       !DescriptorLimit.isReserved(located.rawValue), let now = try? fileStatus(located.rawValue),
       FileIdentity(now) == FileIdentity(status)
     else { return (node, UnlinkedNodes.LastState(before: status)) }
     return (node, UnlinkedNodes.LastState(before: status, held: located))
+  }
+
+  /// Whether a descriptor of a file may be kept while it loses its name.
+  private func mayHold(_ status: stat, in directory: DirectoryHandle) -> Bool {
+    switch FileType(mode: status.st_mode) {
+    case .regular: return false
+    case .directory: return true
+    default:
+      let isOfSource = UInt64(status.st_dev) == source.device
+      let kind = isOfSource ? source.fileSystem : FileSystemKind(of: directory.directory.descriptor)
+      return !kind.renamesRemovedFiles
+    }
   }
 
   /// Called after the entry has lost its name.
