@@ -12,7 +12,7 @@ import View
     #expect(Passthrough.credentials(isOnServer: false, isForRootAlone: false) == .nobody)
     #expect(Passthrough.credentials(isOnServer: true, isForRootAlone: false) == nil)
     #expect(Passthrough.credentials(isOnServer: false, isForRootAlone: true) == .root)
-    #expect(Passthrough.credentials(isOnServer: true, isForRootAlone: true) == .root)
+    #expect(Passthrough.credentials(isOnServer: true, isForRootAlone: true) == nil)
   }
 
   @Test func pagesOfOneWriter_areWrittenAsThatWriter() {

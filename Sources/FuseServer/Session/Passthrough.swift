@@ -14,7 +14,8 @@ import View
 /// The kernel reads and writes with the credentials of the thread that registered the file, for every client that opens it
 /// (`backing_file_write_iter` overrides the client's own). So files are registered with the credentials of the user `nobody`,
 /// unless all clients are root: a local file system uses them only for blocks that are reserved for root. A server checks them,
-/// so files on a file system with a server pass through the daemon, which acts as each client.
+/// and its client may take the kernel's own open of the file for a second request of the program: SMB refuses to create the file
+/// again (O_CREAT | O_EXCL). So the daemon, which acts as each client, serves the files of a file system with a server.
 ///
 /// The kernel also reads and writes with the flags of open(2), which the client may have changed since (fcntl(2), F_SETFL). Once
 /// O_DIRECT is cleared, a transfer of any length has to succeed. So a file that is opened with O_DIRECT gets FOPEN_DIRECT_IO as
@@ -33,10 +34,10 @@ final class Passthrough: Sendable {
   /// The credentials with which a backing file is registered; nil where the daemon has to read and write the file.
   ///
   /// - Parameters:
-  ///   - isOnServer: whether the file system of the backing file has a server, which checks the identity of each client.
+  ///   - isOnServer: whether the file system of the backing file has a server.
   ///   - isForRootAlone: whether all clients are root.
   static func credentials(isOnServer: Bool, isForRootAlone: Bool) -> DataCredentials? {
-    isForRootAlone ? .root : isOnServer ? nil : .nobody
+    isOnServer ? nil : isForRootAlone ? .root : .nobody
   }
 
   /// In bytes. A smaller file that is opened for reading is not worth the two messages to the helper: one READ fetches it, and
