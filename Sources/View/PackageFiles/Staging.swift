@@ -235,8 +235,12 @@ final class Staging: Sendable {
   ) throws(Errno) -> DirectoryHandle {
     let opened = try parent.open(own, O_RDONLY | O_DIRECTORY)
     let status = try fileStatus(opened.rawValue)
-    // A set-group-ID bit is inherited from the directory around it, so it is not compared.
-    guard status.st_uid == geteuid(), status.st_mode & 0o777 == 0o700 else { throw .permissionDenied }
+    // A set-group-ID bit is inherited from the directory around it, so it is not compared. Where all directories have the mode
+    // that the mount has been given, no other user may change it at least.
+    let isPrivate =
+      status.st_mode & 0o777 == 0o700
+      || status.st_mode & 0o022 == 0 && !FileSystemKind(of: opened.rawValue).keepsModes
+    guard status.st_uid == geteuid(), isPrivate else { throw .permissionDenied }
     return DirectoryHandle(adopting: opened, identity: FileIdentity(status), covered: nil)
   }
 
