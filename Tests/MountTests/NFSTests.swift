@@ -56,6 +56,44 @@ import Testing
     #expect(outcome.status == 0, "\(outcome.complaint)")
   }
 
+  /// To the daemon every client of the server is a thread of the server.
+  @Test(arguments: versions) func saves_keepExtension(version: String) throws {
+    let view = try MountedView("export,allow_other,tunnel=time")
+    let client = try NFSClient(of: view, version: version)
+    for save in Save.all {
+      try put("old", at: view.real("report.txt"))
+      #expect(eventually { names(client.root) == ["report"] }, "\(save.program)")
+      #expect(throws: Never.self, "\(save.program)") { try save.calls(SaveDirectory(path: client.root)) }
+      #expect(text(view.real("report.txt")) == "new", "\(save.program)")
+      #expect(text(client.at("report")) == "new", "\(save.program)")
+      for name in names(view.source) { #expect(unlink(view.real("\(name)")) == 0, "\(save.program)") }
+    }
+  }
+
+  /// NFS 4 has locks in the protocol, and the server takes them in the view.
+  @Test func byteRangeLock_ofClient_meetsOtherProcesses() throws {
+    let view = try MountedView("export,allow_other", build: build)
+    let client = try NFSClient(of: view, version: "4.2")
+    func isFree(_ path: String, from start: Int) -> Bool {
+      PythonProgram(
+        """
+        import fcntl
+        try: fcntl.lockf(open("\(path)", "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB, 2, \(start))
+        except OSError: sys.exit(1)
+        """
+      ).run().status == 0
+    }
+    do {
+      let file = try OpenFile(client.at("Documents/notes"), O_RDWR)
+      var range = flock(l_type: Int16(F_WRLCK), l_whence: 0, l_start: 0, l_len: 2, l_pid: 0)
+      #expect(failure { fcntl(file.descriptor, F_SETLK, &range) } == nil)
+      for path in [client.at("Documents/notes.txt"), view.at("Documents/notes")] {
+        #expect(!isFree(path, from: 1) && isFree(path, from: 2), "\(path)")
+      }
+    }
+    #expect(isFree(client.at("Documents/notes.txt"), from: 0) && isFree(view.at("Documents/notes"), from: 0))
+  }
+
   /// The client's handles outlive the daemon: its user notices nothing but the pause. The server is stopped meanwhile, as it keeps
   /// files of NFS 4 open.
   @Test(arguments: versions) func openFile_afterRestartOfDaemon_isReadAndWritten(version: String) throws {
