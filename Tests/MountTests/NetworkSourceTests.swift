@@ -23,7 +23,9 @@ import Testing
     return RemoteView(share: try #require(share), view: view)
   }
 
-  @Test(arguments: Network.allCases) func documentsAndPackages_areUsedByDisplayNames(_ network: Network) throws {
+  @Test(arguments: Network.allCases) func documentsAndPackages_areUsedByDisplayNames(_ network: Network)
+    throws
+  {
     let remote = try remoteView(network)
     let (view, served) = (remote.view, remote.share.served)
     #expect(view.listing() == ["report", "Documents", "Letter"])
@@ -98,7 +100,8 @@ import Testing
     #expect(eventually { names("\(served)/Documents") == [] && view.listing("Documents") == [] })
   }
 
-  @Test(arguments: Network.allCases) func locks_holdAmongClientsOfView(_ network: Network) throws {
+  /// Those on SMB are the view's alone.
+  @Test(arguments: Network.allCases) func locks_holdInView_andAtServerOfNFS(_ network: Network) throws {
     let remote = try remoteView(network)
     let view = remote.view
     for call in ["flock", "lockf"] {
@@ -108,6 +111,13 @@ import Testing
         try: fcntl.\(call)(open("report.txt", "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError: sys.exit(1)
         """, in: view.mountPoint)
+      // The server has all locks of NFS as record locks.
+      let attemptAtServer = PythonProgram(
+        """
+        import fcntl
+        try: fcntl.lockf(open("report.txt", "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError: sys.exit(1)
+        """, in: remote.share.served)
       do {
         let file = try OpenFile(view.at("report"), O_RDWR)
         var range = flock(l_type: Int16(F_WRLCK), l_whence: 0, l_start: 0, l_len: 0, l_pid: 0)
@@ -116,6 +126,9 @@ import Testing
         }
         #expect(failed == nil)
         #expect(attempt.run().status == 1, "\(call)")
+        if network.isNFS { #expect(attemptAtServer.run().status == 1, "\(call)") }
+        // A program reads and writes what it has locked.
+        #expect(file.text() == "old" && file.write("old", at: 0) == 3)
       }
       #expect(attempt.run().status == 0, "\(call)")
     }

@@ -22,6 +22,9 @@ public struct FileSystemKind: Equatable, Sendable {
   /// name is removed, and so keeps the directory from being removed: NFS, AFS. (`nfs_sillyrename`, `afs_sillyrename`)
   public var renamesRemovedFiles: Bool { magic == 0x6969 || magic == 0x5346_414f }
 
+  /// Whether a lock on a range keeps every other descriptor from reading or writing there, those of the same process too: SMB.
+  public var hasMandatoryLocks: Bool { magic == 0x517b || magic == 0xff53_4d42 || magic == 0xfe53_4d42 }
+
   /// Whether this is overlayfs, which shows files of other file systems as its own, as in most containers.
   public var isOverlay: Bool { magic == 0x794c_7630 }
 

@@ -15,7 +15,8 @@ final class FileLocks: Sendable {
     let node: NodeID
     /// `fh` of the protocol.
     let handle: UInt64
-    /// nil for a package, which is no file in the backing tree: its locks hold in the mount alone.
+    /// nil where the locks hold in the mount alone: for a package, which is no file in the backing tree, and for a file with
+    /// mandatory locks.
     let file: OpenFile?
   }
 
@@ -156,7 +157,7 @@ final class FileLocks: Sendable {
     let descriptor: Descriptor
     do throws(Errno) {
       descriptor =
-        if let file = open.file { try Self.reopened(file, for: client) } else { try packageFile(open.node) }
+        if let file = open.file { try Self.reopened(file, for: client) } else { try memoryFile(open.node) }
     } catch {
       ClientDescriptors.opened.release(1, of: client.user)
       throw error
@@ -187,10 +188,10 @@ final class FileLocks: Sendable {
     }
   }
 
-  /// Opens the file that stands for a package: one in memory, which all owners of locks on the package share.
-  private func packageFile(_ node: NodeID) throws(Errno) -> Descriptor {
+  /// Opens what stands for a file whose locks hold in the mount alone: a file in memory, which all owners of its locks share.
+  private func memoryFile(_ node: NodeID) throws(Errno) -> Descriptor {
     let known = records.withLock { records in records[node]?.values.first?.description }
     if let known { return try known.descriptor.opened(O_RDWR) }
-    return Descriptor(adopting: try systemCall { dfs_memory_file("displayfs: locks of a package") })
+    return Descriptor(adopting: try systemCall { dfs_memory_file("displayfs: locks") })
   }
 }

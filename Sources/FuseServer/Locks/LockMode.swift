@@ -12,7 +12,7 @@ package enum LockMode: String, CaseIterable, Sendable {
   /// Whether locks are passed to the backing tree.
   func passesLocks(on fileSystem: FileSystemKind) -> Bool {
     switch self {
-    case .auto: fileSystem.mayChangeUnseen
+    case .auto: fileSystem.mayChangeUnseen && !fileSystem.hasMandatoryLocks
     case .local: false
     case .backing: true
     }

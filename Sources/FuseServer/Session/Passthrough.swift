@@ -86,9 +86,9 @@ final class Passthrough: Sendable {
   private let state = Guarded(State())
   /// Each is held while a file of its share of the nodes is registered: a worker may be preempted meanwhile, and opens of other
   /// files must not wait for it.
-  private let registering = (0..<64).map { _ in Guarded((), rank: .openFile) }
+  private let registering = (0..<64).map { _ in RecursionFreeLock(.openFile) }
 
-  private func registering(_ node: NodeID) -> Guarded<Void> {
+  private func registering(_ node: NodeID) -> RecursionFreeLock {
     registering[Int(node.slot) & (registering.count - 1)]
   }
 
@@ -154,16 +154,17 @@ final class Passthrough: Sendable {
   }
 
   private func backingID(of file: OpenFile, for request: Request) -> CInt {
-    registering(file.node).withLock { _ in
-      let known = state.withLock { state -> CInt? in
-        // Where no file can be registered any more, all opens of the node are alike without being counted.
-        state.countOpen(file.node) ?? (state.obstacle == nil ? nil : 0)
-      }
-      if let known { return known }
-      let id = register(file, for: request)
-      state.withLock { $0.backings[file.node] = Backing(id: id) }
-      return id
+    let lock = registering(file.node)
+    lock.lock()
+    defer { lock.unlock() }
+    let known = state.withLock { state -> CInt? in
+      // Where no file can be registered any more, all opens of the node are alike without being counted.
+      state.countOpen(file.node) ?? (state.obstacle == nil ? nil : 0)
     }
+    if let known { return known }
+    let id = register(file, for: request)
+    state.withLock { $0.backings[file.node] = Backing(id: id) }
+    return id
   }
 
   /// Whether the kernel reads and writes the content of a node itself, past the page cache of the view.
@@ -176,7 +177,10 @@ final class Passthrough: Sendable {
   /// - Returns: the backing id of the node's other opens; 0 when there are none or they are not passed through. Then the open is
   ///   not counted.
   func joinOpen(_ node: NodeID) -> CInt {
-    registering(node).withLock { _ in state.withLock { $0.countOpen(node) { $0.id != 0 } } ?? 0 }
+    let lock = registering(node)
+    lock.lock()
+    defer { lock.unlock() }
+    return state.withLock { $0.countOpen(node) { $0.id != 0 } } ?? 0
   }
 
   /// Counts the close of an open file of the node; the last one undoes the registration.

@@ -48,6 +48,8 @@ package final class OpenFile: Sendable {
   package let opener: DataCredentials
   /// Whether the file system has a server, which checks the identity of each client.
   package let isOnServer: Bool
+  /// Whether a lock through another descriptor would keep the daemon from reading or writing by this one.
+  package let hasMandatoryLocks: Bool
   /// The size in bytes at the time of the open.
   package let size: Int64
   /// The version of the content at the time of the open; nil where a change of the content may leave the version as it is.
@@ -63,7 +65,7 @@ package final class OpenFile: Sendable {
   ///   - needsFlush: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
   init(
     descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, hasReliableVersion: Bool,
-    needsFlush: Bool, isOnServer: Bool, opener: DataCredentials, thread: pid_t
+    needsFlush: Bool, isOnServer: Bool, hasMandatoryLocks: Bool, opener: DataCredentials, thread: pid_t
   ) {
     self.thread = thread
     self.descriptor = descriptor
@@ -76,6 +78,7 @@ package final class OpenFile: Sendable {
     isSetID = status.st_mode & (S_ISUID | S_ISGID) != 0
     self.opener = opener
     self.isOnServer = isOnServer
+    self.hasMandatoryLocks = hasMandatoryLocks
     DescriptorLimit.noteOpened(self.descriptor.rawValue)
   }
 

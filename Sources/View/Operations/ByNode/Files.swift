@@ -150,6 +150,7 @@ extension View {
     return OpenFile(
       descriptor: file, node: node, flags: flags, status: status, hasReliableVersion: hasReliableVersion,
       needsFlush: needsFlush, isOnServer: kind.mayChangeUnseen,
+      hasMandatoryLocks: kind.hasMandatoryLocks,
       opener: DataCredentials(user: client.user, group: client.group), thread: client.thread)
   }
 
