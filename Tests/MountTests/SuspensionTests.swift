@@ -77,6 +77,22 @@ import Testing
     }
   }
 
+  @Test(.cgroups) func frozenClients_whenKilled_end() throws {
+    let view = try view()
+    let cgroup = try Cgroup()
+    let place = try TemporaryDirectory()
+    let workers = (0..<3).map { worker($0, in: view, cgroup, until: place.path("end")).start() }
+    try waitUntil { (0..<3).allSatisfy { isThere(view.real("Folder/b\($0).txt")) } }
+    try cgroup.freeze()
+    #expect(eventually { cgroup.isFrozen })
+    let clients = (text(cgroup.processes) ?? "").split(separator: "\n").compactMap { pid_t($0) }
+    try #require(clients.count == 3)
+    for client in clients { kill(client, SIGKILL) }
+    #expect(eventually { text(cgroup.processes) == "" })
+    for worker in workers { #expect(Shell.wait(for: worker) == 128 + SIGKILL) }
+    #expect(view.shell("cd Folder && mkdir made && rmdir made && ls").status == 0)
+  }
+
   /// A client that waits for a frozen daemon is not frozen itself, and the cgroup never as a whole.
   @Test(.cgroups) func frozenDaemonWithItsClients_goesOn() throws {
     let view = try view()
