@@ -36,9 +36,9 @@ import Testing
   @Test(arguments: versions) func client_copiesTreeAndUsesGit(version: String) throws {
     let view = try MountedView("export,allow_other,extensions=show", build: build)
     let client = try NFSClient(of: view, version: version)
-    let outcome = Shell.run(
+    // In an emulated guest one script alone would take more than the minute that it may take.
+    for script in [
       """
-      set -ex
       cp -a Documents Copy
       diff -r Documents Copy
       git init -q repository
@@ -48,12 +48,16 @@ import Testing
       for number in $(seq 3); do echo "$number" >"file $number.txt"; done
       git add .
       git commit -qm first
-      cd ..
-      git clone -q repository clone
+      """,
+      "git clone -q repository clone",
+      """
       git -C clone fsck --strict
       test "$(ls clone | wc -l)" = 3
-      """, in: client.root)
-    #expect(outcome.status == 0, "\(outcome.complaint)")
+      """,
+    ] {
+      let outcome = Shell.run("set -ex\n" + script, in: client.root)
+      #expect(outcome.status == 0, "\(outcome.complaint)")
+    }
   }
 
   /// To the daemon every client of the server is a thread of the server.
