@@ -61,7 +61,7 @@ bool dfs_may_hold_directory_lock(pid_t thread) {
 }
 
 // PF_KTHREAD of the kernel's linux/sched.h, in the ninth field of /proc/PID/stat. (proc(5))
-static bool is_kernel_thread(pid_t thread) {
+bool dfs_is_kernel_thread(pid_t thread) {
   enum { KERNEL_THREAD = 0x00200000, FLAGS_AFTER_NAME = 7 };
   char text[1024];
   if (dfs_read_proc(text, sizeof text, thread, "stat") <= 0) return false;
@@ -75,7 +75,7 @@ bool dfs_comes_by_handle(pid_t thread) {
   // The client has sent a request and is about to sleep: until then its call cannot be read.
   enum { ATTEMPTS = 1000, PAUSE = 20 };
   if (thread == 0) return false;
-  if (is_kernel_thread(thread)) return true;
+  if (dfs_is_kernel_thread(thread)) return true;
   long number;
   unsigned long arguments[ARGUMENTS];
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {

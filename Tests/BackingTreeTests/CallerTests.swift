@@ -6,6 +6,15 @@ import Testing
 @testable import BackingTree
 
 @Suite struct CallerTests {
+  private static let kernelThread: pid_t? = (3..<200).first { dfs_is_kernel_thread($0) }
+
+  @Test(.enabled(if: kernelThread != nil, "No thread of the kernel is visible here."))
+  func threadGroup_ofThreadOfTheKernel_isUnknown() throws {
+    let thread = try #require(Self.kernelThread)
+    #expect(Client(user: 0, group: 0, thread: thread, umask: 0).threadGroup == 0)
+    #expect(Client(user: 0, group: 0, thread: getpid(), umask: 0).threadGroup == getpid())
+  }
+
   /// A new thread inherits the capabilities that its creator has at that moment.
   @Test(.enabled(if: geteuid() == 0)) func chmod_byThreadCreatedWithoutSetIDCapability_keepsSetGroupIDBit() throws {
     let temporary = try TemporaryDirectory()

@@ -62,7 +62,7 @@ import Testing
 
   /// To the daemon every client of the server is a thread of the server.
   @Test(arguments: versions) func saves_keepExtension(version: String) throws {
-    let view = try MountedView("export,allow_other,tunnel=time")
+    let view = try MountedView("export,allow_other")
     let client = try NFSClient(of: view, version: version)
     for save in Save.all {
       try put("old", at: view.real("report.txt"))

@@ -137,8 +137,15 @@ public struct Client: Sendable {
       && FileIdentity(own) == FileIdentity(theirs)
   }
 
-  /// The process that the requesting thread belongs to; 0 when it cannot be read.
-  public var threadGroup: pid_t { processStatus()?.numbers("Tgid:").first.map { pid_t($0) } ?? 0 }
+  /// The process that the requesting thread belongs to; 0 when it cannot be read, and for a thread of the kernel: those of an NFS
+  /// server serve its clients by turns.
+  public var threadGroup: pid_t {
+    let kthreadd: UInt32 = 2
+    guard let status = processStatus() else { return 0 }
+    // The number alone may be that of any process, where the daemon runs in a container.
+    if status.numbers("PPid:").first == kthreadd, dfs_is_kernel_thread(thread) { return 0 }
+    return status.numbers("Tgid:").first.map { pid_t($0) } ?? 0
+  }
 
   /// The content of `/proc/PID/status`; nil when the process is gone or not visible to the daemon.
   private func processStatus() -> ProcessStatus? {
