@@ -127,6 +127,8 @@ final class FaultyFileSystem {
   private static let openOperations: [(String, @Sendable (CInt) -> Errno?)] = [
     ("read", { file in
       var buffer = [UInt8](repeating: 0, count: 16)
+      // What is in the page cache is read without the file system.
+      posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED)
       return failure { CInt(truncatingIfNeeded: pread(file, &buffer, 16, 0)) }
     }),
     ("write", { file in failure { CInt(truncatingIfNeeded: pwrite(file, "x", 1, 0)) } }),
