@@ -44,6 +44,8 @@ final class FileLocks: Sendable {
   let waiters = LockWaiters()
   /// By node, then by owner.
   private let records = Guarded<[NodeID: [UInt64: Record]]>([:])
+  /// Held from the search for a file in memory until its description is in `records`, so that a node has one such file.
+  private let makingMemoryFile = RecursionFreeLock(.openFile)
 
   // MARK: Requests
 
@@ -153,6 +155,8 @@ final class FileLocks: Sendable {
   private func makeDescription(
     of owner: UInt64, _ open: Open, for client: Client
   ) throws(Errno) -> Description {
+    if open.file == nil { makingMemoryFile.lock() }
+    defer { if open.file == nil { makingMemoryFile.unlock() } }
     try ClientDescriptors.opened.reserve(1, for: client.user)
     let descriptor: Descriptor
     do throws(Errno) {
@@ -188,7 +192,7 @@ final class FileLocks: Sendable {
     }
   }
 
-  /// Opens what stands for a file whose locks hold in the mount alone: a file in memory, which all owners of its locks share.
+  /// Opens the file in memory that stands for one with locks that hold in the mount alone. All owners of its locks share it.
   private func memoryFile(_ node: NodeID) throws(Errno) -> Descriptor {
     let known = records.withLock { records in records[node]?.values.first?.description }
     if let known { return try known.descriptor.opened(O_RDWR) }
