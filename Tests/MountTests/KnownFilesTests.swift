@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// A daemon whose control group has a limit of memory has the kernel forget files. (FUSE_NOTIFY_PRUNE)
+/// A daemon in a control group with a limit of memory has the kernel forget files. (FUSE_NOTIFY_PRUNE)
 @Suite(.mounting) struct KnownFilesTests {
   /// The directory of control groups with a memory controller, and the names of its files.
   private static let controller: (directory: String, limit: String)? =
@@ -40,13 +40,7 @@ import Testing
       ).status
         == 0)
     #expect(view.shell("find . -type f -size -1 | wc -l").text == "60000")
-    func known() -> Int {
-      Displayfs.run(["status", view.mountPoint]).text.split(separator: "\n").first {
-        $0.contains("known files")
-      }
-      .flatMap { $0.split(separator: " ").last }.flatMap { Int($0) } ?? .max
-    }
-    #expect(eventually(within: .work) { known() <= 40_329 })
+    #expect(try eventually(within: .work) { try view.reportedNumber("known files") <= 40_329 })
     // What was forgotten is still there.
     #expect(view.shell("find . -type f -size -1 | wc -l").text == "60000")
   }

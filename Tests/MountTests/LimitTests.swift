@@ -84,11 +84,7 @@ import Testing
       let line = try #require(lines.first { $0.hasPrefix("VmRSS:") })
       return try #require(Int(line.split(separator: " ").dropLast().last ?? ""))
     }
-    func known() throws -> Int {
-      let status = Displayfs.run(["status", view.mountPoint]).text
-      let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("known files: ") })
-      return try #require(Int(line.split(separator: " ").last ?? ""))
-    }
+    func known() throws -> Int { try view.reportedNumber("known files") }
     let atFirst = try resident()
     for number in stride(from: 0, to: count, by: 1000) {
       let folder = view.at("folder\(number)")

@@ -28,11 +28,7 @@ import Testing
     return view
   }
 
-  private func walks(_ view: MountedView) throws -> Int {
-    let lines = Displayfs.run(["status", view.mountPoint]).text.split(separator: "\n")
-    let line = try #require(lines.first { $0.hasPrefix("packages walked: ") })
-    return try #require(Int(line.dropFirst("packages walked: ".count)))
-  }
+  private func walks(_ view: MountedView) throws -> Int { try view.reportedNumber("packages walked") }
 
   /// Opens a package and reads so much from its beginning. - Returns: what was read, or the error's name.
   private func beginning(of name: String, _ count: Int = 4096, in view: MountedView, as user: uid_t? = nil)

@@ -13,9 +13,7 @@ extension MountedView {
   /// How many requests have come of some kinds; of looking up and of attributes, if none are named.
   func requestCount(_ operations: String...) throws -> Int {
     let counted = operations.isEmpty ? ["lookup", "getattr", "statx"] : operations
-    let outcome = Displayfs.run(["status", mountPoint])
-    let line = try #require(outcome.text.split(separator: "\n").first { $0.hasPrefix("requests: ") })
-    return line.dropFirst("requests: ".count).split(separator: ",").reduce(0) { sum, request in
+    return try reported("requests").split(separator: ",").reduce(0) { sum, request in
       let words = request.split(separator: " ")
       return words.last.map { counted.contains(String($0)) } ?? false ? sum + (Int(words[0]) ?? 0) : sum
     }
