@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// A cgroup whose processes can be frozen, as container managers do to pause a container. (cgroup v2, `cgroup.freeze`)
+/// A cgroup with processes that can be frozen, as container managers do to pause a container. (cgroup v2, `cgroup.freeze`)
 final class Cgroup {
   private let path: String
 

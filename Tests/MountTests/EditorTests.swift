@@ -42,7 +42,7 @@ import Testing
   func terminalEditors_saveAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   /// Deletes the first word, types another, writes out under the name that is offered, leaves.
-  /// Nano 8 asks "Write to File".
+  /// The prompt of nano 8 is "Write to File".
   private static let nanoKeys = [
     ("old text", "\u{4}\u{4}\u{4}new\u{f}"), ("Name to Write|Write to File", "\r"),
     ("Wrote 1 line", "\u{18}"),

@@ -170,7 +170,7 @@ import Testing
     #expect(!isThere("\(disk)/a/Letter.rtfd"))
     #expect(view.run(as: 62033, "cat a/own a/other").text == "own\nx\nother")
     #expect(view.run(as: 62001, "cat a/own").status != 0)
-    // Who owns it on the disk has no part in it.
+    // The owner that the disk records has no rights by that.
     #expect(view.run(as: 61000, "cat b/own").status != 0)
     #expect(view.run(as: 0, "echo x >top.txt && chown 62033:62033 top.txt && cat b/own b/roots").status == 0)
     #expect(owner("\(disk)/top.txt") == 61033)

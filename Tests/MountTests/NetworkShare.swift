@@ -15,7 +15,9 @@ enum Network: String, CaseIterable, Sendable, CustomTestStringConvertible {
 
   /// What is missing here for any of them; nil where nothing is.
   static let obstacle: String? = {
-    if !Machine.servesNFS { return "The kernel has no NFS server or client, or nfs-kernel-server is missing." }
+    if !Machine.servesNFS {
+      return "The kernel has no NFS server or client, or nfs-kernel-server is missing."
+    }
     let missing = Shell.run(
       """
       modprobe -a cifs 9p 9pnet_fd 2>/dev/null
@@ -43,7 +45,7 @@ final class NetworkShare {
 
   /// - Parameters:
   ///   - mountPoint: an empty directory.
-  ///   - squashesRoot: whether an NFS server takes root for nobody.
+  ///   - squashesRoot: whether an NFS server gives root the rights of an anonymous user. (`root_squash`)
   init(_ network: Network, at mountPoint: String, squashesRoot: Bool = false) throws {
     self.network = network
     self.mountPoint = mountPoint

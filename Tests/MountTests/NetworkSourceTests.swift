@@ -91,7 +91,7 @@ import Testing
       let file = try OpenFile(view.at("Documents/notes"), O_RDWR)
       #expect(unlink(view.at("Documents/notes")) == 0)
       #expect(file.text() == "plain")
-      // diod knows no such file when it is asked for the size.
+      // diod finds no such file any more when its size is requested.
       if network != .plan9 { #expect(file.write("PLAIN", at: 0) == 5 && file.text() == "PLAIN") }
       // SMB keeps the name until the file is closed.
       if network != .smb { #expect(view.listing("Documents") == []) }
@@ -159,7 +159,7 @@ import Testing
     #expect(eventually(within: .work) { status(view.at("Documents/\(shown)"))?.st_size == 12 })
   }
 
-  /// The server takes root for nobody, so the user mounts the view.
+  /// The server gives root the rights of an anonymous user, so the owner mounts the view.
   @Test(
     .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."),
     arguments: [Network.nfs3, .nfs4])

@@ -269,7 +269,7 @@ import Testing
     #expect(text == (take.contains("lockf") ? "free\nfree" : "EAGAIN\nfree"))
   }
 
-  /// Processes on both sides count in the same file, each number under a lock. Who gets a lock reads what the last owner wrote.
+  /// Processes on both sides count in the same file, each number under a lock. The owner of a lock reads what the last one wrote.
   @Test(arguments: ["fcntl.lockf(f, {}, 8, 8 * slot)", "fcntl.flock(f, {})"], ["on", "off"])
   func numbers_countedUnderLocksOnBothSides_areComplete(lock: String, passthrough: String) throws {
     let view = try view("passthrough=\(passthrough)")

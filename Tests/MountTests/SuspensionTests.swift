@@ -112,7 +112,7 @@ import Testing
     view.unmount()
   }
 
-  /// What clients ask of a stopped daemon, each for the first time.
+  /// What clients request of a stopped daemon, each for the first time.
   private static let requests = [
     "stat": "test -f Folder/file1", "read": "test \"$(cat Folder/file2)\" = 2",
     "create": "echo made >Folder/made.txt", "rename": "mv Folder/file3 Folder/moved",

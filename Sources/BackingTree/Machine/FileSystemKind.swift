@@ -10,11 +10,11 @@ public struct FileSystemKind: Equatable, Sendable {
   /// report such changes.
   public var mayChangeUnseen: Bool {
     switch magic {
-    // NFS, SMB (three of them), AFS, Coda, NCP, 9P, Ceph, Lustre, VirtualBox's and VMware's shared folders, FUSE.
-    case 0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f, 0x7375_7245, 0x564c, 0x0102_1997, 0x00c3_6400,
+    // NFS, AFS, Coda, NCP, 9P, Ceph, Lustre, VirtualBox's and VMware's shared folders, FUSE.
+    case 0x6969, 0x5346_414f, 0x7375_7245, 0x564c, 0x0102_1997, 0x00c3_6400,
       0x0bd0_0bd0, 0x786f_4256, 0xbacb_acbc, 0x6573_5546:
       true
-    default: false
+    default: isSMB
     }
   }
 
@@ -23,7 +23,7 @@ public struct FileSystemKind: Equatable, Sendable {
   public var renamesRemovedFiles: Bool { magic == 0x6969 || magic == 0x5346_414f }
 
   /// Whether a lock on a range keeps every other descriptor from reading or writing there, those of the same process too: SMB.
-  public var hasMandatoryLocks: Bool { magic == 0x517b || magic == 0xff53_4d42 || magic == 0xfe53_4d42 }
+  public var hasMandatoryLocks: Bool { isSMB }
 
   /// Whether this is overlayfs, which shows files of other file systems as its own, as in most containers.
   public var isOverlay: Bool { magic == 0x794c_7630 }
@@ -31,10 +31,13 @@ public struct FileSystemKind: Equatable, Sendable {
   /// Whether each file has a mode of its own: not on SMB, FAT and exFAT, where options of the mount give the modes.
   public var keepsModes: Bool {
     switch magic {
-    case 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x4d44, 0x2011_bab0: false
-    default: true
+    case 0x4d44, 0x2011_bab0: false
+    default: !isSMB
     }
   }
+
+  /// Whether this is SMB, by one of the numbers of its clients.
+  private var isSMB: Bool { magic == 0x517b || magic == 0xff53_4d42 || magic == 0xfe53_4d42 }
 
   /// Whether this is tmpfs.
   var isMemory: Bool { magic == 0x0102_1994 }

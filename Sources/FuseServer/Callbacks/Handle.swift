@@ -49,8 +49,8 @@ enum Handle {
     guard let info else { return nil }
     let file = file(info)
     guard let node = file?.node ?? object(info, as: OpenPackage.self)?.node else { return nil }
-    let isLocked = file.map { !$0.hasMandatoryLocks } ?? false
-    return FileLocks.Open(node: node, handle: info.pointee.fh, file: isLocked ? file : nil)
+    let passesLocks = file.map { !$0.hasMandatoryLocks } ?? false
+    return FileLocks.Open(node: node, handle: info.pointee.fh, file: passesLocks ? file : nil)
   }
 
   static func release(_ info: UnsafeMutablePointer<fuse_file_info>?) {

@@ -18,14 +18,14 @@ extension Operations {
           {
           case .file(let file):
             info!.pointee.fh = Handle.make(file, of: client, descriptors: descriptors)
-            info!.pointee.noflush = file.needsFlush || request.server.locks != nil ? 0 : 1
+            info!.pointee.noflush = request.server.needsFlush(file) ? 0 : 1
             backing = request.server.passthrough.opened(file, info!, for: request)
             if backing == 0, request.server.pageCachePolicy.opened(file) { info!.pointee.keep_cache = 1 }
           case .package(let package):
             info!.pointee.fh = Handle.make(package, of: client, descriptors: descriptors)
             // The data belongs to this open alone: the package may have changed by the next open.
             info!.pointee.direct_io = 1
-            info!.pointee.noflush = request.server.locks == nil ? 1 : 0
+            info!.pointee.noflush = request.server.needsFlush(nil) ? 0 : 1
           }
         }
         if dfs_reply_open(raw, info, backing) == -ENOENT {
@@ -50,7 +50,7 @@ extension Operations {
               parent, name!, mode: mode, flags: flags, client: client,
               isInterrupted: { request.isInterrupted })
           info!.pointee.fh = Handle.make(created.file, of: client)
-          info!.pointee.noflush = created.file.needsFlush || request.server.locks != nil ? 0 : 1
+          info!.pointee.noflush = request.server.needsFlush(created.file) ? 0 : 1
           let backing = request.server.passthrough.opened(created.file, info!, for: request)
           if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
             view.forget(created.entry.id, count: 1)

@@ -49,7 +49,7 @@ extension Request {
 
   /// Replies when the lock is set, or at once with EAGAIN.
   ///
-  /// Who gets a lock expects to read what its last owner has written, maybe beneath the view, a moment ago.
+  /// A client that gets a lock expects to read what its last owner has written, maybe beneath the view, a moment ago.
   fileprivate func lock(
     _ open: FileLocks.Open, _ locks: FileLocks, isRelease: Bool, waits: Bool,
     _ attempt: @escaping @Sendable () throws(Errno) -> Void

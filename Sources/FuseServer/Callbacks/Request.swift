@@ -106,11 +106,13 @@ extension Request {
     let node = try node(nodeid)
     if !server.isExported { return try body(self, node) }
     // The node's name may be that of a new file with the same inode number by now. A client by name means the new file.
-    if !view.isCurrent(node, nodeid), !view.follow(node, nodeid, for: client), view.cameByHandle(client) {
+    if !view.isCurrent(node, nodeid), view.cameByHandle(client), !view.follow(node, nodeid, for: client) {
       throw Errno(rawValue: ESTALE)
     }
     do throws(Errno) { try body(self, node) } catch {
-      guard error.rawValue == ESTALE, view.follow(node, nodeid, for: client) else { throw error }
+      guard error.rawValue == ESTALE, view.cameByHandle(client), view.follow(node, nodeid, for: client) else {
+        throw error
+      }
       try body(self, node)
     }
   }

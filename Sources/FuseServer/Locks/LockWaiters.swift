@@ -90,7 +90,7 @@ final class LockWaiters: Sendable {
     for waiter in refused { waiter.request.fail(.noLocks) }
   }
 
-  /// The user whose thread serves a user.
+  /// The user that has the thread for the requests of a user.
   static func thread(for user: uid_t, among users: some Collection<uid_t>) -> uid_t {
     if users.count < mostThreads || users.contains(user) { return user }
     return users.sorted()[Int(user) % users.count]

@@ -35,11 +35,11 @@ final class KnownFilesLimit: Sendable {
   func stop() {
     hasEnded.store(true, ordering: .relaxed)
     wake.post()
-    _ = haveEnded
+    _ = waitUntilEnded()
   }
 
-  /// Whether the thread uses the session no more.
-  var haveEnded: Bool { threads.waitUntilEnded(milliseconds: 200) }
+  /// - Returns: false when the thread still waits for the kernel.
+  func waitUntilEnded() -> Bool { threads.waitUntilEnded(milliseconds: 200) }
 
   private func run(_ nodes: NodeTable, _ session: OpaquePointer, _ most: Int) {
     var next = 0

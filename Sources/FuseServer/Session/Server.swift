@@ -134,7 +134,7 @@ public final class Server: @unchecked Sendable {
       mayDestroy = notifying.waitUntilEnded()
     }
     if let locks, !locks.waiters.waitUntilEnded() { mayDestroy = false }
-    if !knownFilesLimit.haveEnded { mayDestroy = false }
+    if !knownFilesLimit.waitUntilEnded() { mayDestroy = false }
     forgottenNodes.end()
     view.finishImports()
     // libfuse reports no details when it cannot create its first thread.
@@ -182,6 +182,9 @@ public final class Server: @unchecked Sendable {
     waking?.detach()
     return true
   }
+
+  /// Whether the kernel must send FLUSH when a client closes a file, or nil for a package: a process loses its locks then.
+  func needsFlush(_ file: OpenFile?) -> Bool { locks != nil || file?.needsFlush ?? false }
 
   /// Whether the session is ending: no worker may wait any longer.
   var isEnding: Bool { session.map { fuse_session_exited($0) != 0 } ?? true }

@@ -4,7 +4,7 @@ import PackageStream
 import SystemPackage
 
 extension View {
-  /// The user to whom a package will belong, and with whose rights its parts are made. Nil if the file is not imported: root may
+  /// The owner of the package that a file becomes: its parts are made with that user's rights. Nil if it becomes none: root may
   /// close a file that another user has filled. But `mv`, `cp -a` and rsync of root make a file, give it to its owner, and then
   /// close it or rename it to its name.
   func packageOwner(of stream: stat, _ client: Client, _ isMadeByClient: Bool) -> Client? {

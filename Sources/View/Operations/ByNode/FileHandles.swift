@@ -76,14 +76,15 @@ extension View {
         try handles.handle(of: name, in: parent.directory)
       }), let generation = handle.generation
     else { return true }
-    return DurableNodeID(inode: handle.inode, generation: generation, nodeKind: link.nodeKind)?.rawValue == nodeid
+    return DurableNodeID(inode: handle.inode, generation: generation, nodeKind: link.nodeKind)?.rawValue
+      == nodeid
   }
 
   /// Finds the file of a node that was moved in the backing tree, for a client that came by a file handle.
   ///
   /// - Returns: whether the node leads to its file again.
   package func follow(_ id: NodeID, _ nodeid: UInt64, for client: Client) -> Bool {
-    guard isExported, cameByHandle(client), let entry = try? reopen(nodeid) else { return false }
+    guard let entry = try? reopen(nodeid) else { return false }
     defer { forget(entry.id, count: 1) }
     walks.moved.noteLookup(of: id, by: client.thread, isByHandle: true)
     return entry.id == id
