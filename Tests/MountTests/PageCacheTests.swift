@@ -8,12 +8,6 @@ import Testing
     try MountedView("passthrough=off", build: build)
   }
 
-  /// What a status reports of what a program does.
-  private func requests(_ view: MountedView, _ script: String) -> String {
-    Displayfs.run(["status", view.mountPoint, "--", "sh", "-c", "cd '\(view.mountPoint)'; \(script)"]).text
-      .split(separator: "\n").first { $0.hasPrefix("requests: ") }.map(String.init) ?? ""
-  }
-
   /// A file that was last changed some seconds ago.
   private func waitUntilSettled() { sleep(3) }
 
@@ -23,8 +17,8 @@ import Testing
       sync()
     }
     waitUntilSettled()
-    #expect(requests(view, "cat data.bin >/dev/null").contains(" read"))
-    for _ in 0..<3 { #expect(!requests(view, "cat data.bin >/dev/null").contains(" read")) }
+    #expect(view.requests(of: "cat data.bin >/dev/null").contains(" read"))
+    for _ in 0..<3 { #expect(!view.requests(of: "cat data.bin >/dev/null").contains(" read")) }
     // The time that a program gives a file says nothing.
     _ = Shell.run(
       "stat -c %y data.bin >time; printf X | dd of=data.bin conv=notrunc status=none; touch -d \"$(cat time)\" data.bin",

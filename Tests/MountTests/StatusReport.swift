@@ -10,4 +10,10 @@ extension MountedView {
 
   /// The same for a number.
   func reportedNumber(_ name: String) throws -> Int { try #require(Int(reported(name))) }
+
+  /// The requests that `displayfs status` counts while a script runs in the view.
+  func requests(of script: String) -> String {
+    Displayfs.run(["status", mountPoint, "--", "sh", "-c", "cd '\(mountPoint)'; \(script)"]).text
+      .split(separator: "\n").first { $0.hasPrefix("requests: ") }.map(String.init) ?? ""
+  }
 }

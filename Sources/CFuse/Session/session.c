@@ -14,8 +14,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// In linux/fuse.h since 6.1.
-enum { OPCODE_TMPFILE = 51 };
+// In linux/fuse.h since 6.1 and 6.18.
+enum { OPCODE_TMPFILE = 51, OPCODE_COPY_FILE_RANGE_64 = 53 };
 
 static atomic_uint_fast64_t counts[DFS_OPCODES];
 
@@ -32,6 +32,10 @@ static void note_received(void *request, size_t size) {
   dfs_statx_read(request);
   // The two requests have the same layout and the same reply.
   if (header->opcode == OPCODE_TMPFILE) header->opcode = FUSE_CREATE;
+  // The reply of one is a count of 64 bits, that of the other a count of 32 and as many zeros: the same on this kind of processor.
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  if (header->opcode == OPCODE_COPY_FILE_RANGE_64) header->opcode = FUSE_COPY_FILE_RANGE;
+#endif
 }
 
 static ssize_t read_request(int fd, void *buffer, size_t size, void *userdata) {

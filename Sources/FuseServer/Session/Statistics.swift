@@ -73,6 +73,6 @@ public enum Statistics {
     (42, "batch_forget"),
     (43, "fallocate"), (44, "readdirplus"), (45, "rename2"), (46, "lseek"), (47, "copy_file_range"),
     (50, "syncfs"),
-    (51, "tmpfile"), (52, "statx"),
+    (51, "tmpfile"), (52, "statx"), (53, "copy_file_range_64"),
   ]
 }
