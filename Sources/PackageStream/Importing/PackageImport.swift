@@ -51,6 +51,9 @@ public struct PackageImport: Sendable {
     }
   }
 
+  /// The smallest size in bytes of a file that begins like a package's stream.
+  public static let minimumSize = Int64(GlobalHeader.length)
+
   /// The type of the package if a file begins like a package's stream, otherwise nil. Reads the first 1024 bytes.
   ///
   /// - Parameter descriptor: open for reading.

@@ -18,13 +18,18 @@ extension View {
           at: changed.parent, realName: changed.file, identity: changed.written.identity, client: client,
           isMadeByClient: file.isNew)
       }
-    } else if !packages.imported.contains(file.node), let link = nodes.link(of: file.node),
-      link.nodeKind == .plain
+    } else if !packages.imported.contains(file.node), mayHoldStream(file),
+      let link = nodes.link(of: file.node), link.nodeKind == .plain
     {
       importPackage(
         at: link.parent, realName: link.name, identity: link.identity, client: client,
         isMadeByClient: file.isNew)
     }
+  }
+
+  /// Whether a file is large enough to hold a package's stream. A smaller one need not be opened again and read.
+  private func mayHoldStream(_ file: OpenFile) -> Bool {
+    (try? fileStatus(file.descriptor.rawValue).st_size).map { $0 >= PackageImport.minimumSize } ?? true
   }
 
   /// The same for a file that a rename has just made visible.
