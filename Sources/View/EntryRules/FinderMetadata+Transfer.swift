@@ -1,0 +1,138 @@
+import BackingTree
+import CLinux
+import DisplayNames
+import Glibc
+import MacMetadata
+import SystemPackage
+
+/// Transfers metadata from a file to the one that takes its place.
+extension FinderMetadata {
+  /// The metadata to transfer when a file takes another's place: the attributes of all stores that the entry has, DOS
+  /// attributes included; the streams in Samba's depot, under their names; and the side files, under their paths. The
+  /// copies of the streams and the side files will belong to the client, so the client must be allowed to read the originals.
+  func stored(of name: CName, in directory: Directory, client: Client) -> [Tunnel.Attribute] {
+    func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
+      let bytes: [UInt8]? = path.withCName { path in
+        guard directory.has(path) else { return nil }
+        return try? client.impersonateWithGroups { () throws(Errno) -> [UInt8] in
+          guard let bytes = directory.beginning(of: path, limit: Tunnel.attributeLimit) else {
+            throw .permissionDenied
+          }
+          return bytes
+        }
+      }
+      return bytes.flatMap { $0.count < Tunnel.attributeLimit ? $0 : nil }
+    }
+    return name.withPointer { cName in
+      let attributes = ExtendedAttributes(of: cName, in: directory)
+      var fromSideFiles = Self.paths(of: name.name, [.appleDouble, .netatalk]).compactMap { path in
+        readable(path, in: directory).flatMap {
+          AppleDouble($0) == nil ? nil : Tunnel.Attribute(name: path, value: $0)
+        }
+      }
+      if let path = fromSideFiles.last?.name, path.contains(UInt8(ascii: "/")),
+        let opened = try? directory.subdirectory(".AppleDouble")
+      {
+        let files = Directory(descriptor: opened.rawValue)
+        fromSideFiles += NetatalkAttributeFiles.suffixes(of: name.name, in: files).compactMap { suffix in
+          readable(path + suffix, in: directory).map { Tunnel.Attribute(name: path + suffix, value: $0) }
+        }
+      }
+      var stores: [[UInt8]] = []
+      var isInDepot = false
+      try? attributes.forEachName { attribute in
+        let bytes = Array(UnsafeRawBufferPointer(start: attribute, count: strlen(attribute)))
+        if case .depot = Self.store(attribute) {
+          isInDepot = true
+        } else if Self.store(attribute) != nil || DesktopAttribute.storage(bytes) != nil {
+          stores.append(bytes)
+        }
+      }
+      var result = stores.compactMap { store in
+        store.withCName { attributes.value($0, limit: Tunnel.attributeLimit) }.map {
+          Tunnel.Attribute(name: store, value: $0)
+        }
+      }
+      if isInDepot, let root, let streams = depotPath(of: name.name, in: directory) {
+        for stream in SambaDepot.itemStreams {
+          guard let value = readable(Self.depotFile(stream, in: streams), in: root.directory) else {
+            continue
+          }
+          result.append(Tunnel.Attribute(name: Array(stream.utf8), value: value))
+        }
+      }
+      return result + fromSideFiles
+    }
+  }
+
+  /// Adds the transferred metadata to a file, as far as it has none of its own. Where the backing file system refuses, the file
+  /// stays without it.
+  func restore(
+    _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, client: Client
+  ) {
+    let stored = ExtendedAttributes(of: file.rawValue)
+    let streams = attributes.filter { $0.name.first == UInt8(ascii: ":") }
+    if !streams.isEmpty { try? writeToDepot(streams, of: file, client) }
+    // A list and the files that it names are one store: the file has its own, or gets this one.
+    let hasList = attributes.lazy.compactMap { NetatalkAttributeFiles.list(at: $0.name) }.first
+      .map { $0.withCName { directory.has($0) } }
+    for attribute in attributes where attribute.name.first != UInt8(ascii: ":") {
+      if hasList == true, NetatalkAttributeFiles.list(at: attribute.name) != nil { continue }
+      if attribute.name.first == UInt8(ascii: ".") {
+        try? writeSideFile(attribute.value, at: attribute.name, in: directory, client)
+      } else {
+        attribute.name.withCName { name in
+          attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
+        }
+      }
+    }
+  }
+
+  private func writeSideFile(
+    _ bytes: [UInt8], at path: [UInt8], in directory: Directory, _ client: Client
+  ) throws(Errno) {
+    let parts = path.split(separator: UInt8(ascii: "/")).map(Array.init)
+    try client.impersonateWithGroups { () throws(Errno) in
+      let folder = try (parts.count == 1 ? [UInt8(ascii: ".")] : parts[0]).withCName { (name) throws(Errno) in
+        try directory.subdirectory(name)
+      }
+      try Self.create(parts[parts.count - 1], in: Directory(descriptor: folder.rawValue), holding: bytes)
+    }
+  }
+
+  private static func create(_ name: [UInt8], in directory: Directory, holding bytes: [UInt8]) throws(Errno) {
+    let file = try name.withCName { (name) throws(Errno) in
+      try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: 0o644)
+    }
+    try bytes.withUnsafeBytesTyped { (bytes) throws(Errno) in try writeFully(file.rawValue, bytes, at: 0) }
+  }
+
+  /// Writes the streams with the client's credentials, as Samba does with those of the connected user.
+  private func writeToDepot(
+    _ attributes: [Tunnel.Attribute], of file: borrowing Descriptor, _ client: Client
+  ) throws(Errno) {
+    let stored = ExtendedAttributes(of: file.rawValue)
+    guard let root, stored.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
+    let path = Self.depotPath(of: try fileStatus(file.rawValue)).split(separator: UInt8(ascii: "/"))
+    try client.impersonateWithGroups { () throws(Errno) in
+      var streams = try Array(path[0]).withCName { (name) throws(Errno) in try root.subdirectory(name) }
+      for name in path.dropFirst() {
+        streams = try Array(name).withCName { (name) throws(Errno) in
+          let parent = Directory(descriptor: streams.rawValue)
+          do throws(Errno) { try parent.makeDirectory(name, mode: 0o755) } catch {
+            guard error == .fileExists else { throw error }
+          }
+          return try parent.subdirectory(name)
+        }
+      }
+      let directory = Directory(descriptor: streams.rawValue)
+      // The file lacks the marker attribute, so what is in the directory belonged to an earlier file with this inode number.
+      let readable = try directory.openForReading()
+      try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in try directory.unlink(entry.cName) }
+      for stream in attributes { try Self.create(stream.name, in: directory, holding: stream.value) }
+    }
+    try SambaDepot.mark.withUnsafeBytesTyped { (bytes) throws(Errno) in
+      try stored.set(SambaDepot.marker, bytes, flags: 0)
+    }
+  }
+}
