@@ -42,14 +42,23 @@ static bool only_resolves(long number, const unsigned long *arguments) {
   }
 }
 
-// - Returns: false where the call cannot be read.
+// Reads the system call in which the client of a request waits for the reply.
+//
+// The daemon may serve the request before the client sleeps, and until then the file reads "running": for microseconds, or for
+// as long as other programs keep the client from a processor.
+//
+// - Returns: false where the call cannot be read, or the client does not sleep within a tenth of a second.
 static bool read_call(pid_t thread, long *number, unsigned long arguments[ARGUMENTS]) {
+  enum { LONGEST_PAUSE = 640, LONGEST_WAIT = 100000 };  // microseconds
   char text[256];
-  if (dfs_read_proc(text, sizeof text, thread, "syscall") <= 0) return false;
-  // The file reads "running" while the thread is not in the kernel.
   char *next;
-  *number = strtol(text, &next, 10);
-  if (next == text) return false;
+  for (int pause = 20, waited = 0;; waited += pause, pause *= pause < LONGEST_PAUSE ? 2 : 1) {
+    if (dfs_read_proc(text, sizeof text, thread, "syscall") <= 0) return false;
+    *number = strtol(text, &next, 10);
+    if (next != text) break;
+    if (waited >= LONGEST_WAIT) return false;
+    usleep(pause);
+  }
   for (int index = 0; index < ARGUMENTS; index++) arguments[index] = strtoul(next, &next, 16);
   return true;
 }
@@ -72,17 +81,11 @@ bool dfs_is_kernel_thread(pid_t thread) {
 }
 
 bool dfs_comes_by_handle(pid_t thread) {
-  // The client has sent a request and is about to sleep: until then its call cannot be read.
-  enum { ATTEMPTS = 1000, PAUSE = 20 };
   if (thread == 0) return false;
   if (dfs_is_kernel_thread(thread)) return true;
   long number;
   unsigned long arguments[ARGUMENTS];
-  for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-    if (read_call(thread, &number, arguments)) return number == SYS_open_by_handle_at;
-    usleep(PAUSE);
-  }
-  return false;
+  return read_call(thread, &number, arguments) && number == SYS_open_by_handle_at;
 }
 
 enum dfs_reference dfs_reference_of(pid_t thread) {

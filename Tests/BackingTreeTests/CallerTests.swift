@@ -15,6 +15,28 @@ import Testing
     #expect(Client(user: 0, group: 0, thread: getpid(), umask: 0).threadGroup == getpid())
   }
 
+  /// The daemon may have a request before its client sleeps.
+  @Test func call_ofClientThatRunsForAMoment_isReadOnceItSleeps() throws {
+    let temporary = try TemporaryDirectory()
+    let pipe = temporary.path + "/pipe"
+    try #require(mkfifo(pipe, 0o600) == 0)
+    let hasBegun = Semaphore()
+    let id = Guarded<pid_t>(0)
+    let thread = Thread {
+      id.withLock { $0 = Thread.current }
+      hasBegun.post()
+      let begin = ContinuousClock.now
+      while ContinuousClock.now - begin < .milliseconds(20) {}
+      // Sleeps until the pipe is opened for writing.
+      close(open(pipe, O_RDONLY))
+    }
+    try #require(thread != nil)
+    thread?.detach()
+    hasBegun.wait()
+    #expect(!dfs_may_hold_directory_lock(id.withLock { $0 }))
+    close(open(pipe, O_WRONLY))
+  }
+
   /// A new thread inherits the capabilities that its creator has at that moment.
   @Test(.enabled(if: geteuid() == 0)) func chmod_byThreadCreatedWithoutSetIDCapability_keepsSetGroupIDBit() throws {
     let temporary = try TemporaryDirectory()

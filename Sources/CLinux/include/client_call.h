@@ -2,6 +2,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+// What the client of a request is doing. Each function waits until the client sleeps, for a tenth of a second at most.
+
 // Whether the system call in which a thread is may hold the inode lock of a directory that it changes; true where the call
 // cannot be read (/proc/PID/syscall, subject to ptrace access checks).
 bool dfs_may_hold_directory_lock(pid_t thread);
