@@ -117,20 +117,28 @@ import Testing
         return
       }
       defer { hasEnded.store(true, ordering: .relaxed) }
+      func expect(
+        _ names: ArraySlice<String>, areThere: Bool, since change: ContinuousClock.Instant, _ round: Int
+      ) {
+        for name in names { expectWalk(since: change, "\(round), \(name)") { isThere(name) == areThere } }
+      }
       for round in 0..<500 {
         // Every second round uses a name that the previous call did not use.
         let (from, to) = round % 4 < 2 ? (0, 2) : (1, 3)
+        var change = ContinuousClock.now
         #expect(rename(names[from], names[to]) == 0)
-        #expect(!isThere(names[0]) && !isThere(names[1]), "\(round)")
-        #expect(isThere(names[2]) && isThere(names[3]), "\(round)")
+        expect(names[..<2], areThere: false, since: change, round)
+        expect(names[2...], areThere: true, since: change, round)
+        change = .now
         if round % 2 == 0 {
           #expect(rename(names[3 - from], names[1 - from]) == 0)
         } else {
           #expect(unlink(names[3 - from]) == 0)
-          #expect(!isThere(names[2]) && !isThere(names[3]), "\(round)")
+          expect(names[2...], areThere: false, since: change, round)
+          change = .now
           try? put("text", at: names[1])
         }
-        #expect(isThere(names[0]) && isThere(names[1]), "\(round)")
+        expect(names[..<2], areThere: true, since: change, round)
       }
     }
   }

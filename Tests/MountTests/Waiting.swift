@@ -9,6 +9,10 @@ extension Duration {
   /// failure.
   static let atOnce = Duration.seconds(5)
 
+  /// How long a path walk waits at most for stale names: another user may hold the lock of their directory for ever. On a busy
+  /// machine other clients may hold it for as long, and the notifier thread may wait for a processor.
+  static let longestWalk = Duration.milliseconds(80)
+
   /// For work without a promised duration: a process starts or ends, the daemon deletes a package, memory is returned.
   static let work = Duration.seconds(30)
 }
@@ -30,4 +34,18 @@ func waitUntil(
 ) throws {
   if try eventually(within: bound, condition) { return }
   Issue.record("what the test waits for did not happen within \(bound)", sourceLocation: location)
+}
+
+/// Expects what a path walk shows after a change through the mount: at once, or soon where the walk need not wait any longer.
+///
+/// - Parameter change: when the change began.
+func expectWalk(
+  since change: ContinuousClock.Instant, _ comment: Comment? = nil,
+  _ location: SourceLocation = #_sourceLocation, _ condition: () -> Bool
+) {
+  if condition() { return }
+  let age = ContinuousClock.now - change
+  #expect(age >= .longestWalk, comment, sourceLocation: location)
+  let isShown = eventually(condition)
+  #expect(isShown, comment, sourceLocation: location)
 }
