@@ -3,7 +3,8 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// A file system that fails on demand. It has a file `notes.txt`, an empty directory `Folder` and a symlink `link`.
+/// A file system that fails on demand. It has a file `notes.txt`, an empty directory `Folder` and a symlink `link`, and an empty
+/// directories `.snap` and `host` that it does not list.
 ///
 /// A process of its own serves the FUSE protocol until the file system is unmounted. While `error` is nil all requests succeed.
 /// Otherwise all fail with it, except those for names, attributes and listings.
@@ -32,8 +33,9 @@ final class FaultyFileSystem {
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions"
     if libc.mount(b"faulty", b"PATH", b"fuse.faulty", 0, options.encode()): sys.exit(ctypes.get_errno())
 
-    FILES = {1: (0o40755, 4096), 2: (0o100644, 11), 3: (0o40755, 4096), 4: (0o120777, 5)}
+    FILES = {1: (0o40755, 4096), 2: (0o100644, 11), 3: (0o40755, 4096), 4: (0o120777, 5), 5: (0o40755, 4096)}
     NAMES = {b"notes.txt": 2, b"Folder": 3, b"link": 4}
+    UNLISTED = {b".snap": 5, b"host": 5}
     LOOKUP, FORGET, GETATTR, READLINK, OPEN, READ, WRITE, STATFS, RELEASE = 1, 2, 3, 5, 14, 15, 16, 17, 18
     GETXATTR, LISTXATTR, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, ACCESS, INTERRUPT, BATCH_FORGET = 22, 23, 25, 26, 27, 28, 29, 34, 36, 42
 
@@ -51,8 +53,8 @@ final class FaultyFileSystem {
     def answer(opcode, node, body):
         if opcode == INIT: return struct.pack("<4I2H2I2H8I", 7, 31, 1 << 17, 0, 16, 12, 1 << 16, 1, 0, 0, *[0] * 8)
         if opcode == LOOKUP:
-            if node != 1 or body[:-1] not in NAMES: raise OSError(errno.ENOENT, "")
-            found = NAMES[body[:-1]]
+            found = (NAMES | UNLISTED).get(body[:-1])
+            if node != 1 or not found: raise OSError(errno.ENOENT, "")
             return struct.pack("<4Q2I", found, 0, 0, 0, 0, 0) + attributes(found)
         if opcode == GETATTR: return struct.pack("<Q2I", 0, 0, 0) + attributes(node)
         if opcode in (OPENDIR,): return struct.pack("<Q2I", 0, 0, 0)

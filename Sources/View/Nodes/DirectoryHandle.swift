@@ -55,6 +55,9 @@ package final class DirectoryHandle: Sendable {
 
   package var directory: Directory { Directory(descriptor: descriptor.rawValue) }
 
+  /// Whether a listing has each name that a lookup finds.
+  var listsAllNames: Bool { isLocal }
+
   var holdsMountPoint: Bool { covered != nil }
 
   /// Whether an entry is the mount point. Only the directory beneath it may be accessed.

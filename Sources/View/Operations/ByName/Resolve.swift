@@ -141,12 +141,25 @@ extension View {
     let found = try view.withCurrent { (projection) throws(Errno) in resolve(name, in: projection) }
     guard let found else {
       if strlen(name) > 255 { throw .fileNameTooLong }
-      throw .noSuchFileOrDirectory
+      guard let unlisted = findUnlisted(name, in: view.handle) else { throw .noSuchFileOrDirectory }
+      return unlisted
     }
     let status = try found.realName.withPointer { (name) throws(Errno) in try view.handle.status(name) }
     return Found(
       directory: view.handle, realName: found.realName, status: status, nodeKind: found.nodeKind,
       byRealName: found.isMatch ? !found.byDisplayName : found.realName.equals(name), isMatch: found.isMatch,
       isEntryCacheable: view.isWatched && !found.isMatch && found.nodeKind != .alias)
+  }
+
+  /// A directory that its file system finds by name and does not list: the snapshots of CephFS and of NFS servers (`.snap`,
+  /// `.snapshot`), and below a mount in the tree what automount(8) mounts at the first look. It counts as hidden.
+  private func findUnlisted(_ name: UnsafePointer<CChar>, in handle: DirectoryHandle) -> Found? {
+    let isNested = handle.identity.device != source.device
+    guard !handle.listsAllNames, name[0] == 0x2e || isNested && !inspector.mayBePackage(name),
+      options.hidden != .deny,
+      var found = try? findReal(name, in: handle), FileType(mode: found.status.st_mode) == .directory
+    else { return nil }
+    found.isEntryCacheable = false
+    return found
   }
 }
