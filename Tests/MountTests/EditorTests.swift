@@ -7,18 +7,18 @@ import Testing
     return ProgramRun("vim, \(title)", "\(vim) -c '%s/old/new/' -c wq \"$FILE\"", backup: backup)
   }
 
-  @Test(
-    .needing("vim"),
-    arguments: [
-      vim("backupcopy=auto", "backupcopy=auto"),
-      vim("backupcopy=yes", "backupcopy=yes"),
-      vim("backupcopy=no", "backupcopy=no"),
-      vim("nowritebackup", "nowritebackup"),
-      vim("backup by renaming", "backup backupcopy=no", backup: "report~"),
-      ProgramRun(
-        "vim, saved twice",
-        "vim -N -u NONE -i NONE -es -c 'set bsk=' -c '%s/old/newer/' -c w -c '%s/newer/new/' -c wq \"$FILE\""),
-    ])
+  static let vimRuns = [
+    vim("backupcopy=auto", "backupcopy=auto"),
+    vim("backupcopy=yes", "backupcopy=yes"),
+    vim("backupcopy=no", "backupcopy=no"),
+    vim("nowritebackup", "nowritebackup"),
+    vim("backup by renaming", "backup backupcopy=no", backup: "report~"),
+    ProgramRun(
+      "vim, saved twice",
+      "vim -N -u NONE -i NONE -es -c 'set bsk=' -c '%s/old/newer/' -c w -c '%s/newer/new/' -c wq \"$FILE\""),
+  ]
+
+  @Test(.needing("vim"), arguments: vimRuns)
   func vim_savesAsInPlainDirectory(_ run: ProgramRun) throws { try run.expectNoDifference() }
 
   /// The name of a backup that is a copy is of vim's own making: there is no extension to keep.

@@ -74,6 +74,17 @@ import Testing
     }
   }
 
+  @Test(.needing("vim"), arguments: versions, EditorTests.vimRuns)
+  func vim_savesAsInPlainDirectory(version: String, _ run: ProgramRun) throws {
+    try run.expectNoDifferenceByDisplayName(byNFS: version)
+  }
+
+  /// In an emulated guest a run takes a minute or more.
+  @Test(.needing("soffice"), arguments: versions)
+  func libreOffice_savesAsInPlainDirectory(version: String) throws {
+    try Office(longest: 900).expectNoDifferenceOfSaving(byNFS: version)
+  }
+
   /// NFS 4 has locks in the protocol, and the server takes them in the view.
   @Test func byteRangeLock_ofClient_meetsOtherProcesses() throws {
     let view = try MountedView("export,allow_other", build: build)
@@ -120,6 +131,50 @@ import Testing
     #expect(names(client.root) == view.listing())
   }
 
+  /// A client repeats what it has no reply to. It makes no directories here: one that the stopped server had made would exist
+  /// already.
+  @Test(arguments: versions) func copies_whileServerIsRestarted_areComplete(version: String) throws {
+    let view = try MountedView("export,allow_other") { root in
+      for number in 1...20 {
+        try put(String(repeating: "line \(number)\n", count: number * 500), at: "\(root)/Documents/\(number).txt")
+      }
+    }
+    let client = try NFSClient(of: view.mountPoint, version: version, options: "")
+    for number in 1...1000 { makeDirectory(view.real("Copies/\(number)")) }
+    let signals = try TemporaryDirectory()
+    try put("", at: signals.path("copied"))
+    let copying = Shell.start(
+      """
+      cd '\(client.root)' || exit
+      for copy in $(seq 1000); do
+        for document in $(ls Documents); do
+          cp -p "Documents/$document" "Copies/$copy/.new" && mv "Copies/$copy/.new" "Copies/$copy/$document.txt" || exit
+          printf . >>'\(signals.path("copied"))'
+        done
+        [ ! -e '\(signals.path("enough"))' ] || exit 0
+      done
+      """, within: 600)
+    for _ in 0..<2 {
+      let before = status(signals.path("copied"))?.st_size ?? 0
+      try waitUntil { (status(signals.path("copied"))?.st_size ?? 0) > before + 10 }
+      Machine.stopNFS()
+      sleep(1)
+      #expect(Machine.startNFS())
+    }
+    try put("", at: signals.path("enough"))
+    #expect(Shell.wait(for: copying) == 0)
+    let copies = names(view.real("Copies")).filter { !names(view.real("Copies/\($0)")).isEmpty }
+    #expect(!copies.isEmpty)
+    for copy in copies {
+      for (original, copied) in [
+        (view.real("Documents"), view.real("Copies/\(copy)")), (view.at("Documents"), client.at("Copies/\(copy)")),
+      ] {
+        let compared = Shell.run(["diff", "-r", original, copied])
+        #expect(compared.status == 0, "\(compared.complaint)")
+      }
+    }
+  }
+
   /// What another program changes in the tree shows to a client that asks the server. (`actimeo=0`)
   @Test(arguments: versions) func changeInBackingTree_isVisibleToClient(version: String) throws {
     let view = try MountedView("export,allow_other", build: build)
@@ -133,21 +188,29 @@ import Testing
   }
 }
 
-/// A mount of a view by NFS, for as long as this object lives.
-private final class NFSClient {
+/// A mount of a directory by NFS, for as long as this object lives. There may be one at a time.
+final class NFSClient {
   let root: String
-  private let view: MountedView
+  private let exported: String
   private let directory: TemporaryDirectory
+  private var view: MountedView?
 
-  init(of view: MountedView, version: String) throws {
+  /// Keeps the view mounted. Every look is a request to the server.
+  convenience init(of view: MountedView, version: String) throws {
+    try self.init(of: view.mountPoint, version: version, options: ",actimeo=0,lookupcache=none")
     self.view = view
+  }
+
+  /// - Parameter options: more options of mount(8), each after a comma.
+  init(of exported: String, version: String, options: String) throws {
+    self.exported = exported
     directory = try TemporaryDirectory()
     root = directory.path("client")
     makeDirectory(root)
     export()
     let lock = version == "3" ? ",nolock" : ""
     let mounted = Shell.run(
-      "mount -t nfs -o vers=\(version),actimeo=0,lookupcache=none\(lock) localhost:'\(view.mountPoint)' '\(root)'")
+      "mount -t nfs -o vers=\(version)\(options)\(lock) localhost:'\(exported)' '\(root)'")
     try #require(mounted.status == 0, "\(mounted.complaint)")
   }
 
@@ -159,13 +222,13 @@ private final class NFSClient {
   func at(_ path: String) -> String { "\(root)/\(path)" }
 
   func export() {
-    let exported = Shell.run(
-      "exportfs -o rw,fsid=7,no_root_squash,no_subtree_check,insecure localhost:'\(view.mountPoint)'")
-    #expect(exported.status == 0, "\(exported.complaint)")
+    let outcome = Shell.run(
+      "exportfs -o rw,fsid=7,no_root_squash,no_subtree_check,insecure localhost:'\(exported)'")
+    #expect(outcome.status == 0, "\(outcome.complaint)")
   }
 
-  /// Makes the server let go of the view.
-  func withdraw() { _ = Shell.run("exportfs -u localhost:'\(view.mountPoint)'; exportfs -f") }
+  /// Makes the server let go of the directory.
+  func withdraw() { _ = Shell.run("exportfs -u localhost:'\(exported)'; exportfs -f") }
 }
 
 extension Trait where Self == ConditionTrait {

@@ -10,35 +10,48 @@ struct ProgramRun: Sendable, CustomTestStringConvertible {
   let script: String
   /// What the program makes of the old document, by the document's display name.
   let backup: FileName?
+  /// What the program leaves in the document.
+  let result: String
+  /// The longest that it may take, in seconds.
+  let longest: Int
 
   static let before = "old text\n"
   static let after = "new text\n"
 
   /// - Parameter backup: what the program renames the old document to. Like the document it is a text and keeps its extension.
-  init(_ title: String, _ script: String, backup: FileName? = nil) {
+  init(
+    _ title: String, _ script: String, backup: FileName? = nil, leaving result: String = after,
+    within longest: Int = 60
+  ) {
     testDescription = title
     self.script = script
     self.backup = backup
+    self.result = result
+    self.longest = longest
   }
 
   /// Runs the program in a plain directory and in a view, by the document's display name and by its real one, and
   /// expects no difference: the same entries, contents, modes, owners and attributes, but for the extensions that the
   /// view hid and gave back.
   func expectNoDifference(_ location: SourceLocation = #_sourceLocation) throws {
-    try expectNoDifferenceByDisplayName(location)
+    try expectNoDifferenceByDisplayName(byNFS: nil, location)
     let plain = try Workplace(document: "report.txt")
-    _ = plain.run(script, in: plain.directory, on: "report.txt")
+    _ = try run(in: plain.directory, of: plain, on: "report.txt")
     let difference = try differenceInView("report.txt", from: plain.entries, location)
     #expect(difference == nil, "by the real name", sourceLocation: location)
   }
 
-  func expectNoDifferenceByDisplayName(_ location: SourceLocation = #_sourceLocation) throws {
+  /// - Parameter version: that of NFS, if the program runs where a client has mounted the plain directory and the view.
+  func expectNoDifferenceByDisplayName(
+    byNFS version: String? = nil, _ location: SourceLocation = #_sourceLocation
+  ) throws {
     let plain = try Workplace(document: "report")
-    let outcome = plain.run(script, in: plain.directory, on: "report")
+    let outcome = try run(in: plain.directory, of: plain, on: "report", byNFS: version)
     #expect(outcome.status == 0, "without a view: \(outcome.complaint)", sourceLocation: location)
     var realNames: [FileName: FileName] = ["report": "report.txt"]
     if let backup { realNames[backup] = FileName(backup.bytes + Array(".txt".utf8)) }
-    let difference = try differenceInView("report", from: plain.entries.renamed(by: realNames), location)
+    let expected = plain.entries.renamed(by: realNames)
+    let difference = try differenceInView("report", from: expected, byNFS: version, location)
     #expect(difference == nil, "by the display name", sourceLocation: location)
   }
 
@@ -52,7 +65,7 @@ struct ProgramRun: Sendable, CustomTestStringConvertible {
     let (shown, real) = ("R\u{e9}sum\u{e9}", "Re\u{301}sume\u{301}.txt")
     let typed = byRealName ? shown + ".txt" : shown
     let plain = try Workplace(document: typed)
-    let outcome = plain.run(script, in: plain.directory, on: typed)
+    let outcome = try run(in: plain.directory, of: plain, on: typed)
     #expect(outcome.status == 0, "without a view: \(outcome.complaint)", sourceLocation: location)
     let expected = plain.entries.renamed(by: [FileName(typed): FileName(real)])
     let difference = try differenceInView(typed, from: expected, real: real, shown: shown, location)
@@ -61,17 +74,30 @@ struct ProgramRun: Sendable, CustomTestStringConvertible {
 
   private func differenceInView(
     _ name: String, from expected: Entries, real: String = "report.txt", shown: String = "report",
-    _ location: SourceLocation
+    byNFS version: String? = nil, _ location: SourceLocation
   ) throws -> String? {
     let workplace = try Workplace(document: name)
-    let view = try MountedView { root in try Workplace.putDocument(at: "\(root)/\(real)") }
+    let view = try MountedView(version == nil ? "" : "export,allow_other") { root in
+      try Workplace.putDocument(at: "\(root)/\(real)")
+    }
     let original = try OpenFile(view.real(real))
-    let outcome = workplace.run(script, in: view.mountPoint, on: name)
+    let outcome = try run(in: view.mountPoint, of: workplace, on: name, byNFS: version)
     #expect(outcome.status == 0, "\(outcome.complaint)", sourceLocation: location)
-    #expect(text(view.real(real)) == Self.after, sourceLocation: location)
-    #expect(text(view.at(shown)) == Self.after, sourceLocation: location)
+    #expect(text(view.real(real)) == result, sourceLocation: location)
+    #expect(text(view.at(shown)) == result, sourceLocation: location)
     #expect(view.listing().contains(FileName(shown)), sourceLocation: location)
     return Entries(of: view.source, originally: original).difference(from: expected)
+  }
+
+  /// Runs the program in a directory, or where a client of NFS has mounted it with its default options.
+  private func run(
+    in directory: String, of workplace: Workplace, on name: String, byNFS version: String? = nil
+  ) throws -> Outcome {
+    guard let version else { return workplace.run(script, in: directory, on: name, within: longest) }
+    let client = try NFSClient(of: directory, version: version, options: "")
+    let outcome = workplace.run(script, in: client.root, on: name, within: longest)
+    #expect(text(client.at(name)) == result)
+    return outcome
   }
 }
 
@@ -105,10 +131,13 @@ final class Workplace {
     setTime(900_000_000, of: path)
   }
 
-  func run(_ script: String, in directory: String, on document: String) -> Outcome {
+  func run(
+    _ script: String, in directory: String, on document: String, within longest: Int = 60
+  ) -> Outcome {
     Shell.run(
       "set -e; \(script)", in: directory,
-      with: ["FILE": document, "WORK": "\(base)/work", "HOME": "\(base)/work", "TERM": "vt100"])
+      with: ["FILE": document, "WORK": "\(base)/work", "HOME": "\(base)/work", "TERM": "vt100"],
+      within: longest)
   }
 }
 

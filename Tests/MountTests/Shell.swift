@@ -22,17 +22,20 @@ struct Outcome: Sendable {
 
 /// Programs that tests run.
 enum Shell {
-  /// Runs `/bin/sh -c script` for at most a minute.
+  /// Runs `/bin/sh -c script` for at most a minute, or as many seconds as are named.
   static func run(
-    _ script: String, in directory: String = "/", with variables: [String: String] = [:]
+    _ script: String, in directory: String = "/", with variables: [String: String] = [:],
+    within longest: Int = 60
   ) -> Outcome {
-    run(["/bin/sh", "-c", "cd '\(directory)' || exit 125\n" + script], with: variables)
+    run(["/bin/sh", "-c", "cd '\(directory)' || exit 125\n" + script], with: variables, within: longest)
   }
 
   /// Runs a program that is found along PATH.
   ///
   /// Its output goes to files: a daemon that it leaves behind would hold a pipe open.
-  static func run(_ arguments: [String], with variables: [String: String] = [:]) -> Outcome {
+  static func run(
+    _ arguments: [String], with variables: [String: String] = [:], within longest: Int = 60
+  ) -> Outcome {
     var template = Array("\(temporaryDirectory)/displayfs-output-XXXXXX".utf8CString)
     guard let directory = mkdtemp(&template).map({ String(cString: $0) }) else {
       return Outcome(status: 126, output: [], errors: Array("mkdtemp: \(errno)".utf8))
@@ -47,7 +50,7 @@ enum Shell {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "\(directory)/out", O_WRONLY | O_CREAT, 0o600)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "\(directory)/err", O_WRONLY | O_CREAT, 0o600)
-    guard let child = spawn(arguments, with: variables, &actions) else {
+    guard let child = spawn(arguments, with: variables, within: longest, &actions) else {
       return Outcome(status: 127, output: [], errors: Array(String(cString: strerror(errno)).utf8))
     }
     return Outcome(
@@ -55,15 +58,15 @@ enum Shell {
       errors: contents("\(directory)/err") ?? [])
   }
 
-  /// Starts a script and does not wait for it. What it prints is lost.
-  static func start(_ script: String) -> pid_t {
+  /// Starts a script that may take a minute, or as many seconds as are named, and does not wait for it. What it prints is lost.
+  static func start(_ script: String, within longest: Int = 60) -> pid_t {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
     for standard in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] {
       posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0)
     }
-    guard let child = spawn(["/bin/sh", "-c", script], with: [:], &actions) else {
+    guard let child = spawn(["/bin/sh", "-c", script], with: [:], within: longest, &actions) else {
       // There is no process id to return: a signal to -1 would reach all processes.
       fatalError("no program can be started: \(String(cString: strerror(errno)))")
     }
@@ -79,9 +82,10 @@ enum Shell {
     return signal == 0 ? (status >> 8) & 0xff : 128 + signal
   }
 
-  /// Starts a program that is ended after a minute; nil, with the reason in `errno`, when it cannot be started.
+  /// Starts a program that is ended after some seconds; nil, with the reason in `errno`, when it cannot be started.
   private static func spawn(
-    _ arguments: [String], with variables: [String: String], _ actions: inout posix_spawn_file_actions_t
+    _ arguments: [String], with variables: [String: String], within longest: Int,
+    _ actions: inout posix_spawn_file_actions_t
   ) -> pid_t? {
     // The threads that tests run on block signals, and a child would inherit that.
     var attributes = posix_spawnattr_t()
@@ -93,7 +97,7 @@ enum Shell {
     posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
     var child: pid_t = 0
     // The umask would be inherited too: a view that a test uses in this process leaves the last client's umask on the thread.
-    let started = ["/bin/sh", "-c", "umask 022; exec timeout -k 5 60 \"$@\"", "sh"] + arguments
+    let started = ["/bin/sh", "-c", "umask 022; exec timeout -k 5 \(longest) \"$@\"", "sh"] + arguments
     let failed = withCStrings(started) { arguments in
       withCStrings(environment(with: variables)) { environment in
         posix_spawn(&child, "/bin/sh", &actions, &attributes, arguments, environment)
