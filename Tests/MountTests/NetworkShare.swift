@@ -7,31 +7,51 @@ enum Network: String, CaseIterable, Sendable, CustomTestStringConvertible {
   case nfs4 = "NFS 4.2"
   case smb = "SMB 3"
   case plan9 = "9P"
+  case ceph = "CephFS"
 
   var testDescription: String { rawValue }
   var isNFS: Bool { self == .nfs3 || self == .nfs4 }
   /// Samba makes none for clients of Linux.
   var hasSymlinks: Bool { self != .smb }
 
-  /// What is missing here for any of them; nil where nothing is.
-  static let obstacle: String? = {
-    if !Machine.servesNFS {
-      return "The kernel has no NFS server or client, or nfs-kernel-server is missing."
+  private static let obstacles = Dictionary(uniqueKeysWithValues: allCases.map { ($0, $0.findObstacle()) })
+  /// What is missing here; nil where nothing is.
+  var obstacle: String? { Self.obstacles[self] ?? nil }
+
+  /// Cancels a test, or its case, where something is missing.
+  func expectUsable() throws {
+    if let obstacle { try Test.cancel("\(obstacle)") }
+  }
+
+  private func findObstacle() -> String? {
+    switch self {
+    case .nfs3, .nfs4:
+      Machine.servesNFS ? nil : "The kernel has no NFS server or client, or nfs-kernel-server is missing."
+    case .smb: Self.missing(modules: ["cifs"], types: ["cifs"], programs: ["smbd", "smbpasswd", "mount.cifs"])
+    case .plan9: Self.missing(modules: ["9p", "9pnet_fd"], types: ["9p"], programs: ["diod"])
+    case .ceph: Self.missing(modules: [], types: [], programs: CephCluster.programs)
     }
+  }
+
+  private static func missing(modules: [String], types: [String], programs: [String]) -> String? {
     let missing = Shell.run(
       """
-      modprobe -a cifs 9p 9pnet_fd 2>/dev/null
-      for type in cifs 9p; do grep -qw "$type" /proc/filesystems || echo "the kernel's $type"; done
-      for program in smbd smbpasswd mount.cifs diod; do command -v "$program" >/dev/null || echo "$program"; done
+      modprobe -a \(modules.joined(separator: " ")) 2>/dev/null
+      for type in \(types.joined(separator: " ")); do grep -qw "$type" /proc/filesystems || echo "the kernel's $type"; done
+      for program in \(programs.joined(separator: " ")); do command -v "$program" >/dev/null || echo "$program"; done
       """
     ).text
     return missing.isEmpty ? nil : "There is no " + missing.replacing("\n", with: ", no ") + "."
-  }()
+  }
 }
 
 extension Trait where Self == ConditionTrait {
+  /// For tests with a parameter of this type: each cancels the cases of what is missing here, and at least one is there.
   static var networks: Self {
-    .enabled(if: geteuid() == 0 && Network.obstacle == nil, "\(Network.obstacle ?? "Only root can mount.")")
+    let obstacles = Network.allCases.compactMap(\.obstacle)
+    return .enabled(
+      if: geteuid() == 0 && obstacles.count < Network.allCases.count,
+      "\(geteuid() == 0 ? Set(obstacles).sorted().joined(separator: " ") : "Only root can mount.")")
   }
 }
 
@@ -47,6 +67,7 @@ final class NetworkShare {
   ///   - mountPoint: an empty directory.
   ///   - squashesRoot: whether an NFS server gives root the rights of an anonymous user. (`root_squash`)
   init(_ network: Network, at mountPoint: String, squashesRoot: Bool = false) throws {
+    try network.expectUsable()
     self.network = network
     self.mountPoint = mountPoint
     directory = try TemporaryDirectory()
@@ -60,6 +81,7 @@ final class NetworkShare {
       case .nfs3, .nfs4: Self.nfs(network, squashesRoot: squashesRoot)
       case .smb: try smb(port)
       case .plan9: Self.plan9(port)
+      case .ceph: try Self.ceph()
       }
     // A server that has just been started may not accept connections yet.
     let mounted = Shell.run(
@@ -76,7 +98,7 @@ final class NetworkShare {
       """
       umount "$MOUNT" || umount -l "$MOUNT"
       [ ! -e server ] || kill "$(cat server)"
-      exportfs -u localhost:"$SERVED" && exportfs -f
+      \(network == .ceph ? Self.clearCeph : #"exportfs -u localhost:"$SERVED" && exportfs -f"#)
       """, in: directory.path("state"), with: ["SERVED": served, "MOUNT": mountPoint])
   }
 
@@ -130,4 +152,13 @@ final class NetworkShare {
       #"mount -t 9p -o trans=tcp,port=\#(port),version=9p2000.L,aname="$SERVED",access=client 127.0.0.1"#
     )
   }
+
+  /// Where it is changed is the mount of another client.
+  private static func ceph() throws -> (serve: String, mount: String) {
+    let client = try "ceph-fuse -c '\(CephCluster.configuration())' >/dev/null"
+    return (#"\#(client) "$SERVED" 2>/dev/null"#, client)
+  }
+
+  /// The next test begins with an empty file system.
+  private static let clearCeph = #"rm -rf "$SERVED"/*; umount "$SERVED""#
 }

@@ -101,7 +101,7 @@ import Testing
   }
 
   /// Those on SMB are the view's alone, and those of NFS 3 its client's, which is mounted with `nolock` here.
-  @Test(arguments: Network.allCases) func locks_holdInView_andAtServerOfNFS4(_ network: Network) throws {
+  @Test(arguments: Network.allCases) func locks_holdInView_andAtServerOfNFS4AndCephFS(_ network: Network) throws {
     let remote = try remoteView(network)
     let view = remote.view
     for call in ["flock", "lockf"] {
@@ -115,7 +115,7 @@ import Testing
       let attemptAtServer = PythonProgram(
         """
         import fcntl
-        try: fcntl.lockf(open("report.txt", "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try: fcntl.\(network == .ceph ? call : "lockf")(open("report.txt", "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError: sys.exit(1)
         """, in: remote.share.served)
       do {
@@ -126,7 +126,7 @@ import Testing
         }
         #expect(failed == nil)
         #expect(attempt.run().status == 1, "\(call)")
-        if network == .nfs4 { #expect(attemptAtServer.run().status == 1, "\(call)") }
+        if [.nfs4, .ceph].contains(network) { #expect(attemptAtServer.run().status == 1, "\(call)") }
         // A program reads and writes what it has locked.
         #expect(file.text() == "old" && file.write("old", at: 0) == 3)
       }
@@ -161,7 +161,7 @@ import Testing
 
   /// The server gives root the rights of an anonymous user, so the owner mounts the view.
   @Test(
-    .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."),
+    .nfsServer, .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."),
     arguments: [Network.nfs3, .nfs4])
   func homeOnServerThatSquashesRoot_isUsedByItsOwner(_ network: Network) throws {
     var made: NetworkShare?
@@ -196,7 +196,7 @@ import Testing
   }
 
   /// Its access lists are an attribute for the programs of nfs4-acl-tools.
-  @Test func accessList_ofNFS4_isReadThroughView() throws {
+  @Test(.nfsServer) func accessList_ofNFS4_isReadThroughView() throws {
     let remote = try remoteView(.nfs4)
     let view = remote.view
     let list = try #require(attributeBytes("system.nfs4_acl", of: view.real("report.txt")))
