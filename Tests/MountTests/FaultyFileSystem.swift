@@ -3,8 +3,8 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// A file system that fails on demand. It has a file `notes.txt`, an empty directory `Folder` and a symlink `link`, and an empty
-/// directories `.snap` and `host` that it does not list.
+/// A file system that fails on demand. It has a file `notes.txt`, an empty directory `Folder` and a symlink `link`, and two empty
+/// directories that it does not list, `.snap` and `host`.
 ///
 /// A process of its own serves the FUSE protocol until the file system is unmounted. While `error` is nil all requests succeed.
 /// Otherwise all fail with it, except those for names, attributes and listings.
