@@ -215,7 +215,8 @@ final class NFSClient {
   }
 
   deinit {
-    _ = Shell.run("umount -f '\(root)' || umount -l '\(root)'")
+    // By force, requests to close files are dropped, and the server keeps those open.
+    _ = Shell.run("timeout 30 umount '\(root)' || umount -f '\(root)' || umount -l '\(root)'")
     withdraw()
   }
 
