@@ -244,6 +244,13 @@ import Testing
     #expect(outcome.status != 0 && outcome.errorText.contains("cannot be exported"), "\(outcome.complaint)")
   }
 
+  /// Handles of FUSE and of CephFS may look like those of a local file system and mean other files.
+  @Test func export_ofServedFileSystem_isRefused() throws {
+    #expect(throws: MountedView.MountFailure.self) {
+      _ = try MountedView("export") { root in _ = try FaultyFileSystem(at: root) }
+    }
+  }
+
   /// XFS gives files on a large disk inode numbers with more than 32 bits.
   @Test(
     .enabled(

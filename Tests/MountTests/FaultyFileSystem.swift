@@ -39,9 +39,12 @@ final class FaultyFileSystem {
     LOOKUP, FORGET, GETATTR, READLINK, OPEN, READ, WRITE, STATFS, RELEASE = 1, 2, 3, 5, 14, 15, 16, 17, 18
     GETXATTR, LISTXATTR, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, ACCESS, INTERRUPT, BATCH_FORGET = 22, 23, 25, 26, 27, 28, 29, 34, 36, 42
 
+    EXPORT_SUPPORT = 16
+
     def attributes(node):
         mode, size = FILES[node]
-        return struct.pack("<6Q10I", node, size, 8, 1, 1, 1, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+        # A handle of FUSE looks like one of XFS for a file of such an inode number.
+        return struct.pack("<6Q10I", node << 32, size, 8, 1, 1, 1, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
     def listing(offset):
         names = [(1, b"."), (1, b"..")] + [(node, name) for name, node in NAMES.items()]
@@ -51,7 +54,7 @@ final class FaultyFileSystem {
         return out
 
     def answer(opcode, node, body):
-        if opcode == INIT: return struct.pack("<4I2H2I2H8I", 7, 31, 1 << 17, 0, 16, 12, 1 << 16, 1, 0, 0, *[0] * 8)
+        if opcode == INIT: return struct.pack("<4I2H2I2H8I", 7, 31, 1 << 17, EXPORT_SUPPORT, 16, 12, 1 << 16, 1, 0, 0, *[0] * 8)
         if opcode == LOOKUP:
             found = (NAMES | UNLISTED).get(body[:-1])
             if node != 1 or not found: raise OSError(errno.ENOENT, "")

@@ -18,7 +18,7 @@ public struct InodeHandle: Hashable, Sendable {
 ///
 /// The kernel's file handles are opaque, but those of the common local file systems hold the inode number and the generation at
 /// known places (include/linux/exportfs.h, mm/shmem.c, fs/btrfs/export.h of Linux). Handles of other file systems hold more
-/// than fits into a nodeid.
+/// than fits into a nodeid, or other things by the same type: that of CephFS, 1, is for an inode number of 64 bits.
 public final class InodeHandles: Sendable {
   private enum Format {
     /// u32 inode, u32 generation. (FILEID_INO32_GEN: ext2 to ext4, F2FS, XFS with inode32)
@@ -50,8 +50,10 @@ public final class InodeHandles: Sendable {
   /// (CAP_DAC_READ_SEARCH).
   public init?(of directory: Directory) {
     var raw = dfs_handle()
-    guard let root = try? directory.openForReading(), dfs_handle_of(root.rawValue, "", &raw) == 0,
-      let format = Format(raw, isMemory: FileSystemKind(of: root.rawValue).isMemory),
+    guard let root = try? directory.openForReading() else { return nil }
+    let kind = FileSystemKind(of: root.rawValue)
+    guard kind.isLocal, dfs_handle_of(root.rawValue, "", &raw) == 0,
+      let format = Format(raw, isMemory: kind.isMemory),
       let status = try? fileStatus(root.rawValue)
     else { return nil }
     self.root = root
