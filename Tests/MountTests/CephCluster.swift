@@ -32,6 +32,7 @@ enum CephCluster {
         run dir = \(root)
         admin socket =
         log file = \(root)/$name.log
+        mon cluster log file = \(root)/cluster.log
         osd objectstore = memstore
         osd pool default size = 1
         osd crush chooseleaf type = 0
@@ -71,12 +72,16 @@ enum CephCluster {
   private static func stop() {
     _ = Shell.run(
       #"""
-      for file in *.pid; do
-        [ ! -s "$file" ] || kill "$(cat "$file")"
-      done
-      for attempt in $(seq 50); do
-        ls *.pid >/dev/null 2>&1 || break
-        sleep 0.1
+      # Without the monitor, which is the last, the others do not end by themselves.
+      for daemon in mds osd mon; do
+        [ -s $daemon.pid ] || continue
+        process=$(cat $daemon.pid)
+        kill "$process"
+        for attempt in $(seq 50); do
+          [ -e "/proc/$process/fd/0" ] || continue 2
+          sleep 0.1
+        done
+        kill -9 "$process"
       done
       rm -rf "$PWD"
       """#, in: root)
