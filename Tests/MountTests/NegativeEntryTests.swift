@@ -38,7 +38,7 @@ import Testing
   }
 
   /// What is read by a name that the file has just been given. Before Linux 6.14 an open that was refused once is refused
-  /// again, and the client gets ESTALE, if one more rename of the file is replayed before the kernel's second try. (`MovedNodes`)
+  /// again, and the client gets ESTALE, if one more rename of the file is replayed before the kernel tries again. (`MovedNodes`)
   private func textByNewName(_ path: String) -> String? {
     do { return try OpenFile(path).text() } catch {
       guard error as? Errno == Errno(rawValue: ESTALE), kernelRelease.lexicographicallyPrecedes([6, 14]) else {
