@@ -148,8 +148,9 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
   /// Linux 6.18 has a request of its own for it, and sends the older one again where that is not known.
   @Test func copyFileRange_needsOneRequest() throws {
     let view = try view()
-    let requests = view.requests(
-      of: """
+    let requests = try view.reported(
+      "requests",
+      during: """
         python3 -c '
         import os
         source, target = os.open("notes", os.O_RDONLY), os.open("copy", os.O_RDWR | os.O_CREAT)
@@ -157,7 +158,7 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
         '
         """)
     #expect(text(view.real("copy")) == "0123")
-    let counts = requests.dropFirst("requests: ".count).split(separator: ", ").filter {
+    let counts = requests.split(separator: ", ").filter {
       $0.hasSuffix("copy_file_range") || $0.hasSuffix("copy_file_range_64")
     }
     #expect(counts.count == 1 && counts[0].hasPrefix("3 "), "\(requests)")

@@ -1,5 +1,4 @@
 import BackingTree
-import CLinux
 import DisplayNames
 import Glibc
 import MacMetadata

@@ -9,7 +9,7 @@ import SystemPackage
 /// What a daemon that died has left in staging directories.
 extension Staging {
   /// Calls `body` for everything in staging once no other daemon uses it. Another daemon is another mount of the same SOURCE, or
-  /// one that was killed and whose threads have not all ended.
+  /// one that was killed and still has threads.
   ///
   /// - Parameter waits: whether to wait for other daemons.
   /// - Returns: false when another daemon uses it and `waits` is false.
@@ -191,8 +191,8 @@ extension View {
     }
   }
 
-  /// Whether a leftover is a stream that must be kept. A stream whose package is in the view may be deleted. A stream that was
-  /// written to since is the only copy of what was written.
+  /// Whether a leftover is a stream that must be kept. The complete stream of a package may be deleted: the package is in the
+  /// view. One that was written to since is the only copy of what was written.
   private func isOnlyCopy(_ name: Name, in directory: Directory) -> Bool {
     let stream = try? CName(name).withPointer { (name) throws(Errno) in
       try directory.openRegular(name, O_RDONLY)
