@@ -39,6 +39,7 @@ struct ForgottenFiles {
   }
 
   private func index(of inode: UInt64) -> Int {
-    KeyedHash.hash(inode, 0) & (cells.count - 1)
+    // Twice: with some keys, one multiplication gives many consecutive numbers the same cell.
+    KeyedHash.hash(UInt64(bitPattern: Int64(KeyedHash.hash(inode, 0))), 0) & (cells.count - 1)
   }
 }
