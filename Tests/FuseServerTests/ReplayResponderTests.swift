@@ -27,7 +27,7 @@ import ViewedTree
     let responder = ReplayResponder(view: view)
     let (old, new) = (try item("old"), try item("new"))
     for _ in 0..<2 {
-      responder.step = .renaming(from: old, to: new)
+      responder.step = .renaming(from: old, to: new, yields: true)
       #expect(throws: Errno(rawValue: ESTALE)) { try responder.rename(NodeTable.root, "old") }
       #expect(try FileIdentity(responder.lookup(NodeTable.root, "old").attributes) == new.identity)
       try responder.rename(NodeTable.root, "old")

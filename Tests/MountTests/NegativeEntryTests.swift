@@ -37,18 +37,6 @@ import Testing
     #expect(text(view.at("link.txt")) == "text" && text(view.at("link")) == "text")
   }
 
-  /// What is read by a name that the file has just been given. Before Linux 6.14 an open that was refused once is refused
-  /// again, and the client gets ESTALE, if one more rename of the file is replayed before the kernel tries again. (`MovedNodes`)
-  private func textByNewName(_ path: String) -> String? {
-    do { return try OpenFile(path).text() } catch {
-      guard error as? Errno == Errno(rawValue: ESTALE), kernelRelease.lexicographicallyPrecedes([6, 14]) else {
-        return nil
-      }
-      withKnownIssue("An open by a new name fails.") { _ = Issue.record("ESTALE") }
-      return textByNewName(path)
-    }
-  }
-
   @Test func displayName_whenRivalLeaves_isVisibleWhenCallReturns() throws {
     let view = try view()
     for _ in 0..<100 {
@@ -58,14 +46,14 @@ import Testing
       expectAbsent(view, "notes")
       change = .now
       #expect(unlink(view.at("notes.pdf")) == 0)
-      expectWalk(since: change) { textByNewName(view.at("notes")) == "text" }
+      expectWalk(since: change) { text(view.at("notes")) == "text" }
       change = .now
       try put("other", at: view.at("notes.pdf"))
       expectWalk(since: change) { !isThere(view.at("notes")) }
       expectAbsent(view, "notes")
       change = .now
       #expect(rename(view.at("notes.pdf"), view.at("elsewhere.pdf")) == 0)
-      expectWalk(since: change) { textByNewName(view.at("notes")) == "text" }
+      expectWalk(since: change) { text(view.at("notes")) == "text" }
       #expect(text(view.at("elsewhere")) == "other")
       #expect(unlink(view.at("elsewhere")) == 0)
     }

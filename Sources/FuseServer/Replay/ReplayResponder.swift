@@ -14,7 +14,8 @@ final class ReplayResponder: Sendable {
     case probe
     case appearing(ListingEntry)
     case vanishing(ListingEntry)
-    case renaming(from: ListingEntry, to: ListingEntry)
+    /// `yields` says whether the rename gives way to a client that is about to try again.
+    case renaming(from: ListingEntry, to: ListingEntry, yields: Bool)
     case touching
   }
 
@@ -46,7 +47,7 @@ final class ReplayResponder: Sendable {
     case .vanishing(let item) where item.isAt(parent, name):
       wasLookedUp.store(true, ordering: .releasing)
       return view.entryOfVanished(item)
-    case .renaming(let old, let new):
+    case .renaming(let old, let new, _):
       if new.isAt(parent, name) { throw .noSuchFileOrDirectory }
       if old.isAt(parent, name) {
         wasLookedUp.store(true, ordering: .releasing)
@@ -70,9 +71,11 @@ final class ReplayResponder: Sendable {
     view.orphanVanished(item)
   }
 
+  /// - Throws: EAGAIN if the rename gives way to a client.
   func rename(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
-    guard case .renaming(let old, let new) = step, old.isAt(parent, name) else { throw .ioError }
+    guard case .renaming(let old, let new, let yields) = step, old.isAt(parent, name) else { throw .ioError }
     try refuseCachedDentry()
+    if yields, view.isAwaited(new) { throw .resourceTemporarilyUnavailable }
     view.noteReplayedRename(old, to: new)
   }
 

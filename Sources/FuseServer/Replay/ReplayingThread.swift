@@ -13,6 +13,9 @@ struct ReplayingThread {
   let root: Directory
 
   private static let probe = Name(".displayfs-replay")
+  /// How often a rename gives way to clients, and the microseconds between: half a second in all, so that a client that is
+  /// refused again and again does not keep others from being notified.
+  private static let (attempts, pause): (Int, UInt32) = (100, 5_000)
 
   /// Whether the daemon recognizes the requests of this thread. If it did not, they would change files.
   func isRecognized() -> Bool {
@@ -83,16 +86,32 @@ struct ReplayingThread {
   private func rename(_ old: ListingEntry, _ new: ListingEntry) {
     do throws(Errno) {
       let target = try open(new.directory)
-      try runStep(old, .renaming(from: old, to: new)) { (directory, name) throws(Errno) in
-        notifier.expireDentryNow(new.name, in: new.directory)
-        try new.name.bytes.withCName { (newName) throws(Errno) in
-          try directory.rename(name, to: Directory(descriptor: target.rawValue), newName)
+      for attempt in 1...Self.attempts {
+        do throws(Errno) {
+          return try rename(old, to: new, in: target, yields: attempt < Self.attempts)
+        } catch {
+          guard error == .resourceTemporarilyUnavailable else { throw error }
+          usleep(Self.pause)
         }
       }
     } catch {
       // One of the directories has no path in the view, or the entry has moved again.
       vanish(old)
       appear(new)
+    }
+  }
+
+  /// - Throws: EAGAIN if it gave way to a client that is about to try again.
+  private func rename(
+    _ old: ListingEntry, to new: ListingEntry, in target: borrowing Descriptor, yields: Bool
+  ) throws(Errno) {
+    let target = Directory(descriptor: target.rawValue)
+    defer { view.noteEndOfReplayedRename(to: new) }
+    try runStep(old, .renaming(from: old, to: new, yields: yields)) { (directory, name) throws(Errno) in
+      notifier.expireDentryNow(new.name, in: new.directory)
+      try new.name.bytes.withCName { (newName) throws(Errno) in
+        try directory.rename(name, to: target, newName)
+      }
     }
   }
 

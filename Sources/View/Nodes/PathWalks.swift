@@ -5,6 +5,8 @@ import Glibc
 struct PathWalks: Sendable {
   /// The nodes of files that were moved behind the kernel.
   let moved = MovedNodes()
+  /// Keeps a client that got ESTALE for such a file from getting it again.
+  let turns = RetryTurns()
   /// Threads that got ESTALE for a node that is open although its name is gone. On a busy machine the kernel's retry has taken
   /// more than 50 ms.
   let retries = StaleRetries(within: .milliseconds(500))

@@ -76,14 +76,26 @@ extension View {
   private func mayHaveMoved(_ id: NodeID, _ client: Client) -> Bool {
     guard id != NodeTable.root, let link = nodes.link(of: id) else { return false }
     return !holds(link.parent, link.name, link)
-      || walks.moved.mayHaveWalkedByOldName(id, client.thread)
+      || mayHaveWalkedByOldName(id, client)
+  }
+
+  /// Whether a request for the node comes from a client that used a name which the node no longer has, as far as can be known.
+  ///
+  /// - Parameter readsOnly: whether the request only reads attributes.
+  func mayHaveWalkedByOldName(_ id: NodeID, _ client: Client, readsOnly: Bool = false) -> Bool {
+    if walks.moved.mayHaveWalkedByOldName(id, client.thread, readsOnly: readsOnly) {
+      if let link = nodes.link(of: id) { walks.turns.noteRefusal(of: link.identity, by: client.thread) }
+      return true
+    }
+    if !readsOnly { walks.turns.noteService(of: client.thread) }
+    return false
   }
 
   /// Called before a node's attributes are read.
   ///
   /// - Throws: ESTALE when the client may have used a name that the kernel should have dropped. The kernel walks the path again.
   package func refuseStaleName(of id: NodeID, _ client: Client) throws(Errno) {
-    guard walks.moved.mayHaveWalkedByOldName(id, client.thread, readsOnly: true) || isNoLongerPackage(id),
+    guard mayHaveWalkedByOldName(id, client, readsOnly: true) || isNoLongerPackage(id),
       !mayReferToOpenFile(id, client), !walks.retries.isRetry(id, by: client.thread)
     else { return }
     throw .staleNFSFileHandle

@@ -58,6 +58,6 @@ extension View {
 
   /// Whether a client that gave a name gave one that the node has: the node has lost no name that the kernel may still resolve.
   func hasCurrentName(_ id: NodeID, _ link: NodeTable.Link, _ client: Client) -> Bool {
-    !hasLostOtherLink(id, link) && !walks.moved.mayHaveWalkedByOldName(id, client.thread)
+    !hasLostOtherLink(id, link) && !mayHaveWalkedByOldName(id, client)
   }
 }
