@@ -3,7 +3,7 @@
 // Mechanism: one worker, the loop owner, reads a request, serves it and reads the next; the other workers wait on a semaphore. If
 // all workers blocked in read(2), the kernel would wake them in turn, each on a CPU that sleeps and with cold caches, and such a
 // wakeup costs more than most requests. A slow request must not delay the ones behind it:
-// - Before a request that takes long (`takes_long`: READ, WRITE and the like), the owner releases the loop.
+// - Before a request that takes long (`takes_long`: large READ and WRITE requests, and the like), the owner releases the loop.
 // - From an owner that serves one request for longer than one to two ticks, the watchdog steals the loop.
 // - Where many requests are slow, but not that slow, overflow workers read without owning the loop (overflow.c).
 // - Where other requests of the same user are slow already, the owner releases the loop first (admission.c).
@@ -57,6 +57,8 @@ enum {
   // each tick takes a CPU from the thread that runs there.
   TICK_NANOSECONDS = 2000000,
   TICKS_BEFORE_SLEEP = 10,
+  // To read or write that much takes less time than to wake another worker. Where it waits for a disk, the watchdog steals the loop.
+  BYTES_AT_ONCE = 32 << 10,
   // A result of `wait_for_loop` that is neither a size nor an error.
   OWNS_LOOP = -2,
 };
@@ -140,10 +142,10 @@ static void *run_watchdog(void *unused) {
 
 // MARK: Reading
 
-static bool takes_long(uint32_t opcode) {
-  switch (opcode) {
-  case FUSE_READ:
-  case FUSE_WRITE:
+static bool takes_long(const struct fuse_in_header *header) {
+  switch (header->opcode) {
+  case FUSE_READ: return ((const struct fuse_read_in *)(header + 1))->size > BYTES_AT_ONCE;
+  case FUSE_WRITE: return header->len > BYTES_AT_ONCE;
   case FUSE_FSYNC:
   case FUSE_FSYNCDIR:
   case FUSE_FALLOCATE:
@@ -284,7 +286,7 @@ static ssize_t receive_admitted(int fd, void *buffer, size_t size) {
     }
     if (may_poll) place = dfs_follow_client_cpu((pid_t)header->pid, slept, late_polls > 0);
     uint64_t served = atomic_load_explicit(&owner, memory_order_relaxed) + 1;
-    bool keeps_loop = has_watchdog && !takes_long(header->opcode);
+    bool keeps_loop = has_watchdog && !takes_long(header);
     enum dfs_admission admission = admit(fd, buffer, count, keeps_loop ? served : 0);
     if (admission > DFS_SERVE_WITHOUT_LOOP) continue;
     if (!keeps_loop || admission == DFS_SERVE_WITHOUT_LOOP) {
