@@ -164,6 +164,21 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(counts.count == 1 && counts[0].hasPrefix("3 "), "\(requests)")
   }
 
+  /// Not one more for security.capability, which a write would remove.
+  @Test func writeThroughDaemon_needsOneRequest() throws {
+    let view = try view("passthrough=off")
+    let requests = try view.reported(
+      "requests",
+      during: "python3 -c 'import os; f = os.open(\"notes\", 2); [os.pwrite(f, b\"x\", i) for i in range(9)]'"
+    )
+    #expect(text(view.real("notes.txt")) == "xxxxxxxxx9")
+    let counts = requests.split(separator: ", ")
+    #expect(counts.contains("9 write"), "\(requests)")
+    // Before the first write it is read.
+    #expect(
+      !counts.contains { $0.hasSuffix("getxattr") && (Int($0.prefix { $0 != " " }) ?? 9) > 4 }, "\(requests)")
+  }
+
   @Test func temporaryFile_isLinkedIntoView() throws {
     let view = try view()
     let file: OpenFile

@@ -18,7 +18,6 @@ int dfs_backing_open(fuse_req_t request, int fd) {
 int dfs_passthrough_request(struct fuse_conn_info *connection, unsigned depth) {
   // libfuse does not count the FUSE file system itself here.
   connection->max_backing_stack_depth = depth - 1;
-  fuse_set_feature_flag(connection, FUSE_CAP_HANDLE_KILLPRIV_V2);
   return fuse_set_feature_flag(connection, FUSE_CAP_PASSTHROUGH);
 }
 
@@ -64,8 +63,7 @@ int dfs_passthrough_request(struct fuse_conn_info *connection, unsigned depth) {
   (void)connection;
   if (!dfs_init_capable(INIT_PASSTHROUGH)) return 0;
   dfs_init_allow_depth(depth);
-  // Without FUSE_HANDLE_KILLPRIV_V2 the kernel requests security.capability before each write.
-  dfs_init_request(INIT_PASSTHROUGH | FUSE_HANDLE_KILLPRIV_V2);
+  dfs_init_request(INIT_PASSTHROUGH);
   return 1;
 }
 

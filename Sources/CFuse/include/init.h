@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+// FUSE_HANDLE_KILLPRIV_V2 of linux/fuse.h: the daemon clears set-user-ID bits and file capabilities when it writes. (Linux 5.11)
+static const uint64_t DFS_HANDLE_KILLPRIV_V2 = 1ull << 28;
+
 // FUSE_HAS_EXPIRE_ONLY of linux/fuse.h: the kernel can expire dentries without invalidating them. (Linux 6.2)
 static const uint64_t DFS_HAS_EXPIRE_ONLY = 1ull << 35;
 

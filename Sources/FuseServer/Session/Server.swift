@@ -232,6 +232,8 @@ public final class Server: @unchecked Sendable {
     // Since Linux 6.14, the kernel looks up the name that the client gave, even if the name changes meanwhile. Only protocol
     // version 7.42 shows that: vendor kernels backport such a change together with its version.
     view.setLookupNamesStable(connection.proto_minor >= 42)
+    // Without it the kernel requests security.capability before each write.
+    dfs_init_request(DFS_HANDLE_KILLPRIV_V2)
     // A spliced request cannot be inspected before libfuse parses it.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     passthrough.negotiate(
