@@ -179,6 +179,24 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
       !counts.contains { $0.hasSuffix("getxattr") && (Int($0.prefix { $0 != " " }) ?? 9) > 4 }, "\(requests)")
   }
 
+  /// Large replies are spliced, small ones copied.
+  @Test func readThroughDaemon_returnsContent_atAnySize() throws {
+    let view = try view("passthrough=off")
+    var generator = SystemRandomNumberGenerator()
+    let content = (0..<(1 << 20) + 4321).map { _ in UInt8.random(in: 0...255, using: &generator) }
+    try put(content, at: view.real("large.bin"))
+    let file = try OpenFile(view.at("large.bin"))
+    // Without readahead, a request for each read.
+    posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_RANDOM)
+    for size in [1, 4095, 4096, 8191, 8192, 8193, 65_537, 131_072, 1 << 20, 2 << 20] {
+      for offset in [0, 1, 4096, 12_345, 1 << 20, content.count - 1, content.count] {
+        let end = min(content.count, offset + size)
+        posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_DONTNEED)
+        #expect(file.bytes(size, at: off_t(offset)) == Array(content[offset..<end]), "\(size) at \(offset)")
+      }
+    }
+  }
+
   @Test func temporaryFile_isLinkedIntoView() throws {
     let view = try view()
     let file: OpenFile

@@ -14,8 +14,11 @@ public enum DescriptorLimit {
   /// The reserve for clients that list directories when they can get no other descriptors.
   static let reservedForListing = 2 * workers
 
-  /// The reserve: what the workers need at once, plus the reserve for listing.
-  private static let reserve = 4 * workers + reservedForListing
+  /// Whether each worker may keep a pipe, two descriptors, to splice content. Where the limit is low, clients need them more.
+  public static let allowsPipes = count >= 4096
+
+  /// The reserve: what the workers need at once, their pipes, and the reserve for listing.
+  private static let reserve = (allowsPipes ? 6 : 4) * workers + reservedForListing
 
   /// Raises the soft limit to the hard limit. (`setrlimit`, RLIMIT_NOFILE) To be called before anything else of this type, which
   /// caches the limit.

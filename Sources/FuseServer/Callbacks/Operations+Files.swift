@@ -75,7 +75,7 @@ extension Operations {
           data.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
           data.buf.fd = file.descriptor.rawValue
           data.buf.pos = offset
-          fuse_reply_data(raw, &data, FUSE_BUF_SPLICE_MOVE)
+          fuse_reply_data(raw, &data, fuse_buf_copy_flags(0))
         } else if let package = Handle.object(info, as: OpenPackage.self) {
           let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
           defer { buffer.deallocate() }

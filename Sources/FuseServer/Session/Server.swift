@@ -234,6 +234,10 @@ public final class Server: @unchecked Sendable {
     view.setLookupNamesStable(connection.proto_minor >= 42)
     // Without it the kernel requests security.capability before each write.
     dfs_init_request(DFS_HANDLE_KILLPRIV_V2)
+    // Content goes from the file into the reply without a copy in the daemon: sequential reading is 2 to 3 times as fast, a read of
+    // 128 KiB takes 117 µs instead of 208, one of 8 KiB 24 instead of 26 (Linux 6.18, tmpfs, by hand). libfuse copies smaller ones.
+    // FUSE_CAP_SPLICE_MOVE makes it slower.
+    if DescriptorLimit.allowsPipes { want(FUSE_CAP_SPLICE_WRITE) }
     // A spliced request cannot be inspected before libfuse parses it.
     connection.want &= ~UInt32(FUSE_CAP_SPLICE_READ)
     passthrough.negotiate(
