@@ -198,17 +198,41 @@ public final class ChangeWatch: Sendable {
   }
 
   /// Runs a change of watched directories. The watches that the self events name receive the events only with
-  /// `receivesSelfEvents`: the thread that makes the change updates their state itself. With inotify, which does not report the
-  /// cause of an event, all watches receive them.
+  /// `receivesSelfEvents`: the thread that makes the change updates their state itself.
+  ///
+  /// inotify does not report the cause of an event. There, as many events of a name and kind are taken for self events as there
+  /// were changes. If the call fails, another process may have caused the event that was taken, so the watches receive it then.
   public func suppressingSelfEvents<R: ~Copyable>(
     _ first: SelfEvent?, _ second: SelfEvent? = nil, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
-    guard reportsPID, first != nil || second != nil else { return try body() }
+    guard first != nil || second != nil else { return try body() }
     let expected = watches.withLock { $0.selfEvents.expect(first, second) }
-    // A call that failed may have made a part of the change.
-    defer { watches.withLock { $0.selfEvents.noteQueued(expected) } }
-    return try body()
+    do throws(Errno) {
+      let result = try body()
+      watches.withLock { $0.selfEvents.noteQueued(expected) }
+      return result
+    } catch {
+      noteFailure([first, second].compactMap { $0 }, expected)
+      throw error
+    }
   }
+
+  private func noteFailure(_ events: [SelfEvent], _ expected: SelfEvents.Serials) {
+    if events.allSatisfy({ reportsCause(of: $0.watched) }) {
+      // The call may have made a part of the change.
+      return watches.withLock { $0.selfEvents.noteQueued(expected) }
+    }
+    watches.withLock { $0.selfEvents.cancel(expected) }
+    for event in events {
+      event.name.withUnsafeBufferPointer { name in
+        for listener in listeners(of: event.watched) where listener.serial == event.serial {
+          listener.call(.entry(name.baseAddress!, wasMoved: event.isMove))
+        }
+      }
+    }
+  }
+
+  private func reportsCause(of watched: Watched) -> Bool { reportsPID && !watched.isFallback }
 
   /// From now on, `modification` of an open file is neither reported nor queued; queueing an event takes as long as a write of 4
   /// KiB. `content` is still reported. (fanotify)
@@ -253,7 +277,8 @@ public final class ChangeWatch: Sendable {
       if !event.mask.isDisjoint(with: .names) {
         let change = Change.entry(name, wasMoved: !event.mask.isDisjoint(with: .moved))
         let kinds = event.mask.intersection(.names)
-        let owner = event.isOwn ? watches.withLock { $0.selfEvents.take(kinds, name, in: watched) } : nil
+        let mayBeOwn = event.isOwn || !reportsCause(of: watched)
+        let owner = mayBeOwn ? watches.withLock { $0.selfEvents.take(kinds, name, in: watched) } : nil
         for listener in listeners(of: watched) where listener.serial != owner || listener.receivesSelfEvents {
           listener.call(change)
         }

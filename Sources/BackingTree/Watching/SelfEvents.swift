@@ -5,11 +5,11 @@ extension ChangeWatch {
   public struct SelfEvent: Sendable {
     public enum Kind: Sendable { case movedAway, movedHere, made, removed }
 
-    fileprivate let watched: Watched
+    let watched: Watched
     /// The watch whose owner makes the change. The owners of other watches on the same directory do not know of it.
-    fileprivate let serial: UInt64
+    let serial: UInt64
     fileprivate let kind: ChangeEvent.Mask
-    fileprivate let name: ContiguousArray<CChar>
+    let name: ContiguousArray<CChar>
 
     public init(_ kind: Kind, _ name: UnsafePointer<CChar>, in directory: Subscription) {
       watched = directory.watched
@@ -23,6 +23,8 @@ extension ChangeWatch {
         }
       self.name = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
     }
+
+    var isMove: Bool { kind == .movedAway || kind == .movedHere }
 
     fileprivate func isNamed(_ name: UnsafePointer<CChar>, in watched: Watched) -> Bool {
       self.watched == watched && self.name.withUnsafeBufferPointer { strcmp($0.baseAddress!, name) == 0 }
@@ -64,6 +66,9 @@ struct SelfEvents {
       expected[index].state = .queued
     }
   }
+
+  /// Called when the call has failed.
+  mutating func cancel(_ serials: Serials) { expected.removeAll { serials.contains($0.serial) } }
 
   /// Called before the queue is read. - Returns: whether any self event is expected.
   mutating func beginReading() -> Bool {

@@ -52,11 +52,12 @@ extension Operations {
           info!.pointee.fh = Handle.make(created.file, of: client)
           info!.pointee.noflush = request.server.needsFlush(created.file) ? 0 : 1
           let backing = request.server.passthrough.opened(created.file, info!, for: request)
-          if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
-            view.forget(created.entry.id, count: 1)
+          let entry = created.entry.current
+          if !request.reply(entry, created: &info!.pointee, backing: backing) {
+            view.forget(entry.id, count: 1)
             Handle.close(info, for: request)
           }
-          view.revalidateAfterReply(created.entry, parent, name!)
+          view.revalidateAfterReply(entry, parent, name!)
         }
       }
     }

@@ -152,6 +152,7 @@ extension Request {
   /// Replies with the entry of a name in a directory.
   func reply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     let view = view
+    let entry = entry.current
     var out = parameters(entry)
     if server.notifier.hasOverflowed(parent) { out.entry_timeout = 0 }
     if fuse_reply_entry(raw, &out) == -ENOENT {
@@ -173,6 +174,7 @@ extension Request {
     return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
   }
 
+  /// - Parameter entry: without stale versions (``Entry/current``).
   func parameters(_ entry: Entry) -> fuse_entry_param {
     var out = fuse_entry_param()
     out.ino = entry.nodeid
@@ -181,9 +183,9 @@ extension Request {
     // A directory's attributes stay valid for the permission check that follows at once (the kernel turns this timeout into one
     // tick).
     let directoryTimeout = entry.attributes.st_mode & S_IFMT == S_IFDIR ? 0.001 : 0
-    out.attr_timeout = entry.areAttributesCacheable ? view.cacheTimeout : directoryTimeout
+    out.attr_timeout = entry.attributesVersion != nil ? view.cacheTimeout : directoryTimeout
     if server.notifier.mayHoldStaleNames(entry.id) { out.attr_timeout = 0 }
-    out.entry_timeout = entry.isNameCacheable ? view.cacheTimeout : 0
+    out.entry_timeout = entry.nameVersion != nil ? view.cacheTimeout : 0
     return out
   }
 

@@ -138,12 +138,12 @@ final class CachedDirectories: Sendable {
 
   // MARK: Changes through the mount
 
-  /// Runs a change of directories through the mount. With fanotify the watch does not report the events that the change itself
-  /// causes: the code that makes the change calls `noteOwnChange`.
+  /// Runs a change of directories through the mount. The watch does not report the events that the change itself causes: the code
+  /// that makes the change calls `noteOwnChange`.
   func suppressingSelfEvents<R: ~Copyable>(
     _ first: ExpectedEvent, _ second: ExpectedEvent? = nil, body: () throws(Errno) -> R
   ) throws(Errno) -> R {
-    guard let watch, watch.reportsPID else { return try body() }
+    guard let watch else { return try body() }
     return try watch.suppressingSelfEvents(selfEvent(first), second.flatMap(selfEvent), body)
   }
 

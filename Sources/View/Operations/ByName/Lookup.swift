@@ -17,9 +17,18 @@ package struct Entry: Sendable {
 
   /// Whether the kernel may cache the name: nothing has changed since the lookup began. A change after that, while the reply is
   /// on its way, is invalidated after the reply (``View/revalidateAfterReply(_:_:_:)``).
-  package var isNameCacheable: Bool { nameVersion.map { !$0.isStale } ?? false }
+  private var isNameCacheable: Bool { nameVersion.map { !$0.isStale } ?? false }
   /// The same for the attributes.
-  package var areAttributesCacheable: Bool { attributesVersion.map { !$0.isStale(for: id) } ?? false }
+  private var areAttributesCacheable: Bool { attributesVersion.map { !$0.isStale(for: id) } ?? false }
+
+  /// The same, without the versions that are stale by now. The kernel gets no permission to cache what they stand for, so
+  /// nothing is to be invalidated after the reply.
+  package var current: Entry {
+    var entry = self
+    if !isNameCacheable { entry.nameVersion = nil }
+    if !areAttributesCacheable { entry.attributesVersion = nil }
+    return entry
+  }
 
   /// The same file, of which the kernel must cache nothing.
   package var uncached: Entry {
