@@ -147,7 +147,7 @@ private struct RecordedChanges {
     #expect(recorded.names().others == ["name"])
   }
 
-  /// A change of the same name by another process, which has made the call fail, may have been taken for the call's own.
+  /// A change of the same name by another process, which has made the call fail, was taken for the call's own or comes later.
   @Test func failedSelfChange_whenEventsCarryNoPID_isReported() throws {
     let temporary = try TemporaryDirectory()
     let recorded = try RecordedChanges(temporary.directory, reportsPID: false)

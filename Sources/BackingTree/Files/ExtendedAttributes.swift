@@ -12,16 +12,7 @@ public struct ExtendedAttributes: ~Copyable {
   /// The attributes of the entry `name` in `directory`.
   public init(of name: UnsafePointer<CChar>, in directory: Directory) {
     let length = strlen(name)
-    path = []
-    path.reserveCapacity(32 + length)
-    path.append(contentsOf: Self.prefix)
-    let number = directory.descriptor
-    var power: CInt = 1
-    while number / power >= 10 { power *= 10 }
-    while power > 0 {
-      path.append(CChar(0x30 + number / power % 10))
-      power /= 10
-    }
+    path = Self.path(of: directory.descriptor, reserving: length + 2)
     path.append(0x2f)
     path.append(contentsOf: UnsafeBufferPointer(start: name, count: length + 1))
   }
@@ -42,12 +33,26 @@ public struct ExtendedAttributes: ~Copyable {
   /// The attributes of an open file. The descriptor may be an O_PATH descriptor of anything but a symlink.
   public init(of descriptor: CInt) {
     // The calls must follow the magic link in /proc. A trailing `/.` would require a directory.
-    path = ContiguousArray("/proc/self/fd/\(descriptor)".utf8.map { CChar(bitPattern: $0) })
+    path = Self.path(of: descriptor, reserving: 1)
     path.append(0)
     follows = true
   }
 
   private var follows = false
+
+  /// `/proc/self/fd/N`, without NUL, with room for so many more bytes.
+  private static func path(of descriptor: CInt, reserving room: Int) -> ContiguousArray<CChar> {
+    var path = ContiguousArray<CChar>()
+    path.reserveCapacity(prefix.count + 10 + room)
+    path.append(contentsOf: prefix)
+    var power: CInt = 1
+    while descriptor / power >= 10 { power *= 10 }
+    while power > 0 {
+      path.append(CChar(0x30 + descriptor / power % 10))
+      power /= 10
+    }
+    return path
+  }
 
   private static let prefix = ContiguousArray("/proc/self/fd/".utf8.map { CChar(bitPattern: $0) })
 

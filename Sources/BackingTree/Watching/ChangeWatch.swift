@@ -201,7 +201,7 @@ public final class ChangeWatch: Sendable {
   /// `receivesSelfEvents`: the thread that makes the change updates their state itself.
   ///
   /// inotify does not report the cause of an event. There, as many events of a name and kind are taken for self events as there
-  /// were changes. If the call fails, another process may have caused the event that was taken, so the watches receive it then.
+  /// were changes. If the call fails, another process has caused the event that was taken, so the watches receive it then.
   public func suppressingSelfEvents<R: ~Copyable>(
     _ first: SelfEvent?, _ second: SelfEvent? = nil, _ body: () throws(Errno) -> R
   ) throws(Errno) -> R {
@@ -222,8 +222,8 @@ public final class ChangeWatch: Sendable {
       // The call may have made a part of the change.
       return watches.withLock { $0.selfEvents.noteQueued(expected) }
     }
-    watches.withLock { $0.selfEvents.cancel(expected) }
-    for event in events {
+    let taken = watches.withLock { $0.selfEvents.cancel(expected) }
+    for (serial, event) in zip(expected, events) where taken.contains(serial) {
       event.name.withUnsafeBufferPointer { name in
         for listener in listeners(of: event.watched) where listener.serial == event.serial {
           listener.call(.entry(name.baseAddress!, wasMoved: event.isMove))

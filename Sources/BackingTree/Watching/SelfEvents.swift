@@ -68,7 +68,13 @@ struct SelfEvents {
   }
 
   /// Called when the call has failed.
-  mutating func cancel(_ serials: Serials) { expected.removeAll { serials.contains($0.serial) } }
+  ///
+  /// - Returns: the serials of which an event was taken.
+  mutating func cancel(_ serials: Serials) -> [UInt64] {
+    let left = expected.filter { serials.contains($0.serial) }.map(\.serial)
+    expected.removeAll { serials.contains($0.serial) }
+    return serials.filter { !left.contains($0) }
+  }
 
   /// Called before the queue is read. - Returns: whether any self event is expected.
   mutating func beginReading() -> Bool {

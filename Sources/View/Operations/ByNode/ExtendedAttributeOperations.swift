@@ -115,6 +115,10 @@ extension View {
   func withAttributes<R>(
     of id: NodeID, _ body: (borrowing ExtendedAttributes) throws(Errno) -> R
   ) throws(Errno) -> R {
+    // These descriptors are of the right file, so it need not be located. The kernel requests the access list of the mount point
+    // in each path walk of a client that does not own it, and security.capability before the first write to a file.
+    if id == NodeTable.root { return try body(ExtendedAttributes(of: source.root.directory.descriptor)) }
+    if let open = openNodes.file(of: id) { return try body(ExtendedAttributes(of: open.descriptor.rawValue)) }
     let located = try locate(id)
     return try withAttributes(of: id, at: located.rawValue, body)
   }
