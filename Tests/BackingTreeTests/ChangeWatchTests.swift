@@ -38,11 +38,7 @@ private struct RecordedChanges {
   private func run(_ program: String) { #expect(system(program) == 0) }
 
   /// Each delivery makes new events here, as programs do that are faster than a thread on a busy machine.
-  @Test(arguments: sources) func drain_whileEventsKeepArriving_ends(
-    reportsPID: Bool
-  )
-    throws
-  {
+  @Test(arguments: sources) func drain_whileEventsKeepArriving_ends(reportsPID: Bool) throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
     let watch = try ChangeWatch(root: directory, allowsFanotify: reportsPID)
@@ -181,9 +177,7 @@ private struct RecordedChanges {
   }
 
   /// Changes of an entry, of the directory itself and of its attributes, through fanotify and through inotify.
-  @Test(arguments: sources) func everyKindOfChange_isReported(reportsPID: Bool)
-    throws
-  {
+  @Test(arguments: sources) func everyKindOfChange_isReported(reportsPID: Bool) throws {
     let temporary = try TemporaryDirectory()
     let root = temporary.directory
     try root.makeDirectory("watched", mode: 0o700)

@@ -1,5 +1,4 @@
 import Glibc
-import SystemPackage
 import Testing
 
 /// That a name stands for nothing the kernel keeps, until it stands for something.

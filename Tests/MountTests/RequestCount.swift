@@ -11,9 +11,11 @@ let kernelRelease: [Int] = {
 
 extension MountedView {
   /// How many requests have come of some kinds; of looking up and of attributes, if none are named.
-  func requestCount(_ operations: String...) throws -> Int {
+  ///
+  /// - Parameter script: runs in the view; only the requests that come meanwhile count.
+  func requestCount(_ operations: String..., during script: String? = nil) throws -> Int {
     let counted = operations.isEmpty ? ["lookup", "getattr", "statx"] : operations
-    return try reported("requests").split(separator: ",").reduce(0) { sum, request in
+    return try reported("requests", during: script).split(separator: ",").reduce(0) { sum, request in
       let words = request.split(separator: " ")
       return words.last.map { counted.contains(String($0)) } ?? false ? sum + (Int(words[0]) ?? 0) : sum
     }

@@ -1,6 +1,5 @@
 import BackingTree
 import Glibc
-import Synchronization
 import Testing
 
 @testable import View

@@ -57,7 +57,8 @@ enum {
   // each tick takes a CPU from the thread that runs there.
   TICK_NANOSECONDS = 2000000,
   TICKS_BEFORE_SLEEP = 10,
-  // To read or write that much takes less time than to wake another worker. Where it waits for a disk, the watchdog steals the loop.
+  // To read or write that much takes less time than to wake another worker: a READ of 4 KiB 13 to 17 µs instead of 24 to 31 (without
+  // passthrough, tmpfs, by hand). Where it waits for a disk, the watchdog steals the loop.
   BYTES_AT_ONCE = 32 << 10,
   // A result of `wait_for_loop` that is neither a size nor an error.
   OWNS_LOOP = -2,

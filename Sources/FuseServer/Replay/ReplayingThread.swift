@@ -90,7 +90,7 @@ struct ReplayingThread {
         do throws(Errno) {
           return try rename(old, to: new, in: target, yields: attempt < Self.attempts)
         } catch {
-          guard error == .resourceTemporarilyUnavailable else { throw error }
+          guard error == .resourceTemporarilyUnavailable, attempt < Self.attempts else { throw error }
           usleep(Self.pause)
         }
       }

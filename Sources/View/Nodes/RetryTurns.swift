@@ -28,7 +28,7 @@ final class RetryTurns: Sendable {
   private let renames = Guarded<[FileIdentity: [BackingTree.Semaphore]]>([:])
 
   /// Called before the kernel gets the reply to a replayed rename.
-  func beginRename(of file: FileIdentity) { renames.withLock { $0[file, default: []] += [] } }
+  func beginRename(of file: FileIdentity) { renames.withLock { $0[file] = $0[file] ?? [] } }
 
   /// Called when the system call has returned.
   func endRename(of file: FileIdentity) {
