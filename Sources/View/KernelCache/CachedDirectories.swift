@@ -130,7 +130,7 @@ final class CachedDirectories: Sendable {
     state.withLock { state in
       guard state.isFull || state.directories.count > limit else { return [] }
       state.isFull = false
-      let surplus = state.directories.removeOldest((state.directories.count + 3) / 4).map(\.value)
+      let surplus = state.directories.removeOldest((state.directories.count + 3) / 4)
       for directory in surplus { directory.changes.setCached(false) }
       return surplus
     }

@@ -108,7 +108,7 @@ final class DirectoryHandleCache: Sendable {
   func insert(_ handle: DirectoryHandle, for id: NodeID) {
     handles.discard { handles -> (DirectoryHandle?, [DirectoryHandle]) in
       let replaced = handles.insert(handle, for: id)
-      let surplus = handles.count > limit ? handles.removeOldest(limit / 4).map(\.value) : []
+      let surplus = handles.count > limit ? handles.removeOldest(limit / 4) : []
       return (replaced, surplus)
     }
   }

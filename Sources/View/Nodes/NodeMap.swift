@@ -14,8 +14,10 @@ struct NodeMap<Value> {
 
   var isEmpty: Bool { count == 0 }
 
-  var all: [(id: NodeID, value: Value)] {
-    ids.indices.compactMap { cell in values[cell].map { (ids[cell], $0) } }
+  var all: [(id: NodeID, value: Value)] { map { (id: $0, value: $1) } }
+
+  func map<Result>(_ transform: (NodeID, Value) -> Result) -> [Result] {
+    ids.indices.compactMap { cell in values[cell].map { transform(ids[cell], $0) } }
   }
 
   subscript(id: NodeID) -> Value? { cell(of: id).flatMap { values[$0] } }

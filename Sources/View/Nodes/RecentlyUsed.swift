@@ -37,10 +37,10 @@ struct RecentlyUsed<Value> {
     return all.map(\.value)
   }
 
-  /// Removes the `count` least recently used values. This sorts all values, so removing many at a time costs little for each.
-  mutating func removeOldest(_ count: Int) -> [(id: NodeID, value: Value)] {
-    let oldest = entries.all.sorted { $0.value.used < $1.value.used }.prefix(count)
-    for (id, _) in oldest { entries.remove(id) }
-    return oldest.map { (id: $0.id, value: $0.value.value) }
+  /// Removes the `count` least recently used values. This sorts all nodes, so removing many at a time costs little for each.
+  /// Numbers are sorted, not values, of which each move would count references.
+  mutating func removeOldest(_ count: Int) -> [Value] {
+    let oldest = entries.map { (id: $0, used: $1.used) }.sorted { $0.used < $1.used }.prefix(count)
+    return oldest.map { entries.remove($0.id)!.value }
   }
 }

@@ -36,7 +36,7 @@ final class UnlinkedNodes: Sendable {
     states.discard { states -> (LastState?, [LastState]) in
       let replaced = states.insert(new, for: id)
       return (
-        replaced, states.count > Self.limit ? states.removeOldest(Self.limit / 4).map(\.value) : []
+        replaced, states.count > Self.limit ? states.removeOldest(Self.limit / 4) : []
       )
     }
   }
