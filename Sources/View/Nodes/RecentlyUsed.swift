@@ -9,7 +9,7 @@ struct RecentlyUsed<Value> {
 
   var count: Int { entries.count }
 
-  var all: [(id: NodeID, value: Value)] { entries.all.map { (id: $0.id, value: $0.value.value) } }
+  var all: [(id: NodeID, value: Value)] { entries.map { (id: $0, value: $1.value) } }
 
   /// The value of a node. This access does not count as a use.
   subscript(_ id: NodeID) -> Value? { entries[id]?.value }
@@ -34,7 +34,7 @@ struct RecentlyUsed<Value> {
 
   mutating func removeAll() -> [Value] {
     defer { entries = NodeMap() }
-    return all.map(\.value)
+    return entries.map { $1.value }
   }
 
   /// Removes the `count` least recently used values. This sorts all nodes, so removing many at a time costs little for each.

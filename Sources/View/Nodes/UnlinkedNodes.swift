@@ -35,9 +35,7 @@ final class UnlinkedNodes: Sendable {
   func insert(_ new: LastState, for id: NodeID) {
     states.discard { states -> (LastState?, [LastState]) in
       let replaced = states.insert(new, for: id)
-      return (
-        replaced, states.count > Self.limit ? states.removeOldest(Self.limit / 4) : []
-      )
+      return (replaced, states.count > Self.limit ? states.removeOldest(Self.limit / 4) : [])
     }
   }
 
