@@ -68,7 +68,8 @@ extension Operations {
             if length > DFS_NAME_MAX { return true }
             guard used + dfs_plus_size(length) <= size else { return false }
             var parameters = fuse_entry_param()
-            if let versioned, let entry = view.entry(of: listed, in: directory, versioned)?.current {
+            if let versioned, var entry = view.entry(of: listed, in: directory, versioned) {
+              entry.dropStaleVersions()
               parameters = request.parameters(entry)
               added.append(AddedEntry(entry, name: used + dfs_plus_name_offset, length: length))
             } else {

@@ -43,7 +43,7 @@ extension Operations {
         let flags = info!.pointee.flags
         let client = request.client
         try request.reservingDescriptors { () throws(Errno) in
-          let created =
+          var created =
             flags & dfs_O_TMPFILE == dfs_O_TMPFILE
             ? try view.makeTemporaryFile(parent, mode: mode, flags: flags, client: client)
             : try view.create(
@@ -52,12 +52,12 @@ extension Operations {
           info!.pointee.fh = Handle.make(created.file, of: client)
           info!.pointee.noflush = request.server.needsFlush(created.file) ? 0 : 1
           let backing = request.server.passthrough.opened(created.file, info!, for: request)
-          let entry = created.entry.current
-          if !request.reply(entry, created: &info!.pointee, backing: backing) {
-            view.forget(entry.id, count: 1)
+          created.entry.dropStaleVersions()
+          if !request.reply(created.entry, created: &info!.pointee, backing: backing) {
+            view.forget(created.entry.id, count: 1)
             Handle.close(info, for: request)
           }
-          view.revalidateAfterReply(entry, parent, name!)
+          view.revalidateAfterReply(created.entry, parent, name!)
         }
       }
     }

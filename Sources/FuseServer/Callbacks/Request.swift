@@ -150,9 +150,9 @@ extension Request {
   }
 
   /// Replies with the entry of a name in a directory.
-  func reply(_ entry: Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
+  func reply(_ entry: consuming Entry, _ parent: NodeID, _ name: UnsafePointer<CChar>) {
     let view = view
-    let entry = entry.current
+    entry.dropStaleVersions()
     var out = parameters(entry)
     if server.notifier.hasOverflowed(parent) { out.entry_timeout = 0 }
     if fuse_reply_entry(raw, &out) == -ENOENT {
@@ -174,7 +174,7 @@ extension Request {
     return dfs_reply_create(raw, &out, &file, backing) != -ENOENT
   }
 
-  /// - Parameter entry: without stale versions (``Entry/current``).
+  /// - Parameter entry: without stale versions (``Entry/dropStaleVersions()``).
   func parameters(_ entry: Entry) -> fuse_entry_param {
     var out = fuse_entry_param()
     out.ino = entry.nodeid

@@ -6,7 +6,7 @@ import SystemPackage
 
 /// A regular file that was created or opened by name.
 package struct CreatedFile {
-  package let entry: Entry
+  package var entry: Entry
   package let file: OpenFile
 }
 

@@ -15,19 +15,13 @@ package struct Entry: Sendable {
   /// The same for the attributes.
   package var attributesVersion: DirectoryVersion? = nil
 
-  /// Whether the kernel may cache the name: nothing has changed since the lookup began. A change after that, while the reply is
-  /// on its way, is invalidated after the reply (``View/revalidateAfterReply(_:_:_:)``).
-  private var isNameCacheable: Bool { nameVersion.map { !$0.isStale } ?? false }
-  /// The same for the attributes.
-  private var areAttributesCacheable: Bool { attributesVersion.map { !$0.isStale(for: id) } ?? false }
-
-  /// The same, without the versions that are stale by now. The kernel gets no permission to cache what they stand for, so
-  /// nothing is to be invalidated after the reply.
-  package var current: Entry {
-    var entry = self
-    if !isNameCacheable { entry.nameVersion = nil }
-    if !areAttributesCacheable { entry.attributesVersion = nil }
-    return entry
+  /// Removes the versions that are stale by now, so that the reply does not permit the kernel to cache what they stand for. A
+  /// change after that, while the reply is on its way, is invalidated after the reply (``View/revalidateAfterReply(_:_:_:)``).
+  ///
+  /// In place: an entry is large, and each entry of a listing passes here.
+  package mutating func dropStaleVersions() {
+    if nameVersion?.isStale == true { nameVersion = nil }
+    if attributesVersion?.isStale(for: id) == true { attributesVersion = nil }
   }
 
   /// The same file, of which the kernel must cache nothing.
