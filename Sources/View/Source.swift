@@ -25,11 +25,12 @@ package struct Source: Sendable {
   ) throws(Errno) {
     handles = isExported ? InodeHandles(of: Directory(descriptor: directory.rawValue)) : nil
     if isExported, handles == nil { throw Errno(rawValue: EOPNOTSUPP) }
-    let identity = FileIdentity(try fileStatus(directory.rawValue))
+    let status = try fileStatus(directory.rawValue)
     self.covered = DirectoryHandle.Covered(covered)
     fileSystem = FileSystemKind(of: directory.rawValue)
     root = DirectoryHandle(
-      adopting: directory, identity: identity, covered: self.covered, isLocal: fileSystem.isLocal)
+      adopting: directory, identity: FileIdentity(status), covered: self.covered, isLocal: fileSystem.isLocal,
+      sizeAtOpening: Int(status.st_size))
     isLabelled =
       ExtendedAttributes(of: root.directory.descriptor).value(View.label, limit: 4096) != nil
     self.coherence = coherence.resolved(for: root.directory, on: fileSystem)

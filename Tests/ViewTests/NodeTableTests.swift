@@ -157,4 +157,48 @@ import Testing
     nodes.forget(file, count: 2)
     #expect(nodes.count == 1)
   }
+
+  /// A chain of directories named `0` to `depth - 1`, the inode number two above the name.
+  private func chain(_ depth: Int) throws -> (nodes: NodeTable, ids: [NodeID]) {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
+    var ids: [NodeID] = []
+    for number in 0..<depth {
+      let found = "\(number)".withCString {
+        nodes.lookupOrInsert(
+          FileIdentity(device: 1, inode: UInt64(number) + 2), .directory, nodeKind: .plain,
+          parent: ids.last ?? NodeTable.root, name: $0, identityMatch: .another)
+      }
+      ids.append(try #require(found).id)
+    }
+    return (nodes, ids)
+  }
+
+  private func hasName(_ wanted: String, _ nodes: NodeTable, onPathTo id: NodeID) -> Bool? {
+    nodes.hasName(onPathTo: id) { String(cString: $0) == wanted }
+  }
+
+  /// The table is locked for 64 directories at a time.
+  @Test(arguments: [1, 63, 64, 65, 128, 1000]) func path_ofAnyDepth_isSearchedToTheRoot(depth: Int) throws {
+    let (nodes, ids) = try chain(depth)
+    let last = try #require(ids.last)
+    for number in [0, depth / 2, depth - 1] {
+      #expect(hasName("\(number)", nodes, onPathTo: last) == true)
+      #expect(nodes.isBelow(last, FileIdentity(device: 1, inode: UInt64(number) + 2)))
+    }
+    #expect(hasName("\(depth)", nodes, onPathTo: last) == false)
+    #expect(hasName("\(depth - 1)", nodes, onPathTo: ids[0]) == (depth == 1))
+    #expect(!nodes.isBelow(ids[0], FileIdentity(device: 1, inode: UInt64(depth) + 2)))
+    #expect(hasName("0", nodes, onPathTo: NodeTable.root) == false)
+  }
+
+  /// The links of nodes are seen at different times, so they may contradict one another.
+  @Test func path_withCycle_hasNoEnd() throws {
+    let (nodes, ids) = try chain(3)
+    nodes.didMove(
+      FileIdentity(device: 1, inode: 2), nodeKind: .plain, from: (NodeTable.root, CName(copying: "0")),
+      to: (ids[2], CName(copying: "0")))
+    #expect(hasName("3", nodes, onPathTo: ids[2]) == nil)
+    #expect(hasName("1", nodes, onPathTo: ids[2]) == true)
+    #expect(!nodes.isBelow(ids[2], FileIdentity(device: 1, inode: 9)))
+  }
 }

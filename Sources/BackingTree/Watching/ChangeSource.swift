@@ -11,7 +11,9 @@ protocol ChangeSource: Sendable {
 
   /// Watches a directory. Changes are reported from when this returns at the latest. A directory keeps its number until it is
   /// removed. Only one thread at a time may add and remove.
-  func add(_ directory: Directory) throws(Errno) -> ChangeEvent.Number
+  ///
+  /// - Parameter device: the device number of its file system, if the caller knows it.
+  func add(_ directory: Directory, on device: UInt64?) throws(Errno) -> ChangeEvent.Number
 
   func remove(_ number: ChangeEvent.Number)
 

@@ -142,14 +142,17 @@ public final class ChangeWatch: Sendable {
   /// Watches a directory until the subscription is released. The handler receives all changes from the return of this function
   /// on, and must not keep the subscription.
   ///
-  /// - Parameter receivesSelfEvents: whether the handler also receives the changes made in `suppressingSelfEvents`.
+  /// - Parameters:
+  ///   - device: the device number of the directory's file system, if the caller knows it.
+  ///   - receivesSelfEvents: whether the handler also receives the changes made in `suppressingSelfEvents`.
   /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
   public func watch(
-    _ directory: Directory, receivesSelfEvents: Bool = true, _ handler: @escaping @Sendable (Change) -> Void
+    _ directory: Directory, on device: UInt64? = nil, receivesSelfEvents: Bool = true,
+    _ handler: @escaping @Sendable (Change) -> Void
   ) throws(Errno) -> Subscription {
     marking.lock()
     defer { marking.unlock() }
-    let watched = try add(directory)
+    let watched = try add(directory, on: device)
     return watches.withLock { watches in
       watches.serial += 1
       let listener = Listener(serial: watches.serial, call: handler, receivesSelfEvents: receivesSelfEvents)
@@ -158,9 +161,9 @@ public final class ChangeWatch: Sendable {
     }
   }
 
-  private func add(_ directory: Directory) throws(Errno) -> Watched {
+  private func add(_ directory: Directory, on device: UInt64?) throws(Errno) -> Watched {
     do throws(Errno) {
-      return Watched(isFallback: false, number: try source.add(directory))
+      return Watched(isFallback: false, number: try source.add(directory, on: device))
     } catch {
       guard source.reportsPID else { throw error }
       // fanotify takes directories of one file system only. This one is on another, mounted below.
@@ -172,7 +175,7 @@ public final class ChangeWatch: Sendable {
       }
       // Restart `wait`, so that it polls the new source too.
       if isNew { wake() }
-      return Watched(isFallback: true, number: try inotify.add(directory))
+      return Watched(isFallback: true, number: try inotify.add(directory, on: device))
     }
   }
 

@@ -47,8 +47,9 @@ final class FanotifySource: ChangeSource {
   }
 
   /// - Throws: EXDEV for a directory of another file system.
-  func add(_ directory: Directory) throws(Errno) -> ChangeEvent.Number {
-    guard UInt64(try directory.status().st_dev) == device else { throw .improperLink }
+  func add(_ directory: Directory, on device: UInt64?) throws(Errno) -> ChangeEvent.Number {
+    let actual = if let device { device } else { UInt64(try directory.status().st_dev) }
+    guard actual == self.device else { throw .improperLink }
     let handle = try FileHandle(of: directory)
     // Assign the number before the mark: an event may arrive at once and must find it.
     let (number, isNew) = handles.withLock { handles -> (ChangeEvent.Number, Bool) in

@@ -14,7 +14,7 @@ final class InotifySource: ChangeSource {
   }
 
   /// - Throws: ENOSPC when the user has no watch left.
-  func add(_ directory: Directory) throws(Errno) -> ChangeEvent.Number {
+  func add(_ directory: Directory, on _: UInt64?) throws(Errno) -> ChangeEvent.Number {
     try systemCall {
       inotify_add_watch(
         descriptor.rawValue, "/proc/self/fd/\(directory.descriptor)",

@@ -39,7 +39,7 @@ extension View {
       pending.append((current, link))
       current = link.parent
       handle = current == NodeTable.root ? source.root : openHandle(of: current)
-      if pending.count > Self.maximumDepth { throw .staleNFSFileHandle }
+      if pending.count > NodeTable.maximumDepth { throw .staleNFSFileHandle }
     }
     for (id, link) in pending.reversed() {
       let parent = handle!
@@ -50,21 +50,18 @@ extension View {
         throw error == .noSuchFileOrDirectory || error == .notDirectory || error == .tooManySymbolicLinkLevels
           ? .staleNFSFileHandle : error
       }
-      guard link.matches(try fileStatus(descriptor.rawValue)) else {
-        throw .staleNFSFileHandle
-      }
+      let status = try fileStatus(descriptor.rawValue)
+      guard link.matches(status) else { throw .staleNFSFileHandle }
       let opened = DirectoryHandle(
         adopting: descriptor, identity: link.identity, covered: source.covered,
-        isLocal: source.fileSystem.isLocal && link.identity.device == source.device)
+        isLocal: source.fileSystem.isLocal && link.identity.device == source.device,
+        sizeAtOpening: Int(status.st_size))
       if DescriptorLimit.isReserved(opened.directory.descriptor) { releaseDescriptors() }
       directories.handles.insert(opened, for: id)
       handle = opened
     }
     return handle!
   }
-
-  /// The maximum number of directories above one another. A longer chain is taken for a cycle.
-  private static let maximumDepth = 65_536
 
   /// The directory view of a node, if there is one.
   func currentView(of id: NodeID) -> DirectoryView? {
@@ -125,8 +122,7 @@ extension View {
     while current != NodeTable.root, let link = nodes.link(of: current) {
       chain.append(link)
       current = link.parent
-      // If the backing tree was changed meanwhile, the parents recorded in nodes may even form a cycle.
-      if chain.count > Self.maximumDepth { throw .staleNFSFileHandle }
+      if chain.count > NodeTable.maximumDepth { throw .staleNFSFileHandle }
     }
     return chain.reversed()
   }
@@ -135,12 +131,18 @@ extension View {
   func site(of id: NodeID) throws(Errno) -> Site {
     let inspector = inspector
     let options = inspector.options
-    let chain = try links(to: id)
     var path: [Name] = []
     var site = Site(role: options.role(ofPath: path), rules: DirectoryRules(options.rules, in: path))
     if site.role.contains(.home) { site.home = Site.Home(handle: source.root) }
+    if !options.dependOnPath {
+      // For most directories it is enough to look at the names. They are not copied: in a deep tree that would be most of the
+      // cost of the first look at a directory.
+      let mayDiffer = nodes.hasName(onPathTo: id) { inspector.mayBePackage($0) || Self.isTrash($0) }
+      guard let mayDiffer else { throw .staleNFSFileHandle }
+      if !mayDiffer { return site }
+    }
+    let chain = try links(to: id)
     for (depth, link) in chain.enumerated() {
-      // In a deep tree this is most of the cost of the first look at a directory.
       if link.name.withPointer({ inspector.mayBePackage($0) }) {
         let parent = try directory(link.parent).directory
         if inspector.isPackage(link.name.name, in: parent, at: site) {
@@ -165,6 +167,8 @@ extension View {
   /// Whether the directory is `files` in `.Trash-1000` or in `.Trash/1000`. (Trash specification)
   private static func isTrashFiles(_ chain: [NodeTable.Link]) -> Bool {
     guard let last = chain.last, last.name.equals("files") else { return false }
-    return chain.dropLast().suffix(2).contains { $0.name.withPointer { strncmp($0, ".Trash", 6) == 0 } }
+    return chain.dropLast().suffix(2).contains { $0.name.withPointer(isTrash) }
   }
+
+  private static func isTrash(_ name: UnsafePointer<CChar>) -> Bool { strncmp(name, ".Trash", 6) == 0 }
 }

@@ -63,9 +63,11 @@ extension DirectoryView {
     let readable = try handle.directory.openForReading()
     watchUserDirectories()
     if recheck != nil { state.times.lastComparison = monotonicNanoseconds() }
-    let status = try comparesTimes ? handle.directory.latestStatus() : handle.directory.status()
-    state.times.own = FileTimes(status)
-    state.times.mayHaveMissed = comparesTimes && FileTimes.isRecent(status.st_mtim)
+    if comparesTimes {
+      let status = try handle.directory.latestStatus()
+      state.times.own = FileTimes(status)
+      state.times.mayHaveMissed = FileTimes.isRecent(status.st_mtim)
+    }
     state.facts = inspector.facts(of: handle.directory, at: site)
     watchNetatalk()
     let matching = inspector.options.matching
@@ -89,10 +91,13 @@ extension DirectoryView {
     // A directory entry on disk takes some 32 bytes. The reserve is limited, whatever size the file system reports: more entries
     // are added as they come.
     var filling = ProjectionFilling(
-      count: plain == nil ? 0 : max(0, min(Int(status.st_size) / 32, 1 << 16)), matching: matching,
+      count: plain == nil ? 0 : max(0, min(handle.sizeAtOpening / 32, 1 << 16)), matching: matching,
       composes: composes)
     var others: [(name: Name, type: FileType, inode: UInt64)] = []
-    let ahead = state.ahead.take()?.entries(ifTimesMatch: status)
+    var ahead: DirectoryReadAhead?
+    if let early = state.ahead.take() {
+      ahead = early.entries(ifTimesMatch: try handle.directory.status())
+    }
     try forEachEntry(of: readable.rawValue, ahead) { (entry) throws(Errno) in
       var type = entry.type
       if Staging.isLocal(Span(_unsafeElements: entry.name)) { mayHoldStaging.store(true, ordering: .relaxed) }

@@ -26,6 +26,8 @@ package struct CoveredDirectory: ~Copyable, Sendable {
 package final class DirectoryHandle: Sendable {
   /// Identifies the directory.
   let identity: FileIdentity
+  /// The size of the directory itself when it was opened, in bytes; 0 where that is not known. It may have grown since.
+  let sizeAtOpening: Int
   private let descriptor: Descriptor
   private let covered: Covered?
   private let isLocal: Bool
@@ -45,9 +47,10 @@ package final class DirectoryHandle: Sendable {
   /// - Parameter isLocal: whether the kernel itself implements the directory's file system.
   init(
     adopting descriptor: consuming Descriptor, identity: FileIdentity, covered: Covered?,
-    isLocal: Bool = false
+    isLocal: Bool = false, sizeAtOpening: Int = 0
   ) {
     self.descriptor = descriptor
+    self.sizeAtOpening = sizeAtOpening
     self.isLocal = isLocal
     self.identity = identity
     self.covered = covered.flatMap { $0.directory.parent == identity ? $0 : nil }

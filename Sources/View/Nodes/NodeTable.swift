@@ -314,16 +314,53 @@ package final class NodeTable: Sendable {
 
   /// Whether a directory node is, or lies below, the directory of that identity.
   package func isBelow(_ id: NodeID, _ identity: FileIdentity) -> Bool {
-    withState { links in
-      var current = id
-      var steps = 0
-      while current != Self.root, let slot = links.inodes.slot(of: current), steps < 65_536 {
-        if links.inodes[slot].identity == identity { return true }
-        current = NodeID(links[slot].parent)
-        steps += 1
-      }
-      return false
+    var isFound = false
+    _ = forEachAncestor(of: id) { links, slot in
+      isFound = links.inodes[slot].identity == identity
+      return !isFound
     }
+    return isFound
+  }
+
+  /// Whether `isMatch` holds for a real name on the path from the root to a node, the node's own included; nil where the path
+  /// is longer than `maximumDepth`.
+  ///
+  /// - Parameter isMatch: called with the table locked, so it must take no lock.
+  func hasName(onPathTo id: NodeID, where isMatch: (UnsafePointer<CChar>) -> Bool) -> Bool? {
+    var isFound = false
+    let isComplete = forEachAncestor(of: id) { links, slot in
+      if let name = links[slot].name { isFound = isMatch(name) }
+      return !isFound
+    }
+    if isFound { return true }
+    return isComplete ? false : nil
+  }
+
+  /// The maximum number of directories above one another. A longer path is taken for a cycle: while the backing tree changes,
+  /// the parents that are recorded may form one.
+  static let maximumDepth = 65_536
+
+  /// Calls `body` for a node and each node above it, without the root, until it returns false.
+  ///
+  /// - Returns: false where the path is longer than `maximumDepth`.
+  private func forEachAncestor(of id: NodeID, _ body: (borrowing Links, UInt32) -> Bool) -> Bool {
+    // The table is locked for some steps at a time: every request needs it.
+    let stepsUnderLock = 64
+    var current: NodeID? = id
+    for _ in 0..<Self.maximumDepth / stepsUnderLock {
+      withState { links in
+        for _ in 0..<stepsUnderLock {
+          guard let id = current, id != Self.root, let slot = links.inodes.slot(of: id), body(links, slot)
+          else {
+            current = nil
+            return
+          }
+          current = NodeID(links[slot].parent)
+        }
+      }
+      if current == nil { return true }
+    }
+    return current == Self.root
   }
 
   /// The nodes with their latest link in one of some directories.

@@ -20,7 +20,9 @@ package final class WatchedDirectory: Sendable {
     let changes = DirectoryChanges(node: node, queue: queue)
     self.changes = changes
     identity = handle.identity
-    subscription = try watch.watch(handle.directory, receivesSelfEvents: false) { changes.note($0) }
+    subscription = try watch.watch(
+      handle.directory, on: handle.identity.device, receivesSelfEvents: false
+    ) { changes.note($0) }
   }
 
   /// A directory that is not watched.

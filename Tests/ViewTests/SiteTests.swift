@@ -1,0 +1,57 @@
+import BackingTree
+import DisplayNames
+import Glibc
+import Testing
+import ViewedTree
+
+@testable import View
+
+/// Where a directory is in the tree decides how its entries are shown. That is found at the first look at each directory.
+@Suite struct SiteTests {
+  /// Makes the directories of a path, looks them up, and runs `body` with the site of the last one.
+  private func withSite(
+    of path: String, options: ViewOptions = ViewOptions(), _ body: (Site) throws -> Void
+  ) throws {
+    let tree = try ViewedTree(options: options)
+    let names = path.split(separator: "/")
+    for count in 1...names.count {
+      try #require(mkdir(tree.path(names.prefix(count).joined(separator: "/")), 0o755) == 0)
+    }
+    defer {
+      for count in (1...names.count).reversed() {
+        rmdir(tree.path(names.prefix(count).joined(separator: "/")))
+      }
+    }
+    var node = NodeTable.root
+    for name in names { node = try String(name).withCString { try tree.view.lookup(node, $0).id } }
+    try body(tree.view.site(of: node))
+  }
+
+  @Test func ordinaryDirectory_hasTheSiteOfTheRoot() throws {
+    try withSite(of: "one/two/three") { site in
+      #expect(site.role == ViewOptions().role(ofPath: []))
+      #expect(site.path == [])
+    }
+  }
+
+  @Test(arguments: ["Letter.rtfd", "Letter.rtfd/inside", "one/Letter.rtfd/inside/deeper"])
+  func directoryInPackage_isShownUnchanged(path: String) throws {
+    try withSite(of: path) { site in #expect(site.role == .insidePackage) }
+  }
+
+  @Test(arguments: [".Trash-1000/files", "one/.Trash-1000/files", ".Trash/1000/files"])
+  func filesOfTrash_areKnown(path: String) throws {
+    try withSite(of: path) { site in #expect(site.role.contains(.trashFiles)) }
+  }
+
+  @Test(arguments: [".Trash-1000/info", "Trash/files", "files", ".Trash/1000/more/files"])
+  func otherDirectories_areNoTrash(path: String) throws {
+    try withSite(of: path) { site in #expect(!site.role.contains(.trashFiles)) }
+  }
+
+  @Test func path_isKnown_whereRulesDependOnIt() throws {
+    var options = ViewOptions()
+    options.aliases = .symlink
+    try withSite(of: "one/two", options: options) { site in #expect(site.path == ["one", "two"]) }
+  }
+}
