@@ -31,10 +31,14 @@ public func forEachEntry(
 /// Reads an open directory from its current offset, without `.` and `..`, until the end or until `body` returns false.
 ///
 /// The second argument of `body` is the offset of the following entry. (`getdents64`)
+///
+/// - Parameter bufferSize: the most that one system call reads, in bytes; it does so even where `body` returns false at the first
+///   entry.
 public func forEachEntryWithPosition(
-  of descriptor: CInt, _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
+  of descriptor: CInt, bufferSize: Int = 64 * 1024,
+  _ body: (borrowing RawDirectoryEntry, Int64) throws(Errno) -> Bool
 ) throws(Errno) {
-  let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 8)
+  let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bufferSize, alignment: 8)
   defer { buffer.deallocate() }
   while try readEntries(of: descriptor, buffer, body) == .all {}
 }

@@ -72,6 +72,11 @@ final class FinderMetadata: Sendable {
 
   // MARK: Detection
 
+  /// How many entries of a directory are probed.
+  private static let probedEntries = 8
+  /// The size of a record of getdents64(2) with a name of 255 bytes (NAME_MAX), in bytes.
+  private static let largestDirectoryEntry = 280
+
   /// Probes a directory that is about to be shown for metadata, if it is one of the first.
   func probe(directory: Directory) {
     guard directoriesToProbe.load(ordering: .relaxed) > 0,
@@ -81,9 +86,11 @@ final class FinderMetadata: Sendable {
       return noteFound()
     }
     guard let readable = try? directory.openForReading() else { return }
-    var left = 8
+    var left = Self.probedEntries
     var isFound = false
-    try? forEachEntryWithPosition(of: readable.rawValue) { (entry, _) throws(Errno) in
+    try? forEachEntryWithPosition(
+      of: readable.rawValue, bufferSize: Self.probedEntries * Self.largestDirectoryEntry
+    ) { (entry, _) throws(Errno) in
       isFound =
         entry.name.starts(with: "._".utf8)
         ? Self.isAppleDouble(Name(entry.name), in: directory)
