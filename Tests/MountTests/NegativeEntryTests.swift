@@ -36,19 +36,27 @@ import Testing
     #expect(text(view.at("link.txt")) == "text" && text(view.at("link")) == "text")
   }
 
+  /// Whether an entry can be opened or, where the kernel looks up the names that clients give, stat'ed.
+  ///
+  /// Before Linux 6.14, a path walk that met a dentry just before a replay renamed it looks up the new name. Opening is refused
+  /// then, and walks again, but attributes are read.
+  private func canBeReached(_ path: String) -> Bool {
+    kernelRelease.lexicographicallyPrecedes([6, 14]) ? text(path) != nil : isThere(path)
+  }
+
   @Test func displayName_whenRivalLeaves_isVisibleWhenCallReturns() throws {
     let view = try view()
     for _ in 0..<100 {
       var change = ContinuousClock.now
       try put("other", at: view.at("notes.pdf"))
-      expectWalk(since: change) { !isThere(view.at("notes")) }
+      expectWalk(since: change) { !canBeReached(view.at("notes")) }
       expectAbsent(view, "notes")
       change = .now
       #expect(unlink(view.at("notes.pdf")) == 0)
       expectWalk(since: change) { text(view.at("notes")) == "text" }
       change = .now
       try put("other", at: view.at("notes.pdf"))
-      expectWalk(since: change) { !isThere(view.at("notes")) }
+      expectWalk(since: change) { !canBeReached(view.at("notes")) }
       expectAbsent(view, "notes")
       change = .now
       #expect(rename(view.at("notes.pdf"), view.at("elsewhere.pdf")) == 0)

@@ -39,6 +39,7 @@ import Testing
       moved.noteMove(of: 7, isReplayed: true)
       moved.noteLookup(of: 7, by: 1)
       #expect(moved.mayHaveWalkedByOldName(7, 1) == !areStable)
+      moved.noteRefusal(of: 7, by: 1)
       moved.noteLookup(of: 7, by: 1)
       #expect(!moved.mayHaveWalkedByOldName(7, 1))
     }

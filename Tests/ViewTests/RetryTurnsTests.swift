@@ -9,35 +9,88 @@ import Testing
   private let file = FileIdentity(device: 1, inode: 7)
   private let other = FileIdentity(device: 1, inode: 8)
 
+  /// Whether a replayed rename of the file gives way to a client.
+  private func givesWay(_ file: FileIdentity) -> Bool {
+    guard turns.beginRename(of: file, yields: true) else { return true }
+    turns.endRename(of: file)
+    return false
+  }
+
   /// The kernel tries again once. A rename that is replayed meanwhile would have the client refused again.
   @Test func refusedFile_isAwaitedUntilTheThreadIsServed() {
-    #expect(!turns.isAwaited(file))
-    turns.noteRefusal(of: file, by: 1)
-    #expect(turns.isAwaited(file) && !turns.isAwaited(other))
+    #expect(givesWay(file) == false)
+    #expect(turns.noteRefusal(of: [file], by: 1))
+    #expect(givesWay(file) && !givesWay(other))
     turns.noteService(of: 2)
-    #expect(turns.isAwaited(file))
+    #expect(givesWay(file))
     turns.noteService(of: 1)
-    #expect(!turns.isAwaited(file))
+    #expect(!givesWay(file))
   }
 
   @Test func threadThatIsServedNoMore_isAwaitedForAWhile() {
-    turns.noteRefusal(of: file, by: 1)
+    #expect(turns.noteRefusal(of: [file], by: 1))
     usleep(600_000)
-    #expect(!turns.isAwaited(file))
+    #expect(!givesWay(file))
   }
 
   /// Else the kernel could walk the path again before it has renamed the dentry.
   @Test func refusal_duringReplayedRename_waitsForItsEnd() {
-    turns.beginRename(of: file)
+    #expect(turns.beginRename(of: file, yields: true))
     let thread = Thread { [turns, file] in
       usleep(20_000)
       turns.endRename(of: file)
     }
     for (waited, isExpected) in [(other, false), (file, true), (file, false)] {
       let start = ContinuousClock.now
-      turns.noteRefusal(of: waited, by: 1)
+      #expect(turns.noteRefusal(of: [waited], by: 1))
       #expect((ContinuousClock.now - start > .milliseconds(10)) == isExpected)
     }
     thread?.join()
+  }
+
+  @Test func rename_thatHasGivenWayForLong_begins() {
+    // The client may be frozen.
+    #expect(turns.noteRefusal(of: [file], by: 1))
+    #expect(turns.beginRename(of: file, yields: false))
+    #expect(!turns.noteRefusal(of: [file], by: 2))
+    turns.endRename(of: file)
+    #expect(turns.noteRefusal(of: [file], by: 2))
+  }
+
+  @Test func requestWithTwoPaths_isAwaitedByRenamesOfBothFiles() {
+    #expect(turns.noteRefusal(of: [file, other], by: 1))
+    #expect(givesWay(file) && givesWay(other))
+    turns.noteService(of: 1)
+    #expect(!givesWay(file) && !givesWay(other))
+  }
+
+  /// Every request would look for it.
+  @Test func threadThatGaveUp_isForgottenWhenAnotherIsServed() {
+    #expect(turns.noteRefusal(of: [file], by: 1))
+    #expect(turns.isAnyAwaited)
+    usleep(600_000)
+    turns.noteService(of: 2)
+    #expect(!turns.isAnyAwaited)
+  }
+
+  /// The kernel tries again once: the client's lookup of the new name must count, though a later move was noted after the
+  /// refusal.
+  @Test func refusal_whileTheNextRenameBegins_countsForThatRename() {
+    let (walks, node) = (PathWalks(), NodeID(7))
+    walks.moved.areLookupNamesStable.store(false, ordering: .relaxed)
+    walks.moved.noteMove(of: node, isReplayed: true)
+    #expect(walks.moved.mayHaveWalkedByOldName(node, 1))
+    #expect(walks.turns.beginRename(of: file, yields: true))
+    let thread = Thread { [file] in
+      walks.moved.noteMove(of: node, isReplayed: true)
+      walks.turns.endRename(of: file)
+    }
+    walks.noteRefusal(of: [(node, file)], by: 1)
+    thread?.join()
+    walks.moved.noteLookup(of: node, by: 1)
+    #expect(!walks.moved.mayHaveWalkedByOldName(node, 1))
+    // Another thread's lookup may have been led by the dentry that was renamed meanwhile.
+    walks.moved.noteLookup(of: node, by: 2)
+    #expect(walks.moved.mayHaveWalkedByOldName(node, 2))
   }
 }

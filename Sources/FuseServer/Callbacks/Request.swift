@@ -208,6 +208,14 @@ extension Request {
   }
 
   private func replyAttributesNow(of id: NodeID, isStatx: Bool) throws(Errno) {
+    do throws(Errno) { try replyAttributesOnce(of: id, isStatx: isStatx) } catch {
+      // The client's name is stale, or the file has just left it.
+      if error.rawValue == ESTALE { try view.refuse([id], client) }
+      throw error
+    }
+  }
+
+  private func replyAttributesOnce(of id: NodeID, isStatx: Bool) throws(Errno) {
     let view = view
     try view.refuseStaleName(of: id, client)
     let attributes = try view.versionedAttributes(id)

@@ -75,8 +75,7 @@ final class ReplayResponder: Sendable {
   func rename(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .renaming(let old, let new, let yields) = step, old.isAt(parent, name) else { throw .ioError }
     try refuseCachedDentry()
-    if yields, view.isAwaited(new) { throw .resourceTemporarilyUnavailable }
-    view.noteReplayedRename(old, to: new)
+    try view.noteReplayedRename(old, to: new, yields: yields)
   }
 
   /// Replies to setattr with the attributes as they are.

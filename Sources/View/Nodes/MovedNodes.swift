@@ -98,17 +98,22 @@ final class MovedNodes: Sendable {
     return moves.withLock { moves in
       guard let move = moves[node] else { return false }
       if ContinuousClock.now - move.time < Self.period {
-        let mayHave =
-          move.threadsWalked.contains(thread)
+        return move.threadsWalked.contains(thread)
           || !readsOnly && move.isMoved && !move.threadsLookedUp.contains(thread)
-        if mayHave, move.isReplayed, move.threadsRefused.count < Self.maximumThreads {
-          moves[node]!.threadsRefused.insert(thread)
-        }
-        return mayHave
       }
       moves[node] = nil
       if moves.isEmpty { isNotEmpty.store(false, ordering: .releasing) }
       return false
+    }
+  }
+
+  /// Records that a thread gets ESTALE for the node: its next lookup of the node counts, unless another move is noted before.
+  func noteRefusal(of node: NodeID, by thread: pid_t) {
+    moves.withLock { moves in
+      guard let move = moves[node], move.isReplayed, move.threadsRefused.count < Self.maximumThreads else {
+        return
+      }
+      moves[node]!.threadsRefused.insert(thread)
     }
   }
 

@@ -1,3 +1,4 @@
+import BackingTree
 import Glibc
 
 /// What is known of the path walks by which clients reach nodes: which of them the kernel may have led by a name that is stale,
@@ -14,6 +15,17 @@ struct PathWalks: Sendable {
   let renameRetries = StaleRetries(within: .seconds(10))
   let linkRetries = StaleRetries(within: .seconds(10))
   let readdirPlusPolicy = ReaddirPlusPolicy()
+
+  /// Records that a thread gets ESTALE for some nodes. The kernel walks the path again, once, and what it looks up then counts.
+  /// Waits until a replayed rename of one of the files that is under way has ended, at most 100 ms.
+  ///
+  /// Such a rename notes its move before it ends, and a refusal that was recorded before that would be discarded: the thread
+  /// would be refused again. Where the rename does not end in time, nothing is recorded: the kernel may still look up the new
+  /// name for a client that gave the old one.
+  func noteRefusal(of nodes: [(node: NodeID, file: FileIdentity)], by thread: pid_t) {
+    guard turns.noteRefusal(of: Set(nodes.map(\.file)), by: thread) else { return }
+    for (node, _) in nodes { moved.noteRefusal(of: node, by: thread) }
+  }
 
   /// Called before a thread's lookup is served.
   func beginLookup(in directory: NodeID, by thread: pid_t) { retries.clearRefusal(thread, in: directory) }

@@ -10,7 +10,8 @@ import typealias Glibc.pid_t
 /// Both waits are bounded. The file counts, not its node: the kernel may forget that in between.
 final class RetryTurns: Sendable {
   private struct Retry {
-    let file: FileIdentity
+    /// Several where a request with two paths was refused.
+    let files: Set<FileIdentity>
     let time = ContinuousClock.now
 
     /// The kernel may take that long to walk the path again, on a busy machine.
@@ -21,48 +22,73 @@ final class RetryTurns: Sendable {
   /// The daemon has replied to the rename, and the kernel waits for nothing else.
   private static let millisecondsOfRename = 100
 
-  private let retries = Guarded<[pid_t: Retry]>([:])
-  /// Nearly every request passes here, and there is almost never an entry.
+  /// One lock for both: a refusal either is seen by the rename that is about to begin, or waits for its end. Only a rename that
+  /// has given way for too long begins in spite of a refusal.
+  private struct State {
+    var retries: [pid_t: Retry] = [:]
+    /// The replayed renames that the kernel has not finished, with the refusals that wait for their ends.
+    var renames: [FileIdentity: [BackingTree.Semaphore]] = [:]
+
+    mutating func removeUnexpected() { retries = retries.filter { $0.value.isExpected } }
+  }
+
+  private let state = Guarded(State())
+  /// Whether there are retries. Nearly every request passes here, and there is almost never an entry.
   private let isNotEmpty = Atomic<Bool>(false)
-  /// The replayed renames that the kernel has not finished, with the refusals that wait for their ends.
-  private let renames = Guarded<[FileIdentity: [BackingTree.Semaphore]]>([:])
+
+  /// Whether a thread that got ESTALE may be about to try again.
+  var isAnyAwaited: Bool { isNotEmpty.load(ordering: .acquiring) }
 
   /// Called before the kernel gets the reply to a replayed rename.
-  func beginRename(of file: FileIdentity) { renames.withLock { $0[file] = $0[file] ?? [] } }
+  ///
+  /// - Parameter yields: whether the rename gives way to a thread that got ESTALE for the file and is about to try again.
+  /// - Returns: false when it gives way.
+  func beginRename(of file: FileIdentity, yields: Bool) -> Bool {
+    state.withLock { state in
+      if yields, state.retries.values.contains(where: { $0.files.contains(file) && $0.isExpected }) {
+        return false
+      }
+      state.renames[file] = state.renames[file] ?? []
+      return true
+    }
+  }
 
   /// Called when the system call has returned.
   func endRename(of file: FileIdentity) {
-    for end in renames.withLock({ $0.removeValue(forKey: file) }) ?? [] { end.post() }
+    for end in state.withLock({ $0.renames.removeValue(forKey: file) }) ?? [] { end.post() }
   }
 
-  /// Records that a thread gets ESTALE for a file, and waits until no rename of the file is under way: the kernel could walk the
+  /// Records that a thread gets ESTALE for some files, and waits until no rename of them is under way: the kernel could walk the
   /// path again before it has renamed the dentry.
-  func noteRefusal(of file: FileIdentity, by thread: pid_t) {
-    retries.withLock { retries in
-      if retries.count >= Self.limit { retries = retries.filter { $0.value.isExpected } }
-      if retries.count < Self.limit { retries[thread] = Retry(file: file) }
+  ///
+  /// - Returns: false where a rename was still under way after 100 ms.
+  func noteRefusal(of files: Set<FileIdentity>, by thread: pid_t) -> Bool {
+    let ends = state.withLock { state -> [BackingTree.Semaphore] in
+      if state.retries.count >= Self.limit { state.removeUnexpected() }
+      if state.retries.count < Self.limit { state.retries[thread] = Retry(files: files) }
       isNotEmpty.store(true, ordering: .releasing)
+      return files.filter { state.renames[$0] != nil }.map { file in
+        let end = BackingTree.Semaphore()
+        state.renames[file]!.append(end)
+        return end
+      }
     }
-    let end = renames.withLock { renames -> BackingTree.Semaphore? in
-      guard renames[file] != nil else { return nil }
-      let end = BackingTree.Semaphore()
-      renames[file]!.append(end)
-      return end
+    let deadline = ContinuousClock.now + .milliseconds(Self.millisecondsOfRename)
+    for end in ends {
+      let left = (deadline - .now) / .milliseconds(1)
+      if !end.wait(milliseconds: max(0, Int(left))) { return false }
     }
-    end?.wait(milliseconds: Self.millisecondsOfRename)
+    return true
   }
 
   /// Records that a request of a thread is served.
   func noteService(of thread: pid_t) {
-    guard isNotEmpty.load(ordering: .acquiring) else { return }
-    retries.withLock { retries in
-      retries[thread] = nil
-      if retries.isEmpty { isNotEmpty.store(false, ordering: .releasing) }
+    guard isAnyAwaited else { return }
+    state.withLock { state in
+      state.retries[thread] = nil
+      // A client that gives up sends no further request.
+      state.removeUnexpected()
+      if state.retries.isEmpty { isNotEmpty.store(false, ordering: .releasing) }
     }
-  }
-
-  /// Whether a thread that got ESTALE for the file is about to repeat its request.
-  func isAwaited(_ file: FileIdentity) -> Bool {
-    retries.withLock { $0.values.contains { $0.file == file && $0.isExpected } }
   }
 }

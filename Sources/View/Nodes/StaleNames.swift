@@ -61,7 +61,7 @@ extension View {
   ///   without a lookup and is served.
   func refuseIfMoved(_ id: NodeID, _ client: Client) throws(Errno) {
     guard mayHaveMoved(id, client) else { return }
-    if !walks.retries.isRetry(id, by: client.thread) { throw .staleNFSFileHandle }
+    if !walks.retries.isRetry(id, by: client.thread) { try refuse([id], client) }
   }
 
   /// The same for an operation with two paths. The kernel walks both paths again but retries only once, so one refusal covers
@@ -70,7 +70,7 @@ extension View {
     if let refused = walks.renameRetries.take(by: client.thread), refused == [id, other] { return }
     if !mayHaveMoved(id, client), other == id || !mayHaveMoved(other, client) { return }
     walks.renameRetries.noteRefusal(of: [id, other], by: client.thread)
-    throw .staleNFSFileHandle
+    try refuse([id, other], client)
   }
 
   private func mayHaveMoved(_ id: NodeID, _ client: Client) -> Bool {
@@ -83,17 +83,25 @@ extension View {
   ///
   /// - Parameter readsOnly: whether the request only reads attributes.
   func mayHaveWalkedByOldName(_ id: NodeID, _ client: Client, readsOnly: Bool = false) -> Bool {
-    if walks.moved.mayHaveWalkedByOldName(id, client.thread, readsOnly: readsOnly) {
-      if let link = nodes.link(of: id) { walks.turns.noteRefusal(of: link.identity, by: client.thread) }
-      return true
-    }
+    if walks.moved.mayHaveWalkedByOldName(id, client.thread, readsOnly: readsOnly) { return true }
     if !readsOnly { walks.turns.noteService(of: client.thread) }
     return false
   }
 
+  /// Refuses a request that may have come by names which these nodes no longer have: the kernel walks the path again, once.
+  /// Records that, or the request could be refused a second time, which fails it (``PathWalks/noteRefusal(of:by:)``).
+  ///
+  /// - Throws: ESTALE, after 100 ms at most.
+  package func refuse(_ ids: [NodeID], _ client: Client) throws(Errno) -> Never {
+    walks.noteRefusal(
+      of: Set(ids).compactMap { id in nodes.identity(of: id).map { (id, $0) } }, by: client.thread)
+    throw .staleNFSFileHandle
+  }
+
   /// Called before a node's attributes are read.
   ///
-  /// - Throws: ESTALE when the client may have used a name that the kernel should have dropped. The kernel walks the path again.
+  /// - Throws: ESTALE when the client may have used a name that the kernel should have dropped. The caller records that, as it
+  ///   does where the file has left the name by then (`refuse`).
   package func refuseStaleName(of id: NodeID, _ client: Client) throws(Errno) {
     guard mayHaveWalkedByOldName(id, client, readsOnly: true) || isNoLongerPackage(id),
       !mayReferToOpenFile(id, client), !walks.retries.isRetry(id, by: client.thread)

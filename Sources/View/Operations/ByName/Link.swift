@@ -72,7 +72,7 @@ extension View {
       // The kernel walks a path at most twice, and another client has removed the name since.
       if isRetry { throw .noSuchFileOrDirectory }
       walks.linkRetries.noteRefusal(of: [], by: client.thread)
-      throw error
+      try refuse([id, parent], client)
     }
   }
 

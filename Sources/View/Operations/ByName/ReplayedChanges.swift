@@ -41,16 +41,18 @@ extension View {
     }
   }
 
-  /// Whether a client that got ESTALE for a file, after an earlier rename of it, is about to try again. One more rename that is
-  /// replayed meanwhile would fail its call.
-  package func isAwaited(_ item: ListingEntry) -> Bool { walks.turns.isAwaited(item.identity) }
-
   /// Called when the system call that replays a rename has returned.
   package func noteEndOfReplayedRename(to new: ListingEntry) { walks.turns.endRename(of: new.identity) }
 
   /// Records that the kernel is replaying a rename that another process made in the backing tree.
-  package func noteReplayedRename(_ old: ListingEntry, to new: ListingEntry) {
-    walks.turns.beginRename(of: new.identity)
+  ///
+  /// - Parameter yields: whether the rename gives way to a client that got ESTALE for the file, after an earlier rename of it, and
+  ///   is about to try again. One more rename that is replayed meanwhile would fail its call.
+  /// - Throws: EAGAIN when it gives way.
+  package func noteReplayedRename(_ old: ListingEntry, to new: ListingEntry, yields: Bool) throws(Errno) {
+    guard walks.turns.beginRename(of: new.identity, yields: yields) else {
+      throw .resourceTemporarilyUnavailable
+    }
     // Must come first: a request of a client that came by the old name must not find the node moved and go on.
     if let node = nodes.node(of: new.identity, nodeKind: new.nodeKind) {
       walks.moved.noteMove(of: node, isReplayed: true)

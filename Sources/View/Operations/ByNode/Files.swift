@@ -116,7 +116,7 @@ extension View {
     // left.
     guard inPlace != nil || openNodes.file(of: id) != nil,
       walks.retries.isRetry(id, by: client.thread) || link == nil && client.thread == 0
-    else { throw .staleNFSFileHandle }
+    else { try refuse([id], client) }
     if let inPlace { return inPlace }
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)

@@ -36,7 +36,7 @@ extension View {
     if let client, isDataChanged || !mayReferToOpenFile(id, client),
       !walks.retries.isRetry(id, by: client.thread), link != nil || client.thread != 0
     {
-      throw .staleNFSFileHandle
+      try refuse([id], client)
     }
     if let found = inPlace { return found }
     if let open = openNodes.file(of: id) {
