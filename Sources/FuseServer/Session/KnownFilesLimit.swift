@@ -63,7 +63,8 @@ final class KnownFilesLimit: Sendable {
         count = nodes.count
       }
       if hasEnded.load(ordering: .relaxed) { return }
-      nodes.limitCount(to: max(most, count + most / Self.pruned)) { [wake] in wake.post() }
+      // Where more stay known than may be, because they are in use, the kernel is not sent all of them for each further file.
+      nodes.limitCount(to: count > most ? count + most / Self.pruned : most) { [wake] in wake.post() }
     }
   }
 }
