@@ -18,7 +18,7 @@ import Testing
 
   /// The kernel tries again once. A rename that is replayed meanwhile would have the client refused again.
   @Test func refusedFile_isAwaitedUntilTheThreadIsServed() {
-    #expect(givesWay(file) == false)
+    #expect(!givesWay(file))
     #expect(turns.noteRefusal(of: [file], by: 1))
     #expect(givesWay(file) && !givesWay(other))
     turns.noteService(of: 2)

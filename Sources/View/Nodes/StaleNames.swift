@@ -93,8 +93,7 @@ extension View {
   ///
   /// - Throws: ESTALE, after 100 ms at most.
   package func refuse(_ ids: [NodeID], _ client: Client) throws(Errno) -> Never {
-    walks.noteRefusal(
-      of: Set(ids).compactMap { id in nodes.identity(of: id).map { (id, $0) } }, by: client.thread)
+    walks.noteRefusal(of: ids.compactMap { id in nodes.identity(of: id).map { (id, $0) } }, by: client.thread)
     throw .staleNFSFileHandle
   }
 
