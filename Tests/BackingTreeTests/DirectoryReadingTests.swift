@@ -61,6 +61,52 @@ private func removeTree(_ path: String) -> CInt {
     #expect(seenAhead == seen)
   }
 
+  @Test func reader_ofSmallDirectory_readsItAsAWhole() throws {
+    let temporary = try TemporaryDirectory()
+    for name in [".Hidden", "a", "b"] { try temporary.directory.makeNode(name, mode: S_IFREG, device: 0) }
+    let readable = try temporary.directory.openForReading()
+    var reader = DirectoryReader(of: readable.rawValue, size: 4096)
+    let isWhole = try reader.readFirst()
+    #expect(isWhole)
+    // `.hidden` as in a directory that ignores case.
+    let held = [reader.holds("a"), reader.holds(".hidden"), reader.holds("c"), reader.holds(".")]
+    #expect(held == [true, true, false, false])
+    #expect(names(&reader) == [".Hidden", "a", "b"])
+  }
+
+  @Test(arguments: [0, 1 << 20]) func reader_ofLargeDirectory_readsTheRestLater(size: Int) throws {
+    let temporary = try TemporaryDirectory()
+    // Of each length, so that a record of any length may be the first for which there is no room.
+    let long = String(repeating: "n", count: 250)
+    let expected = Set((0..<2000).map { "\($0)" + long.prefix($0 % 250) })
+    for name in expected { try temporary.directory.makeNode(name, mode: S_IFREG, device: 0) }
+    let readable = try temporary.directory.openForReading()
+    var reader = DirectoryReader(of: readable.rawValue, size: size)
+    let isWhole = try reader.readFirst()
+    #expect(!isWhole)
+    #expect(names(&reader) == expected)
+    // It may also be read without the first step, or hand out what another thread reads.
+    for isAhead in [false, true] {
+      let again = try temporary.directory.openForReading()
+      let ahead = isAhead ? DirectoryReadAhead(of: try temporary.directory.openForReading()) : nil
+      var other = DirectoryReader(of: again.rawValue, size: size, ahead)
+      let isWhole = try isAhead && other.readFirst()
+      #expect(!isWhole)
+      #expect(names(&other) == expected)
+    }
+  }
+
+  /// The names that a reader passes on. A name that comes twice is an issue.
+  private func names(_ reader: inout DirectoryReader) -> Set<String> {
+    var names: Set<String> = []
+    #expect(throws: Never.self) {
+      try reader.readAll { entry in
+        #expect(names.insert(String(decoding: entry.name, as: UTF8.self)).inserted)
+      }
+    }
+    return names
+  }
+
   @Test func readAhead_ofUnreadableDirectory_throwsItsError() throws {
     // An O_PATH descriptor cannot be read.
     let temporary = try TemporaryDirectory()

@@ -15,6 +15,74 @@ public struct RawDirectoryEntry {
   }
 }
 
+/// The entries of an open directory without `.` and `..`. A small directory can be read as a whole before the first is used.
+/// (`getdents64`)
+public struct DirectoryReader: ~Copyable {
+  private let descriptor: CInt
+  private let ahead: DirectoryReadAhead?
+  private let block: UnsafeMutableRawBufferPointer
+  /// The size of the records in `block` that `readAll` has not passed on, in bytes.
+  private var count = 0
+  private var isAtEnd = false
+
+  /// - Parameters:
+  ///   - descriptor: open for reading; it is read from its current offset.
+  ///   - size: the size of the directory itself, in bytes, as far as it is known. Memory for a large directory is returned to the
+  ///     system each time, so a small one gets less.
+  ///   - ahead: the entries, if another thread is reading them.
+  public init(of descriptor: CInt, size: Int, _ ahead: DirectoryReadAhead? = nil) {
+    self.descriptor = descriptor
+    self.ahead = ahead
+    block = .allocate(byteCount: size > 4096 ? 64 * 1024 : 8 * 1024, alignment: 8)
+  }
+
+  deinit { block.deallocate() }
+
+  /// Reads as many entries as there is memory for. - Returns: whether these are all.
+  public mutating func readFirst() throws(Errno) -> Bool {
+    if ahead != nil { return false }
+    while !isAtEnd {
+      do throws(Errno) { try readMore() } catch {
+        // The next record is longer than what is left.
+        guard error == .invalidArgument, count > 0 else { throw error }
+        break
+      }
+    }
+    return isAtEnd
+  }
+
+  private mutating func readMore() throws(Errno) {
+    let read = try systemCall {
+      dfs_getdents(descriptor, block.baseAddress! + count, block.count - count)
+    }
+    count += read
+    isAtEnd = read == 0
+  }
+
+  /// Whether `readFirst` has read an entry of that name, in whatever case: a directory may ignore it.
+  public func holds(_ name: UnsafePointer<CChar>) -> Bool {
+    let isElsewhere = try? forEachEntry(in: records) { (entry, _) throws(Errno) in
+      strcasecmp(entry.cName, name) != 0
+    }
+    return isElsewhere == false
+  }
+
+  private var records: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: block[..<count]) }
+
+  /// Calls `body` with each entry. To be called once.
+  public mutating func readAll(_ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void) throws(Errno) {
+    if let ahead { return try ahead.forEach(body) }
+    repeat {
+      _ = try forEachEntry(in: records) { (entry, _) throws(Errno) in
+        try body(entry)
+        return true
+      }
+      count = 0
+      if !isAtEnd { try readMore() }
+    } while count > 0
+  }
+}
+
 /// Reads an open directory from its start to its end, without `.` and `..`. (`getdents64`)
 ///
 /// - Parameter descriptor: open for reading; its offset changes.

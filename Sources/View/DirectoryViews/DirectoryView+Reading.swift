@@ -68,7 +68,16 @@ extension DirectoryView {
       state.times.own = FileTimes(status)
       state.times.mayHaveMissed = FileTimes.isRecent(status.st_mtim)
     }
-    state.facts = inspector.facts(of: handle.directory, at: site)
+    var ahead: DirectoryReadAhead?
+    if let early = state.ahead.take() {
+      ahead = early.entries(ifTimesMatch: try handle.directory.status())
+    }
+    var reader = DirectoryReader(of: readable.rawValue, size: handle.sizeAtOpening, ahead)
+    // A small directory shows what it does not have, without a system call for each such file.
+    let hasAll = try reader.readFirst()
+    state.facts = inspector.facts(of: handle.directory, at: site) { name in
+      !hasAll || !handle.listsAllNames || reader.holds(name)
+    }
     watchNetatalk()
     let matching = inspector.options.matching
     // The content of a package is shown as it is on the disk.
@@ -94,11 +103,7 @@ extension DirectoryView {
       count: plain == nil ? 0 : max(0, min(handle.sizeAtOpening / 32, 1 << 16)), matching: matching,
       composes: composes)
     var others: [(name: Name, type: FileType, inode: UInt64)] = []
-    var ahead: DirectoryReadAhead?
-    if let early = state.ahead.take() {
-      ahead = early.entries(ifTimesMatch: try handle.directory.status())
-    }
-    try forEachEntry(of: readable.rawValue, ahead) { (entry) throws(Errno) in
+    try reader.readAll { (entry) throws(Errno) in
       var type = entry.type
       if Staging.isLocal(Span(_unsafeElements: entry.name)) { mayHoldStaging.store(true, ordering: .relaxed) }
       if let plain, type != .unknown {

@@ -127,7 +127,6 @@ package final class DirectoryView: Sendable {
   /// The projection, for code that runs inside `changing`.
   var projection: Projection { _read { yield state.projection } }
 
-
   /// Whether times have to be compared, because there is no watch or it does not report every change.
   var comparesTimes: Bool { !isWatched || recheck != nil }
 

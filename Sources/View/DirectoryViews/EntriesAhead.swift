@@ -29,12 +29,3 @@ struct EntriesAhead: Sendable {
     FileTimes(status) == times ? entries : nil
   }
 }
-
-/// Calls `body` for each entry of a directory: for the entries that were read ahead, or else for those it has now.
-func forEachEntry(
-  of directory: CInt, _ ahead: DirectoryReadAhead?,
-  _ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void
-) throws(Errno) {
-  if let ahead { return try ahead.forEach(body) }
-  try forEachEntry(of: directory, body)
-}

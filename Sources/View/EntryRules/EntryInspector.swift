@@ -61,13 +61,19 @@ package final class EntryInspector: Sendable {
     var hasNetatalkDirectory = false
   }
 
-  func facts(of directory: Directory, at site: Site) -> DirectoryFacts {
+  /// - Parameter mayHold: whether the directory may have an entry of that name.
+  func facts(
+    of directory: Directory, at site: Site, mayHold: (UnsafePointer<CChar>) -> Bool = { _ in true }
+  ) -> DirectoryFacts {
     if site.role.contains(.insidePackage) { return DirectoryFacts() }
     var facts = DirectoryFacts()
-    if options.hidden != .show, let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes) {
+    if options.hidden != .show, mayHold(".hidden"),
+      let list = directory.smallFile(".hidden", limit: ParserLimits.inputBytes)
+    {
       facts.hiddenList = Set((HiddenList.parse(list) ?? []).map { listedForm(Name($0)).bytes })
     }
-    facts.hasNetatalkDirectory = metadata.isPresent && directory.has(".AppleDouble")
+    facts.hasNetatalkDirectory =
+      metadata.isPresent && mayHold(".AppleDouble") && directory.has(".AppleDouble")
     if let home = homeOfUserDirectories(at: site) {
       facts.userDirectories = localizer.userDirectories(of: home.handle.directory, in: home.path)
     }
