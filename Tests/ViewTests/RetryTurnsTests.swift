@@ -10,10 +10,14 @@ import Testing
   private let other = FileIdentity(device: 1, inode: 8)
 
   /// Whether a replayed rename of the file gives way to a client.
-  private func givesWay(_ file: FileIdentity) -> Bool {
-    guard turns.beginRename(of: file, yields: true) else { return true }
-    turns.endRename(of: file)
-    return false
+  private func givesWay(_ file: FileIdentity) -> Bool { turns.beginRename(of: file, yields: true) == nil }
+
+  /// Ends a replayed rename on another thread, after some microseconds.
+  private func end(_ rename: consuming ReplayedRename?, after delay: UInt32) -> Thread? {
+    Thread { [rename] in
+      usleep(delay)
+      withExtendedLifetime(rename) {}
+    }
   }
 
   /// The kernel tries again once. A rename that is replayed meanwhile would have the client refused again.
@@ -35,11 +39,7 @@ import Testing
 
   /// Else the kernel could walk the path again before it has renamed the dentry.
   @Test func refusal_duringReplayedRename_waitsForItsEnd() {
-    #expect(turns.beginRename(of: file, yields: true))
-    let thread = Thread { [turns, file] in
-      usleep(20_000)
-      turns.endRename(of: file)
-    }
+    let thread = end(turns.beginRename(of: file, yields: true), after: 20_000)
     for (waited, isExpected) in [(other, false), (file, true), (file, false)] {
       let start = ContinuousClock.now
       #expect(turns.noteRefusal(of: [waited], by: 1))
@@ -48,12 +48,24 @@ import Testing
     thread?.join()
   }
 
+  /// Each hard link of a file may have one.
+  @Test func refusal_duringTwoReplayedRenames_waitsForTheEndOfBoth() {
+    let threads = [10_000, 40_000].map { end(turns.beginRename(of: file, yields: true), after: $0) }
+    let start = ContinuousClock.now
+    #expect(turns.noteRefusal(of: [file], by: 1))
+    #expect(ContinuousClock.now - start > .milliseconds(30))
+    for thread in threads { thread?.join() }
+  }
+
   @Test func rename_thatHasGivenWayForLong_begins() {
     // The client may be frozen.
     #expect(turns.noteRefusal(of: [file], by: 1))
-    #expect(turns.beginRename(of: file, yields: false))
+    var rename = turns.beginRename(of: file, yields: false)
+    #expect(rename != nil)
+    // Another one gives way, which does not end the first.
+    #expect(givesWay(file))
     #expect(!turns.noteRefusal(of: [file], by: 2))
-    turns.endRename(of: file)
+    rename = nil
     #expect(turns.noteRefusal(of: [file], by: 2))
   }
 
@@ -80,10 +92,10 @@ import Testing
     walks.moved.areLookupNamesStable.store(false, ordering: .relaxed)
     walks.moved.noteMove(of: node, isReplayed: true)
     #expect(walks.moved.mayHaveWalkedByOldName(node, 1))
-    #expect(walks.turns.beginRename(of: file, yields: true))
-    let thread = Thread { [file] in
+    let rename = walks.turns.beginRename(of: file, yields: true)
+    let thread = Thread { [rename = consume rename] in
       walks.moved.noteMove(of: node, isReplayed: true)
-      walks.turns.endRename(of: file)
+      withExtendedLifetime(rename) {}
     }
     walks.noteRefusal(of: [(node, file)], by: 1)
     thread?.join()

@@ -74,7 +74,7 @@ import ViewedTree
     let (old, new) = (item("a", before), item("b", before))
     #expect(try view.entryOfMoved(new).id == before.id)
     #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, client: .daemon) }
-    try view.noteReplayedRename(old, to: new, yields: false)
+    _ = try view.beginReplayedRename(old, to: new, yields: false)
     // A client that has not looked the file up since may have reached it by the old name.
     #expect(throws: Errno(rawValue: ESTALE)) { try view.open(before.id, flags: O_RDONLY, client: .daemon) }
     let found = try "b".withCString { (name) throws(Errno) in

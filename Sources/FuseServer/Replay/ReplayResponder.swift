@@ -21,6 +21,8 @@ final class ReplayResponder: Sendable {
 
   private let view: View
   private let current = Guarded(Step.idle)
+  /// The rename of this step, once the daemon has begun to reply to it.
+  private let underWay = Guarded<ReplayedRename?>(nil)
   private let recognized = Atomic<Bool>(false)
   /// Whether the kernel has looked up, in this step, the name that is about to be removed or renamed.
   private let wasLookedUp = Atomic<Bool>(false)
@@ -32,6 +34,7 @@ final class ReplayResponder: Sendable {
     set {
       wasLookedUp.store(false, ordering: .releasing)
       current.withLock { $0 = newValue }
+      underWay.discard { $0.take() }
     }
   }
 
@@ -75,7 +78,11 @@ final class ReplayResponder: Sendable {
   func rename(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .renaming(let old, let new, let yields) = step, old.isAt(parent, name) else { throw .ioError }
     try refuseCachedDentry()
-    try view.noteReplayedRename(old, to: new, yields: yields)
+    let rename = try view.beginReplayedRename(old, to: new, yields: yields)
+    underWay.discard { earlier in
+      defer { earlier = rename }
+      return earlier.take()
+    }
   }
 
   /// Replies to setattr with the attributes as they are.

@@ -106,7 +106,6 @@ struct ReplayingThread {
     _ old: ListingEntry, to new: ListingEntry, in target: borrowing Descriptor, yields: Bool
   ) throws(Errno) {
     let target = Directory(descriptor: target.rawValue)
-    defer { view.noteEndOfReplayedRename(to: new) }
     try runStep(old, .renaming(from: old, to: new, yields: yields)) { (directory, name) throws(Errno) in
       notifier.expireDentryNow(new.name, in: new.directory)
       try new.name.bytes.withCName { (newName) throws(Errno) in

@@ -3,6 +3,19 @@ import Synchronization
 
 import typealias Glibc.pid_t
 
+/// A replayed rename that is under way, for as long as there is a reference to it.
+package final class ReplayedRename: Sendable {
+  private let file: FileIdentity
+  private let turns: RetryTurns
+
+  fileprivate init(of file: FileIdentity, _ turns: RetryTurns) {
+    self.file = file
+    self.turns = turns
+  }
+
+  deinit { turns.endRename(of: file) }
+}
+
 /// Keeps replayed renames of a file and clients that walk a path to it again apart.
 ///
 /// On ESTALE the kernel walks the path again, once; a client that is refused twice gets the error. So a refusal waits until the
@@ -26,8 +39,9 @@ final class RetryTurns: Sendable {
   /// has given way for too long begins in spite of a refusal.
   private struct State {
     var retries: [pid_t: Retry] = [:]
-    /// The replayed renames that the kernel has not finished, with the refusals that wait for their ends.
-    var renames: [FileIdentity: [BackingTree.Semaphore]] = [:]
+    /// The files with replayed renames that the kernel has not finished: how many, as each hard link may have one, and the
+    /// refusals that wait for their ends.
+    var renames: [FileIdentity: (count: Int, waiters: [BackingTree.Semaphore])] = [:]
 
     mutating func removeUnexpected() { retries = retries.filter { $0.value.isExpected } }
   }
@@ -42,20 +56,24 @@ final class RetryTurns: Sendable {
   /// Called before the kernel gets the reply to a replayed rename.
   ///
   /// - Parameter yields: whether the rename gives way to a thread that got ESTALE for the file and is about to try again.
-  /// - Returns: false when it gives way.
-  func beginRename(of file: FileIdentity, yields: Bool) -> Bool {
-    state.withLock { state in
+  /// - Returns: the rename, to be released when the system call has returned; nil when it gives way.
+  func beginRename(of file: FileIdentity, yields: Bool) -> ReplayedRename? {
+    let begins = state.withLock { state in
       if yields, state.retries.values.contains(where: { $0.files.contains(file) && $0.isExpected }) {
         return false
       }
-      state.renames[file] = state.renames[file] ?? []
+      state.renames[file, default: (0, [])].count += 1
       return true
     }
+    return begins ? ReplayedRename(of: file, self) : nil
   }
 
-  /// Called when the system call has returned.
-  func endRename(of file: FileIdentity) {
-    for end in state.withLock({ $0.renames.removeValue(forKey: file) }) ?? [] { end.post() }
+  fileprivate func endRename(of file: FileIdentity) {
+    let waiters = state.withLock { state -> [BackingTree.Semaphore] in
+      state.renames[file]!.count -= 1
+      return state.renames[file]!.count == 0 ? state.renames.removeValue(forKey: file)!.waiters : []
+    }
+    for waiter in waiters { waiter.post() }
   }
 
   /// Records that a thread gets ESTALE for some files, and waits until no rename of them is under way: the kernel could walk the
@@ -69,7 +87,7 @@ final class RetryTurns: Sendable {
       isNotEmpty.store(true, ordering: .releasing)
       return files.filter { state.renames[$0] != nil }.map { file in
         let end = BackingTree.Semaphore()
-        state.renames[file]!.append(end)
+        state.renames[file]!.waiters.append(end)
         return end
       }
     }

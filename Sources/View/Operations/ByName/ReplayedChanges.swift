@@ -41,16 +41,16 @@ extension View {
     }
   }
 
-  /// Called when the system call that replays a rename has returned.
-  package func noteEndOfReplayedRename(to new: ListingEntry) { walks.turns.endRename(of: new.identity) }
-
   /// Records that the kernel is replaying a rename that another process made in the backing tree.
   ///
   /// - Parameter yields: whether the rename gives way to a client that got ESTALE for the file, after an earlier rename of it, and
   ///   is about to try again. One more rename that is replayed meanwhile would fail its call.
+  /// - Returns: the rename, to be released when the system call that replays it has returned.
   /// - Throws: EAGAIN when it gives way.
-  package func noteReplayedRename(_ old: ListingEntry, to new: ListingEntry, yields: Bool) throws(Errno) {
-    guard walks.turns.beginRename(of: new.identity, yields: yields) else {
+  package func beginReplayedRename(
+    _ old: ListingEntry, to new: ListingEntry, yields: Bool
+  ) throws(Errno) -> ReplayedRename {
+    guard let rename = walks.turns.beginRename(of: new.identity, yields: yields) else {
       throw .resourceTemporarilyUnavailable
     }
     // Must come first: a request of a client that came by the old name must not find the node moved and go on.
@@ -64,6 +64,7 @@ extension View {
     nodes.didMove(
       new.identity, nodeKind: new.nodeKind, from: (old.directory, CName(old.realName)),
       to: (new.directory, CName(new.realName)))
+    return rename
   }
 
   /// Whether a file that the kernel knows by that name alone is gone. A file that is only hidden now, or is at another place,
