@@ -35,7 +35,7 @@ struct Mounted {
       requestsPerOperation: sent.map { Double($0) / Double(done) })
   }
 
-  /// The resident memory of the daemon in bytes; nil where there is none.
+  /// The resident memory of the daemon in bytes; nil where there is none. Its last argument is the mount point.
   var memory: Double? {
     guard root != source, let directory = opendir("/proc") else { return nil }
     defer { closedir(directory) }
@@ -43,8 +43,7 @@ struct Mounted {
       let name = withUnsafeBytes(of: &entry.pointee.d_name) {
         String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
       }
-      guard let process = Int(name), process != getpid(),
-        text("/proc/\(name)/cmdline")?.contains(root) == true,
+      guard Int(name) != nil, text("/proc/\(name)/cmdline")?.hasSuffix("\0\(root)\0") == true,
         let line = text("/proc/\(name)/status")?.split(separator: "\n").first(where: {
           $0.hasPrefix("VmRSS:")
         }),
