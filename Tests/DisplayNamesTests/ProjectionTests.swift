@@ -173,6 +173,20 @@ import Testing
     }
   }
 
+  /// A directory that was large once reports that size for ever, and thousands of small ones may be cached.
+  @Test func projectionFilling_withFewerNamesThanExpected_keepsNoMemoryForThem() {
+    var filling = ProjectionFilling(count: 100_000)
+    for name in ["a.txt", "b"] as [Name] {
+      filling.add(
+        name.bytes.span, kind: .file, inode: 1, entryType: 0, hidden: nil,
+        stemLength: name.bytes.count > 1 ? 1 : nil)
+    }
+    let filled = filling.finish()
+    #expect(listing(filled) == ["a.txt": "a", "b": "b"])
+    let capacities = [filled.records.capacity, filled.bytes.capacity]
+    #expect(capacities.allSatisfy { $0 < 100 }, "\(capacities)")
+  }
+
   /// More names than a table has parts, and fewer. Many names clash, or none does before single names are added.
   @Test(arguments: [(200, 40), (20_000, 3000), (20_000, 1_000_000_000)])
   func projectionFilling_equalsSingleUpserts(count: Int, stems: UInt64) {

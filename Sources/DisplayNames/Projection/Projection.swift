@@ -279,6 +279,12 @@ public struct Projection: ~Copyable, Sendable {
     rebuildSharedForms()
   }
 
+  /// Most file systems report for a directory the size that it once had.
+  mutating func releaseUnusedMemory() {
+    if records.capacity / 4 > records.count { records = ContiguousArray(records.lazy.map { $0 }) }
+    if bytes.capacity / 4 > bytes.count { bytes = bytes.map { $0 } }
+  }
+
   private mutating func compact() {
     var packed: [UInt8] = []
     packed.reserveCapacity(bytes.count - wastedBytes)

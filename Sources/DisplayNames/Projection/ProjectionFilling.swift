@@ -15,12 +15,13 @@ public struct ProjectionFilling: ~Copyable {
   private var realForms: [HashedSlot] = []
   private var stemForms: [HashedSlot] = []
 
-  /// - Parameter count: the approximate number of children.
+  /// - Parameter count: the approximate number of children. Memory is reserved for so many, but used for those that are added.
   public init(count: Int, matching: NameMatching = .exact, composes: Bool = false) {
     projection = Projection(matching: matching, composes: composes)
     projection.records.reserveCapacity(count)
-    projection.bytes.reserveCapacity(16 * count)
+    projection.bytes.reserveCapacity(32 * count)
     names.reserveCapacity(count)
+    stems.reserveCapacity(count)
   }
 
   /// Adds a child that has no localized name.
@@ -117,6 +118,7 @@ public struct ProjectionFilling: ~Copyable {
       if projection.rung(of: slot) == .extensionHidden { projection.shownForms.add(slot, hash: form.hash) }
     }
     projection.version += 1
+    projection.releaseUnusedMemory()
     return projection
   }
 

@@ -100,7 +100,7 @@ extension DirectoryView {
     // A directory entry on disk takes some 32 bytes. The reserve is limited, whatever size the file system reports: more entries
     // are added as they come.
     var filling = ProjectionFilling(
-      count: plain == nil ? 0 : max(0, min(handle.sizeAtOpening / 32, 1 << 16)), matching: matching,
+      count: plain == nil ? 0 : max(0, min(handle.sizeAtOpening / 32, 1 << 18)), matching: matching,
       composes: composes)
     var others: [(name: Name, type: FileType, inode: UInt64)] = []
     try reader.readAll { (entry) throws(Errno) in
