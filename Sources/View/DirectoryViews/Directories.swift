@@ -88,7 +88,9 @@ extension View {
     let handle = try directory(id)
     let site = try site(of: id)
     let watch = directories.remoteMounts.contains(handle.identity.device) ? nil : changes.watch
-    let ahead = watch == nil || source.coherence.recheck != nil ? nil : EntriesAhead(of: handle.directory)
+    let isReadAhead =
+      watch != nil && source.coherence.recheck == nil && handle.sizeAtOpening >= EntriesAhead.minimumSize
+    let ahead = isReadAhead ? EntriesAhead(of: handle.directory) : nil
     let watched =
       watchedDirectory(id, handle) ?? WatchedDirectory(unwatched: handle, id, queue: changes.queue)
     if let view = watched.changes.view {

@@ -11,7 +11,7 @@ struct EntriesAhead: Sendable {
   private let times: FileTimes
 
   /// The minimum size of the directory itself, in bytes. For a smaller one a thread is not worth its cost.
-  private static let minimumSize = 256 * 1024
+  static let minimumSize = 256 * 1024
 
   /// Nil where the directory is small, or where its last change is so recent that the next change may leave the same times.
   init?(of directory: Directory) {
