@@ -62,6 +62,37 @@ extension RequestHandlingTests {
       #expect(processorsAllowed == allowed)
     }
 
+    /// Where processors poll before they halt, client and worker gain from running in parallel.
+    @Test func worker_whereWakeupsAreCheap_doesNotMoveUntilTheyAreExpensive() throws {
+      let allowed = processorsAllowed
+      guard allowed.count > 1 else { return }
+      let caller = try sleeper(on: allowed[0])
+      defer { end(caller) }
+      // The scheduler may move the test's thread meanwhile.
+      let rounds = (0..<20).map { _ in
+        dfs_run_on(UInt32(allowed[1]))
+        dfs_run_as_first_thread()
+        // It may take the client to be on this processor: late requests show that it is not.
+        for _ in 0..<5 { _ = placement(of: caller, 1_000_000, isDear: false) }
+        let stays = (0..<200).allSatisfy { _ in
+          awaitLookup()
+          return placement(of: caller, 0, isDear: false) == .remoteCPU && currentProcessor == allowed[1]
+        }
+        let follows = (0..<200).contains { _ in
+          awaitLookup()
+          return placement(of: caller, 0) != .remoteCPU && currentProcessor == allowed[0]
+        }
+        return stays && follows
+      }
+      #expect(rounds.count { $0 } > rounds.count / 2)
+    }
+
+    /// Gives the thread that looks up CPUs time. A thread that sleeps may wake on another CPU.
+    private func awaitLookup() {
+      let start = ContinuousClock.now
+      while ContinuousClock.now - start < .microseconds(100) {}
+    }
+
     private enum Placement { case remoteCPU, sameCPU, pingPong }
 
     private func placement(of caller: pid_t, _ slept: UInt64, isDear: Bool = true) -> Placement {
