@@ -20,21 +20,23 @@ public struct RawDirectoryEntry {
 public struct DirectoryReader: ~Copyable {
   private let descriptor: CInt
   private let ahead: DirectoryReadAhead?
-  private let block: UnsafeMutableRawBufferPointer
+  private var block: UnsafeMutableRawBufferPointer
   /// The size of the records in `block` that `readAll` has not passed on, in bytes.
   private var count = 0
   private var isAtEnd = false
 
   /// - Parameters:
   ///   - descriptor: open for reading; it is read from its current offset.
-  ///   - size: the size of the directory itself, in bytes, as far as it is known. Memory for a large directory is returned to the
-  ///     system each time, so a small one gets less.
+  ///   - size: the size of the directory itself, in bytes, as far as it is known. For a small one 8 KiB are read at first: for each
+  ///     block of 64 KiB the heap grows and shrinks again.
   ///   - ahead: the entries, if another thread is reading them.
   public init(of descriptor: CInt, size: Int, _ ahead: DirectoryReadAhead? = nil) {
     self.descriptor = descriptor
     self.ahead = ahead
-    block = .allocate(byteCount: size > 4096 ? 64 * 1024 : 8 * 1024, alignment: 8)
+    block = .allocate(byteCount: size > 4096 ? Self.largeBlock : 8 * 1024, alignment: 8)
   }
+
+  private static let largeBlock = 64 * 1024
 
   deinit { block.deallocate() }
 
@@ -59,7 +61,7 @@ public struct DirectoryReader: ~Copyable {
     isAtEnd = read == 0
   }
 
-  /// Whether `readFirst` has read an entry of that name, in whatever case: a directory may ignore it.
+  /// Whether `readFirst` has read an entry of that name, in upper or lower case: a directory may ignore the case of letters.
   public func holds(_ name: UnsafePointer<CChar>) -> Bool {
     let isElsewhere = try? forEachEntry(in: records) { (entry, _) throws(Errno) in
       strcasecmp(entry.cName, name) != 0
@@ -78,7 +80,13 @@ public struct DirectoryReader: ~Copyable {
         return true
       }
       count = 0
-      if !isAtEnd { try readMore() }
+      if isAtEnd { break }
+      if block.count < Self.largeBlock {
+        // It is larger than it was.
+        block.deallocate()
+        block = .allocate(byteCount: Self.largeBlock, alignment: 8)
+      }
+      try readMore()
     } while count > 0
   }
 }

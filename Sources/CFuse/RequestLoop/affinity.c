@@ -1,9 +1,9 @@
 // Follow the client's CPU: the loop owner moves to the CPU of the client that it serves.
 //
-// Mechanism: client and worker alternate, so both run best on one CPU where wakeups are expensive: on another CPU one takes an
-// interrupt, tens of microseconds in a virtual machine. The scheduler does not know that the two alternate. So the worker has the client's CPU
-// looked up now and then, and moves there when two lookups in a row found the same one. It keeps its affinity mask, so the
-// scheduler can move it again. Where the scheduler separates the two, or several clients send requests at a time, the lookups
+// Mechanism: client and worker alternate, so both run best on one CPU where wakeups are expensive: a wakeup on another CPU takes an
+// interrupt there, tens of microseconds in a virtual machine. The scheduler does not know that the two alternate. So the worker has
+// the client's CPU looked up now and then, and moves there, if wakeups are expensive, when two lookups in a row found the same one.
+// It keeps its affinity mask, so the scheduler can move it again. Where the scheduler separates the two, or several clients send requests at a time, the lookups
 // back off exponentially. Where a single client was separated after it had been worth it, the worker returns at once.
 //
 // A separate thread looks the CPU up. A read of /proc/PID/stat of a process that executes a program blocks until execve(2) is
@@ -150,7 +150,7 @@ static void note_found(int cpu, bool wakeup_is_expensive) {
 
 enum dfs_place dfs_follow_client_cpu(pid_t client_tid, uint64_t slept, bool wakeup_is_expensive) {
   note_time(slept, wakeup_is_expensive);
-  if (wakeup_is_expensive != was_expensive) doublings = 0;
+  if (wakeup_is_expensive && !was_expensive) doublings = 0;
   was_expensive = wakeup_is_expensive;
   // The kernel sends a request that no client waits for, as when a file is closed, without a thread id.
   if (client_tid > 0) note_client(client_tid);

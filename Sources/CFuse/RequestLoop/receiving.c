@@ -28,8 +28,9 @@
 // libfuse's own loop               |   44.1    23.4     376      169   |   26.1    12.0     128      122
 // backing directory itself         |    2.6     1.4      22       33   |    2.6     1.0      25       32
 //
-// (Measured before a worker stopped moving where processors poll, affinity.c, and when it paused for four times as long between two
-// reads of a busy-poll: a rename took 56 µs then, 52 now, an absent name 13.8 and 11.7.)
+// The table was measured while a worker also followed the CPU where processors poll (affinity.c), and when it paused for four times
+// as long between two reads of a busy-poll. In another run there, of Python programs, the shorter pause made a rename 52 instead of 56
+// µs, and an absent name 11.7 instead of 13.8.
 //
 // So one loop owner with a bounded busy-poll is 1.2 to 1.3 times as fast as libfuse's loop where processors poll. Where they
 // halt, the busy-poll makes openread 1.6 times as fast; without it, one owner is slower than libfuse's loop.
@@ -51,6 +52,8 @@ enum {
   // A client that is woken on a CPU that does not sleep deeply mostly sends its next request within this time. Then client and
   // worker gain more from running in parallel than from saving the wakeup.
   AWAKE_NANOSECONDS = 10000,
+  // A request that arrives so soon after a poll has found none may be one whose client took that long to wake.
+  SOON_NANOSECONDS = 150000,
   MOST_LATE_POLLS = 64,
   // The poll budget: a poll that finds a request adds to it, one that finds none takes from it. Without budget, only one request
   // in so many is polled for.
@@ -90,8 +93,8 @@ static struct dfs_pool *_Atomic pool;
 static bool may_poll;
 static int budget, is_nonblocking;
 static enum dfs_place place;
-// Whether a wakeup on another CPU is expensive, as a score: the number of polls that found the next request late, less those that
-// found it early.
+// Whether a wakeup on another CPU is expensive, as a score: the number of polls that found the next request late, or just missed it,
+// less those that found it early.
 static int late_polls;
 // Nanoseconds that the loop owner was blocked before the last request arrived; 0 unless it was on the client's CPU.
 static uint64_t slept;
@@ -162,13 +165,15 @@ static void set_nonblocking(int fd, int on) {
   if (is_nonblocking != on && fcntl(fd, F_SETFL, O_RDWR | (on ? O_NONBLOCK : 0)) == 0) is_nonblocking = on;
 }
 
+static void note_late(void) { late_polls += late_polls < MOST_LATE_POLLS; }
+
 static void note_poll(bool has_found, uint64_t nanoseconds) {
   if (!has_found) {
     budget = budget > 1 ? budget - 1 : -REQUESTS_BETWEEN_TRIES;
     return;
   }
   if (budget < MOST_BUDGET) budget++;
-  if (nanoseconds > AWAKE_NANOSECONDS) late_polls += late_polls < MOST_LATE_POLLS;
+  if (nanoseconds > AWAKE_NANOSECONDS) note_late();
   else if (nanoseconds) late_polls -= late_polls > -MOST_LATE_POLLS;
 }
 
@@ -212,7 +217,8 @@ static ssize_t read_blocking(int fd, void *buffer, size_t size) {
 
 static ssize_t receive(int fd, void *buffer, size_t size) {
   slept = 0;
-  if (owned && is_worth_polling()) {
+  bool has_polled = owned && is_worth_polling();
+  if (has_polled) {
     ssize_t count = busy_poll(fd, buffer, size);
     if (count >= 0 || errno != EAGAIN) return count;
   }
@@ -223,10 +229,13 @@ static ssize_t receive(int fd, void *buffer, size_t size) {
     if (count >= 0 || errno != EAGAIN) return count;
     dfs_idle_priority(false);
   }
-  uint64_t before = place != DFS_REMOTE_CPU ? dfs_nanoseconds() : 0;
+  bool is_timed = has_polled || place != DFS_REMOTE_CPU;
+  uint64_t before = is_timed ? dfs_nanoseconds() : 0;
   ssize_t count;
   while ((count = read_blocking(fd, buffer, size)) < 0 && errno == EAGAIN) {}
-  if (place != DFS_REMOTE_CPU) slept = dfs_nanoseconds() - before;
+  uint64_t waited = is_timed ? dfs_nanoseconds() - before : 0;
+  if (has_polled && waited < SOON_NANOSECONDS) note_late();
+  if (place != DFS_REMOTE_CPU) slept = waited;
   return count;
 }
 

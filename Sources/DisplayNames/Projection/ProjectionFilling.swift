@@ -15,7 +15,7 @@ public struct ProjectionFilling: ~Copyable {
   private var realForms: [HashedSlot] = []
   private var stemForms: [HashedSlot] = []
 
-  /// - Parameter count: the approximate number of children. Memory is reserved for so many, but used for those that are added.
+  /// - Parameter count: the approximate number of children. The system provides memory for those that are added.
   public init(count: Int, matching: NameMatching = .exact, composes: Bool = false) {
     projection = Projection(matching: matching, composes: composes)
     projection.records.reserveCapacity(count)

@@ -88,8 +88,9 @@ extension View {
     let handle = try directory(id)
     let site = try site(of: id)
     let watch = directories.remoteMounts.contains(handle.identity.device) ? nil : changes.watch
-    let isReadAhead =
-      watch != nil && source.coherence.recheck == nil && handle.sizeAtOpening >= EntriesAhead.minimumSize
+    // SOURCE was opened when it was mounted, and may have grown since.
+    let mayBeLarge = id == NodeTable.root || handle.sizeAtOpening >= EntriesAhead.minimumSize
+    let isReadAhead = watch != nil && source.coherence.recheck == nil && mayBeLarge
     let ahead = isReadAhead ? EntriesAhead(of: handle.directory) : nil
     let watched =
       watchedDirectory(id, handle) ?? WatchedDirectory(unwatched: handle, id, queue: changes.queue)

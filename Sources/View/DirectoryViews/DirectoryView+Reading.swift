@@ -74,10 +74,8 @@ extension DirectoryView {
     }
     var reader = DirectoryReader(of: readable.rawValue, size: handle.sizeAtOpening, ahead)
     // A small directory shows what it does not have, without a system call for each such file.
-    let hasAll = try reader.readFirst()
-    state.facts = inspector.facts(of: handle.directory, at: site) { name in
-      !hasAll || !handle.listsAllNames || reader.holds(name)
-    }
+    let hasAll = handle.listsAllNames ? try reader.readFirst() : false
+    state.facts = inspector.facts(of: handle.directory, at: site) { !hasAll || reader.holds($0) }
     watchNetatalk()
     let matching = inspector.options.matching
     // The content of a package is shown as it is on the disk.
