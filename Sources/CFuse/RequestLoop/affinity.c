@@ -3,8 +3,9 @@
 // Mechanism: client and worker alternate, so both run best on one CPU where wakeups are expensive: a wakeup on another CPU takes an
 // interrupt there, tens of microseconds in a virtual machine. The scheduler does not know that the two alternate. So the worker has
 // the client's CPU looked up now and then, and moves there, if wakeups are expensive, when two lookups in a row found the same one.
-// It keeps its affinity mask, so the scheduler can move it again. Where the scheduler separates the two, or several clients send requests at a time, the lookups
-// back off exponentially. Where a single client was separated after it had been worth it, the worker returns at once.
+// It keeps its affinity mask, so the scheduler can move it again. Where the scheduler separates the two, or several clients send
+// requests at a time, the lookups back off exponentially. Where a single client was separated after it had been worth it, the worker
+// returns at once.
 //
 // A separate thread looks the CPU up. A read of /proc/PID/stat of a process that executes a program blocks until execve(2) is
 // done, which may wait for the daemon: its program lies in the mount, or it closes files of the mount. The loop owner must not
