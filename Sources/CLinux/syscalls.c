@@ -189,12 +189,12 @@ long dfs_queued_bytes(int queue) {
 }
 
 int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added) {
-  // The way through /proc takes three times as long as the mark itself, but needs no search permission.
-  char path[32];
   unsigned flags = (is_added ? FAN_MARK_ADD : FAN_MARK_REMOVE) | FAN_MARK_ONLYDIR;
   mask |= FAN_DELETE_SELF | FAN_EVENT_ON_CHILD | FAN_ONDIR;
   int result = fanotify_mark(group, flags, mask, directory, ".");
   if (result == 0 || errno != EACCES) return result;
+  // The path through /proc needs no search permission, but its walk takes three times as long as the mark itself.
+  char path[32];
   write_path(path, sizeof path, directory);
   return fanotify_mark(group, flags, mask, AT_FDCWD, path);
 }

@@ -48,8 +48,7 @@ final class MountedView {
       if geteuid() == 0 { umount2(mountPoint, 0) } else { _ = Shell.run(["fusermount3", "-u", mountPoint]) }
       return !Displayfs.isMounted(mountPoint)
     }
-    // The kernel's NFS server keeps a file open for seconds after the last request.
-    if !Displayfs.isMounted(mountPoint) || eventually(within: .work, isGone) { return }
+    if !Displayfs.isMounted(mountPoint) || eventually(isGone) { return }
     // It also names the holders of a mount that it does not unmount.
     let refused = Displayfs.run(["unmount", mountPoint])
     if refused.status == 0 { return }

@@ -28,9 +28,9 @@
 // libfuse's own loop               |   44.1    23.4     376      169   |   26.1    12.0     128      122
 // backing directory itself         |    2.6     1.4      22       33   |    2.6     1.0      25       32
 //
-// The table was measured while a worker also followed the CPU where processors poll (affinity.c), and when it paused for four times
-// as long between two reads of a busy-poll. In another run there, of Python programs, the shorter pause made a rename 52 instead of 56
-// µs, and an absent name 11.7 instead of 13.8.
+// When the table was measured, a worker also followed the CPU where processors poll (affinity.c), and a busy-poll paused four times
+// as long between two reads. The shorter pause took one rename from 56 to 52 µs there, and an absent name from 13.8 to 11.7, for a
+// client in Python, which is slower than that of the table.
 //
 // So one loop owner with a bounded busy-poll is 1.2 to 1.3 times as fast as libfuse's loop where processors poll. Where they
 // halt, the busy-poll makes openread 1.6 times as fast; without it, one owner is slower than libfuse's loop.
@@ -52,7 +52,7 @@ enum {
   // A client that is woken on a CPU that does not sleep deeply mostly sends its next request within this time. Then client and
   // worker gain more from running in parallel than from saving the wakeup.
   AWAKE_NANOSECONDS = 10000,
-  // A request that arrives so soon after a poll has found none may be one whose client took that long to wake.
+  // A request that a poll has missed counts as late when it arrives within this time: waking its client may have taken as long.
   SOON_NANOSECONDS = 150000,
   MOST_LATE_POLLS = 64,
   // The poll budget: a poll that finds a request adds to it, one that finds none takes from it. Without budget, only one request

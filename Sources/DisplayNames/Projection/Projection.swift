@@ -279,7 +279,7 @@ public struct Projection: ~Copyable, Sendable {
     rebuildSharedForms()
   }
 
-  /// Most file systems report for a directory the size that it once had.
+  /// Releases memory that was reserved in vain: most file systems report for a directory the largest size that it has had.
   mutating func releaseUnusedMemory() {
     if records.capacity / 4 > records.count { records = ContiguousArray(records.lazy.map { $0 }) }
     if bytes.capacity / 4 > bytes.count { bytes = bytes.map { $0 } }
