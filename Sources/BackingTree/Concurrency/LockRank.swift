@@ -44,12 +44,15 @@ public enum LockRank: Comparable, Sendable {
 
     /// - Parameter waits: whether the calling thread waits for the lock. One that does not wait cannot deadlock.
     @usableFromInline static func add(_ address: UnsafeRawPointer, _ rank: LockRank, waits: Bool = true) {
+      if waits, let fault = faultInTaking(address, rank) { fatalError(fault) }
+      record.locks.append(Lock(address: address, rank: rank))
+    }
+
+    /// What is wrong with the calling thread waiting for a lock; nil when nothing is.
+    static func faultInTaking(_ address: UnsafeRawPointer, _ rank: LockRank) -> String? {
       let new = Lock(address: address, rank: rank)
-      let record = record
-      if waits, let held = record.locks.first(where: { !$0.mayPrecede(new) }) {
-        fatalError("A lock of rank \(rank) is taken while one of rank \(held.rank) is held.")
-      }
-      record.locks.append(new)
+      guard let held = record.locks.first(where: { !$0.mayPrecede(new) }) else { return nil }
+      return "A lock of rank \(rank) is taken while one of rank \(held.rank) is held."
     }
 
     static func contains(_ address: UnsafeRawPointer) -> Bool {
