@@ -196,8 +196,8 @@ import Testing
     let reading = Shell.start("exec sleep 51 <'\(view.at("notes"))'")
     defer {
       for process in [sitting, reading] {
-        kill(process, SIGTERM)
-        Shell.wait(for: process)
+        process.send(SIGTERM)
+        process.wait()
       }
     }
     var message = ""
@@ -220,7 +220,7 @@ import Testing
     let told = Displayfs.run(["mount", view.source, view.mountPoint])
     #expect(told.status == 32 && told.errorText.contains("unmount --force"), "\(told.complaint)")
     #expect(Displayfs.run(["unmount", "--force", view.mountPoint]).status == 0)
-    #expect(Shell.wait(for: waiting) != 0)
+    #expect(waiting.wait() != 0)
     #expect(!Displayfs.isMounted(view.mountPoint))
     try view.mount()
     #expect(view.listing() == ["notes"])

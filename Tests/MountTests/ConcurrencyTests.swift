@@ -68,7 +68,7 @@ import Testing
     let waiting = (1...4).map { Shell.start("exec stat '\(view.at("lower/unknown \($0)"))'") }
     #expect(eventually(within: .work) { threadsWaiting(in: daemon) == 4 })
     kill(stopped, SIGCONT)
-    for process in waiting { Shell.wait(for: process) }
+    for process in waiting { process.wait() }
   }
 
   @Test(arguments: ["extensions=hide", "extensions=all", "profile=none"])
@@ -87,7 +87,7 @@ import Testing
     let workers = [view.mountPoint, view.source, view.mountPoint].map {
       Shell.start(worker.replacingPercent(with: $0))
     }
-    for worker in workers { Shell.wait(for: worker) }
+    for worker in workers { worker.wait() }
     for folder in ["", "one", "two"] {
       let asked = Displayfs.run([
         "ls", "-o", "\(options),language=en", "--source", view.source, view.real(folder),
@@ -115,7 +115,7 @@ import Testing
       done
       """
     let workers = (0..<4).map { Shell.start(worker.replacingPercent(with: "worker\($0)")) }
-    let statuses = workers.map { Shell.wait(for: $0) }
+    let statuses = workers.map { $0.wait() }
     #expect(statuses == [0, 0, 0, 0])
   }
 }

@@ -51,7 +51,7 @@ import Testing
     let removal = Shell.start("rm -f '\(view.at("A"))'")
     usleep(delay)
     try killDaemon(view)
-    Shell.wait(for: removal)
+    removal.wait()
     let package = view.real("A.photoslibrary")
     if isThere(package) {
       #expect(names(package + "/1").count == 2000 && names(package + "/2").count == 2000)
@@ -72,7 +72,7 @@ import Testing
     let saves = Shell.start("cd '\(view.mountPoint)'; for n in $(seq 0 49); do mv -f draft$n notes$n; done")
     usleep(60_000)
     try killDaemon(view)
-    Shell.wait(for: saves)
+    saves.wait()
     for number in 0..<50 {
       let saved = text(view.real("notes\(number).txt"))
       #expect(saved == "old\(number)" || saved == "new\(number)")

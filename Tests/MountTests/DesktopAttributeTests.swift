@@ -290,7 +290,7 @@ import Testing
     #expect(eventually(within: .work) { (text(log) ?? "").contains("ready") })
     try Self.stores[4].write(view.source, "b.txt", "new")
     #expect(eventually(within: .work) { (text(log) ?? "").contains("attributes b") })
-    Shell.wait(for: watching)
+    watching.wait()
     let shown = OrdinaryUser.shell(OrdinaryUser.owner, view, "getfattr --only-values -n user.xdg.tags b")
     #expect(shown.text == "new,second")
     for path in [log, watcher] { unlink(path) }

@@ -35,7 +35,7 @@ import Testing
 
   /// Repeatedly exchanges entries with symlinks that lead outside. It works on descriptors opened at the start, because paths
   /// would lead it astray itself.
-  private func swapper(_ pairs: [[String]], in directory: String, seconds: Double) -> pid_t {
+  private func swapper(_ pairs: [[String]], in directory: String, seconds: Double) -> StartedProgram {
     PythonProgram(
       """
       import ctypes
@@ -135,7 +135,7 @@ import Testing
     ).start()
     let first = PythonProgram("SECONDS = \(seconds)\n" + Self.client, in: view.mountPoint).run()
     #expect(first.text == "done", "\(first.errorText)")
-    for program in [swapping, second] { #expect(Shell.wait(for: program) == 0) }
+    for program in [swapping, second] { #expect(program.wait() == 0) }
     try #require(outside).expectUntouched()
     #expect(Displayfs.isMounted(view.mountPoint) && isThere(view.mountPoint))
   }

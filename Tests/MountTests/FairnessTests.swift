@@ -38,7 +38,7 @@ import Testing
     func resume() { kill(stopped, SIGCONT) }
 
     /// Starts a program with so many threads, each of which looks for a name of its own in `lower`.
-    func startLookUps(_ count: Int, as user: uid_t) -> pid_t {
+    func startLookUps(_ count: Int, as user: uid_t) -> StartedProgram {
       PythonProgram(
         """
         def look_up(number):
@@ -103,7 +103,7 @@ import Testing
     let users = requests < 100 ? [Self.bert, 0, Self.anna] : [Self.bert, 0]
     try Self.expectPromptness(of: users, in: hanging.view)
     hanging.resume()
-    #expect(Shell.wait(for: waiting) == 0)
+    #expect(waiting.wait() == 0)
     // The workers go again.
     try waitUntil { names("/proc/\(hanging.daemon)/task").count < 40 }
     try Self.expectPromptness(of: [Self.anna], in: hanging.view)
@@ -115,12 +115,12 @@ import Testing
     hanging.hang()
     let waiting = hanging.startLookUps(300, as: Self.anna)
     try waitUntil { threadsWaiting(in: hanging.daemon) >= 100 }
-    let client = try #require(children(of: waiting).first)
+    let client = try #require(children(of: waiting.id).first)
     try waitUntil { names("/proc/\(client)/task").count == 301 }
     kill(client, SIGKILL)
     try waitUntil { names("/proc/\(client)/task").count < 200 }
     hanging.resume()
-    #expect(Shell.wait(for: waiting) == 128 + SIGKILL)
+    #expect(waiting.wait() == 128 + SIGKILL)
   }
 
   @Test func daemon_unmountedWhileFileSystemHangs_endsAfterHang() throws {
@@ -130,7 +130,7 @@ import Testing
     try waitUntil { threadsWaiting(in: hanging.daemon) >= 40 }
     #expect(umount2(hanging.view.mountPoint, CInt(2) /* MNT_DETACH */) == 0)
     hanging.resume()
-    Shell.wait(for: waiting)
+    waiting.wait()
     try waitUntil { kill(hanging.daemon, 0) != 0 }
   }
 
@@ -168,8 +168,8 @@ import Testing
       """, as: Self.bert, in: view.mountPoint
     ).run()
     #expect(other.text == "40 601 x", "\(other.complaint)")
-    for child in children(of: started) { kill(child, SIGKILL) }
-    Shell.wait(for: started)
+    for child in children(of: started.id) { kill(child, SIGKILL) }
+    started.wait()
     // What was released can be opened again.
     #expect(Shell.run("ls -R '\(view.mountPoint)' >/dev/null").status == 0)
     unlink(done)

@@ -16,6 +16,7 @@ final class FaultyFileSystem {
     control = "\(path)-error"
     makeDirectory(path)
     try put("0", at: control)
+    // It ends with the mount.
     _ = PythonProgram(
       Self.program.replacing("CONTROL", with: control).replacing("PATH", with: path)
     ).start()

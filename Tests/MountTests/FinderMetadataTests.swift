@@ -271,7 +271,7 @@ import Testing
     #expect(Displayfs.run(["set", view.mountPoint, "language=de"]).status == 0)
     #expect(view.listing().count == 55)
     view.unmount()
-    Shell.wait(for: daemon)
+    daemon.wait()
     let lines = (text(log) ?? "").split(separator: "\n").filter { $0.contains("malformed") }
     for kind in [
       "FinderInfo", "netatalk.Metadata", "user.DosStream.AFP_AfpInfo", "DOSATTRIB", "AppleDouble file",

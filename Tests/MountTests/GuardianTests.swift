@@ -12,7 +12,7 @@ import Testing
     let daemon: pid_t
     private let lower: MountedView
     private let tracer: Tracer
-    private let waiting: pid_t
+    private let waiting: StartedProgram
 
     init() throws {
       let lower = try MountedView { root in try put("x", at: "\(root)/slow") }
@@ -32,7 +32,7 @@ import Testing
 
     deinit {
       tracer.stop()
-      Shell.wait(for: waiting)
+      waiting.wait()
     }
   }
 
@@ -40,9 +40,8 @@ import Testing
     let stuck = try StuckView()
     #expect(kill(stuck.daemon, SIGKILL) == 0)
     let asking = Shell.start("exec stat '\(stuck.view.at("other"))'")
-    var outcome: CInt = 0
-    #expect(eventually(within: .work) { waitpid(asking, &outcome, WNOHANG) == asking })
-    #expect(outcome != 0)
+    #expect(eventually(within: .work) { asking.hasEnded })
+    #expect(asking.hasEnded && asking.wait() != 0)
   }
 
   /// As when a service manager or a container kills all processes of a group.
@@ -52,8 +51,7 @@ import Testing
     for process in children(of: stuck.daemon) + [stuck.daemon] { kill(process, SIGKILL) }
     let asking = Shell.start("exec stat '\(stuck.view.at("other"))'")
     #expect(Displayfs.run(["unmount", "--force", stuck.view.mountPoint]).status == 0)
-    var outcome: CInt = 0
-    #expect(eventually(within: .work) { waitpid(asking, &outcome, WNOHANG) == asking })
+    #expect(eventually(within: .work) { asking.hasEnded })
     #expect(!Displayfs.isMounted(stuck.view.mountPoint))
     try stuck.view.mount()
     #expect(text(stuck.view.at("other")) == "x")

@@ -24,8 +24,8 @@ import Testing
     let rescue = Shell.start("sleep 30; kill -CONT \(server)")
     defer {
       kill(server, SIGCONT)
-      kill(rescue, SIGTERM)
-      Shell.wait(for: rescue)
+      rescue.send(SIGTERM)
+      rescue.wait()
     }
     // The daemon receives the event only after the server has stopped.
     kill(daemon, SIGSTOP)

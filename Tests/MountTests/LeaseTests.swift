@@ -5,7 +5,7 @@ import Testing
 /// Leases that a program has on a file of the backing tree, as Samba with kernel oplocks. (fcntl(2), F_SETLEASE)
 @Suite(.mounting) struct LeaseTests {
   private let view: MountedView
-  private let holder: pid_t
+  private let holder: StartedProgram
 
   /// A file `leased.txt` with a lease, which its holder releases once it was signalled and a file `go` is there.
   init() throws {
@@ -30,8 +30,8 @@ import Testing
   }
 
   private func end() {
-    for process in children(of: holder) { kill(process, SIGKILL) }
-    Shell.wait(for: holder)
+    for process in children(of: holder.id) { kill(process, SIGKILL) }
+    holder.wait()
   }
 
   private static let calls = [
@@ -39,7 +39,7 @@ import Testing
   ]
 
   /// Starts a program that makes a call through the view.
-  private func start(_ call: String) -> pid_t {
+  private func start(_ call: String) -> StartedProgram {
     PythonProgram(
       """
       \(call)
@@ -55,7 +55,7 @@ import Testing
     // Other requests are served meanwhile.
     #expect(failure { open(view.at("leased"), O_RDONLY | O_NONBLOCK) } == .wouldBlock)
     try put("", at: view.real("go"))
-    #expect(Shell.wait(for: client) == 0)
+    #expect(client.wait() == 0)
     #expect(text(view.real("order")) == "released opened ")
   }
 
@@ -64,10 +64,10 @@ import Testing
     let client = start(call)
     try waitUntil { isThere(view.real("signalled")) }
     // What was started is timeout(1), which ends with the client.
-    let clients = children(of: client)
+    let clients = children(of: client.id)
     #expect(!clients.isEmpty)
     for process in clients { kill(process, SIGKILL) }
     // Sooner than the kernel breaks the lease.
-    try waitUntil { waitpid(client, nil, WNOHANG) == client }
+    try waitUntil { client.hasEnded }
   }
 }

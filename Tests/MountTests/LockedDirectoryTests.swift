@@ -2,8 +2,8 @@ import Glibc
 import Testing
 
 /// Whether a child of `program` is in a system call: its line in `/proc/PID/syscall` begins with `call`.
-private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
-  children(of: program).contains { (text("/proc/\($0)/syscall") ?? "").hasPrefix(call) }
+private func isChildWaiting(of program: StartedProgram, inCall call: String) -> Bool {
+  children(of: program.id).contains { (text("/proc/\($0)/syscall") ?? "").hasPrefix(call) }
 }
 
 /// Any user who can list a directory can hold its inode lock for as long as they like, by a getdents64(2) into a page of their
@@ -13,7 +13,7 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
   private final class DirectoryLockHolder {
     private let own: MountedView
     private let daemon: pid_t
-    private let program: pid_t
+    private let program: StartedProgram
 
     init(of directory: String) throws {
       own = try MountedView("profile=none,passthrough=off") { root in
@@ -41,13 +41,13 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
 
     func release() {
       kill(daemon, SIGCONT)
-      waitpid(program, nil, 0)
+      program.wait()
     }
 
     deinit {
-      kill(program, SIGKILL)
+      program.send(SIGKILL)
       kill(daemon, SIGCONT)
-      waitpid(program, nil, 0)
+      program.wait()
     }
   }
 
@@ -142,9 +142,9 @@ private func isChildWaiting(of program: pid_t, inCall call: String) -> Bool {
     defer { kill(daemon, SIGCONT) }
     let client = Shell.start("exec stat \(view.at("Free/file"))")
     defer {
-      kill(client, SIGKILL)
+      client.send(SIGKILL)
       kill(daemon, SIGCONT)
-      waitpid(client, nil, 0)
+      client.wait()
     }
     let viewDaemon = try #require(view.daemon)
     try waitUntil { threadsWaiting(in: viewDaemon) > 0 }

@@ -162,7 +162,7 @@ import Testing
       #expect(Machine.startNFS())
     }
     try put("", at: signals.path("enough"))
-    #expect(Shell.wait(for: copying) == 0)
+    #expect(copying.wait() == 0)
     let copies = names(view.real("Copies")).filter { !names(view.real("Copies/\($0)")).isEmpty }
     #expect(!copies.isEmpty)
     for copy in copies {

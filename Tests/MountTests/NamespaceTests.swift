@@ -133,7 +133,7 @@ import Testing
     #expect(names(view.source) == ["paper.pdf"])
     #expect(isThere("/proc/\(daemon)"))
     try put("", at: place.path("end"))
-    Shell.wait(for: container)
+    container.wait()
     #expect(eventually(within: .work) { !isThere("/proc/\(daemon)") })
   }
 

@@ -78,15 +78,14 @@ import Testing
         && cat \(view.at("Folder"))/mine >\(signals.path("found"))'
       """)
     defer {
-      kill(program, SIGKILL)
-      waitpid(program, nil, 0)
+      program.send(SIGKILL)
+      program.wait()
     }
     try waitUntil { isThere(signals.path("mounted")) }
     try make(change, in: view)
     try waitUntilSettled(view)
     try put("", at: signals.path("changed"))
-    var status: CInt = 0
-    waitpid(program, &status, 0)
+    program.wait()
     #expect(text(signals.path("found")) == "mine\n")
   }
 
@@ -105,7 +104,7 @@ import Testing
     try make(change, in: view)
     try waitUntilSettled(view)
     try put("", at: end.path("end"))
-    waitpid(program, nil, 0)
+    program.wait()
     #expect(text(changed.path("failed")) == nil)
   }
 }

@@ -170,7 +170,7 @@ import Testing
     #expect(eventually(within: .work) { isThere(view.real(".displayfs-staging")) })
     try put("another file", at: view.real("other"))
     #expect(rename(view.real("other"), view.real("Copy")) == 0)
-    Shell.wait(for: copying)
+    copying.wait()
     #expect(text(view.real("Copy")) == "another file")
   }
 

@@ -184,7 +184,7 @@ import Testing
     ).start()
     try waitUntil { isThere(view.real("open/ready")) }
     let removal = view.run(as: Self.anna, "rm -f Drop")
-    Shell.wait(for: maker)
+    maker.wait()
     let made = (text(view.real("open/made")) ?? "").split(separator: "\n")
     let left = names(view.real("Drop.rtfd/box"))
     #expect(

@@ -161,9 +161,9 @@ import Testing
     usleep(500_000)
     let waiting = Shell.start("stat -c %s '\(view.at("Album"))' >'\(view.source)/size'")
     usleep(300_000)
-    for process in [killed] + children(of: killed) { kill(process, SIGKILL) }
-    Shell.wait(for: killed)
-    Shell.wait(for: waiting)
+    for process in [killed.id] + children(of: killed.id) { kill(process, SIGKILL) }
+    killed.wait()
+    waiting.wait()
     tracer.stop()
     // A header of three blocks and one of data.
     #expect(text("\(view.source)/size") == "\(size + 2048)\n")

@@ -23,7 +23,7 @@ import Testing
   private static let takes = ["fcntl.flock(f, fcntl.LOCK_EX)", "fcntl.lockf(f, fcntl.LOCK_EX)"]
 
   /// Takes a lock beneath the view until a file `go` is there.
-  private func holdBeneath(_ view: MountedView, _ take: String) throws -> pid_t {
+  private func holdBeneath(_ view: MountedView, _ take: String) throws -> StartedProgram {
     let process = PythonProgram(
       """
       import fcntl
@@ -53,8 +53,8 @@ import Testing
     #expect(refused == "EAGAIN")
     #expect(!isThere(view.real("taken")))
     try put("", at: view.real("go"))
-    #expect(Shell.wait(for: holder) == 0)
-    #expect(Shell.wait(for: waiting) == 0)
+    #expect(holder.wait() == 0)
+    #expect(waiting.wait() == 0)
     #expect(isThere(view.real("taken")))
   }
 
@@ -74,7 +74,7 @@ import Testing
       """)
     #expect(text == "interrupted")
     try put("", at: view.real("go"))
-    Shell.wait(for: holder)
+    holder.wait()
   }
 
   /// More clients wait than the daemon has workers.
@@ -101,8 +101,8 @@ import Testing
     }
     #expect(!isThere(view.real("order")))
     try put("", at: view.real("go"))
-    #expect(Shell.wait(for: holder) == 0)
-    #expect(Shell.wait(for: waiting) == 0)
+    #expect(holder.wait() == 0)
+    #expect(waiting.wait() == 0)
     #expect(text(view.real("order"))?.count == 100)
   }
 
@@ -115,9 +115,9 @@ import Testing
     ).start()
     try waitUntil { isThere(view.real("waits")) }
     kill(try #require(view.daemon), SIGTERM)
-    #expect(eventually { waitpid(waiting, nil, WNOHANG) == waiting })
+    #expect(eventually { waiting.hasEnded })
     try put("", at: view.real("go"))
-    Shell.wait(for: holder)
+    holder.wait()
   }
 
   @Test func processThatIsKilled_losesItsLocks() throws {
@@ -144,7 +144,7 @@ import Testing
       """
     #expect(python(view, take) == "locked")
     kill(try #require(text(view.real("held")).flatMap { pid_t($0) }), SIGKILL)
-    Shell.wait(for: process)
+    process.wait()
     #expect(eventually { python(view, take) == "free" })
   }
 
@@ -230,7 +230,7 @@ import Testing
     let holder = try #require(text(view.real("held")).flatMap { pid_t($0) })
     defer {
       kill(holder, SIGKILL)
-      Shell.wait(for: process)
+      process.wait()
     }
     let file = try OpenFile(view.at("notes"), O_RDWR)
     var range = Glibc.flock(l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: 0, l_len: 0, l_pid: 0)
@@ -292,7 +292,7 @@ import Testing
         """, in: directory
       ).start()
     }
-    for process in processes { #expect(Shell.wait(for: process) == 0) }
+    for process in processes { #expect(process.wait() == 0) }
     let numbers = try #require(contents(view.real("numbers"))).withUnsafeBytes {
       Array($0.bindMemory(to: Int64.self))
     }

@@ -51,7 +51,7 @@ final class BareConnection {
 /// `displayfs-passthrough`, run by an ordinary user, with a test as its daemon.
 final class PassthroughHelperProcess {
   private let socket: CInt
-  let process: pid_t
+  let process: StartedProgram
 
   init(of user: String = OrdinaryUser.owner) throws {
     var ends: [CInt] = [0, 0]
@@ -68,18 +68,16 @@ final class PassthroughHelperProcess {
     defer { for argument in arguments { free(argument) } }
     var child: pid_t = 0
     let error = posix_spawnp(&child, "setpriv", &actions, nil, &arguments, environ)
-    process = child
     close(ends[1])
     try #require(error == 0)
+    process = StartedProgram(id: child)
   }
 
   deinit {
     disconnect()
-    if !hasEnded { _ = end() }
+    _ = end()
     close(socket)
   }
-
-  private var hasEnded = false
 
   /// The daemon's end of the connection ends.
   func disconnect() { shutdown(socket, CInt(SHUT_RDWR)) }
@@ -87,13 +85,8 @@ final class PassthroughHelperProcess {
   /// Waits until it has ended. - Returns: the exit status, or 128 and the number of the signal that ended it: SIGKILL when
   /// it did not end by itself.
   func end() -> CInt {
-    hasEnded = true
-    var state = siginfo_t()
-    let hasEnded = eventually(within: .work) {
-      waitid(P_PID, id_t(process), &state, WEXITED | WNOHANG | WNOWAIT) != 0 || state.si_signo != 0
-    }
-    if !hasEnded { kill(process, SIGKILL) }
-    return Shell.wait(for: process)
+    if !eventually(within: .work, { process.hasEnded }) { process.send(SIGKILL) }
+    return process.wait()
   }
 
   /// Sends one packet. - Returns: false when the helper has ended.

@@ -72,10 +72,10 @@ struct PassthroughHelperTests {
     let helper = try helper(connection)
     let process = Shell.start("exec setpriv --reuid=\(OrdinaryUser.owner) --clear-groups sleep 60")
     defer {
-      kill(process, SIGKILL)
-      Shell.wait(for: process)
+      process.send(SIGKILL)
+      process.wait()
     }
-    for path in ["/proc/\(process)/oom_score_adj", "/proc/sys/kernel/hostname", "/sys/kernel/mm/ksm/run"] {
+    for path in ["/proc/\(process.id)/oom_score_adj", "/proc/sys/kernel/hostname", "/sys/kernel/mm/ksm/run"] {
       guard let file = try? OpenFile(path) else { continue }
       #expect(helper.register(file.descriptor) == -EOPNOTSUPP, "\(path)")
     }
@@ -152,14 +152,14 @@ struct PassthroughHelperTests {
   @Test func helper_keepsNoInheritedDescriptorsOrRights() throws {
     let connection = try BareConnection(of: user)
     let helper = try helper(connection)
-    let status = try #require(text("/proc/\(helper.process)/status"))
+    let status = try #require(text("/proc/\(helper.process.id)/status"))
     for line in [
       "CapPrm:\t0000000000200000", "CapEff:\t0000000000200000", "CapInh:\t0000000000000000", "NoNewPrivs:\t1",
       "Uid:\t\(user)\t\(user)\t\(user)\t\(user)",
       // A sanitizer needs more calls than the filter allows, so with a sanitizer there is no filter.
       "Seccomp:\t\(Sanitizer.isAnyUsed ? 0 : 2)",
     ] { #expect(status.contains(line), "\(status)") }
-    #expect(names("/proc/\(helper.process)/fd") == ["0", "1"])
+    #expect(names("/proc/\(helper.process.id)/fd") == ["0", "1"])
     helper.disconnect()
     #expect(helper.end() == 0)
   }

@@ -232,7 +232,7 @@ import Testing
     chown(view.real("open/tool"), 0, 0)
     chmod(view.real("open/tool"), 0o755)
     unlink(view.real("open/ready"))
-    #expect(Shell.wait(for: owner) == 0)
+    #expect(owner.wait() == 0)
     #expect(status(view.real("open/tool"))?.permissions == 0o755)
   }
 

@@ -24,5 +24,5 @@ struct PythonProgram {
   }
 
   /// Starts it and does not wait for it. What it prints is lost.
-  func start() -> pid_t { Shell.start("exec python3 -c '\(text.replacing("'", with: #"'\''"#))'") }
+  func start() -> StartedProgram { Shell.start("exec python3 -c '\(text.replacing("'", with: #"'\''"#))'") }
 }

@@ -16,7 +16,7 @@ import Testing
 
   /// Starts a mount in the foreground, with its messages in `log`, and waits until it serves requests. `exec` makes the daemon
   /// the started process. A shell has background jobs ignore SIGINT, which `env` resets.
-  private func start(_ environment: String = "") throws -> pid_t {
+  private func start(_ environment: String = "") throws -> StartedProgram {
     let daemon = Shell.start(
       "exec env --default-signal=INT \(environment) '\(Displayfs.path)' mount -f -o language=en "
         + "'\(place.source)' '\(place.mountPoint)' 2>'\(scratch.path("log"))'")
@@ -52,7 +52,7 @@ import Testing
     #expect(manager.next() == ["READY=1"])
     try send(SIGTERM)
     #expect(try #require(manager.next()).contains("STOPPING=1"))
-    #expect(Shell.wait(for: daemon) == 0)
+    #expect(daemon.wait() == 0)
     #expect(!Displayfs.isMounted(place.mountPoint))
   }
 
@@ -60,7 +60,7 @@ import Testing
     let daemon = try start()
     let file = try OpenFile(place.at("notes"))
     try send(signal)
-    #expect(Shell.wait(for: daemon) == 0)
+    #expect(daemon.wait() == 0)
     #expect(!Displayfs.isMounted(place.mountPoint))
     withExtendedLifetime(file) {}
   }
@@ -73,7 +73,7 @@ import Testing
       if round % 2 == 0 { kill(process, SIGTERM) }
       _ = Displayfs.run(["unmount", "--if-mounted", place.mountPoint])
       if round % 2 == 1 { kill(process, SIGTERM) }
-      let status = Shell.wait(for: daemon)
+      let status = daemon.wait()
       #expect(status == 0, "round \(round): \(log)")
       #expect(!Displayfs.isMounted(place.mountPoint))
     }
@@ -100,8 +100,8 @@ import Testing
     }
     #expect(!Displayfs.isMounted(place.mountPoint))
     kill(stopped, SIGCONT)
-    #expect(Shell.wait(for: daemon) == 0, "\(log)")
-    Shell.wait(for: reader)
+    #expect(daemon.wait() == 0, "\(log)")
+    reader.wait()
   }
 
   @Test func userSignals_logStatisticsAndChangeLogLevel() throws {
@@ -111,7 +111,7 @@ import Testing
     try send(SIGUSR2)
     try waitUntil { log.contains("messages of level debug and above") }
     try send(SIGTERM)
-    #expect(Shell.wait(for: daemon) == 0)
+    #expect(daemon.wait() == 0)
   }
 
   @Test func journalMessages_havePriorities() throws {
@@ -121,7 +121,7 @@ import Testing
     try send(SIGUSR2)
     try waitUntil { log.contains("<7>messages of level debug") }
     try send(SIGTERM)
-    #expect(Shell.wait(for: daemon) == 0)
+    #expect(daemon.wait() == 0)
   }
 
   @Test(

@@ -54,12 +54,12 @@ enum Shell {
       return Outcome(status: 127, output: [], errors: Array(String(cString: strerror(errno)).utf8))
     }
     return Outcome(
-      status: wait(for: child), output: contents("\(directory)/out") ?? [],
+      status: reap(child), output: contents("\(directory)/out") ?? [],
       errors: contents("\(directory)/err") ?? [])
   }
 
   /// Starts a script that may take a minute, or as many seconds as are named, and does not wait for it. What it prints is lost.
-  static func start(_ script: String, within longest: Int = 60) -> pid_t {
+  static func start(_ script: String, within longest: Int = 60) -> StartedProgram {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
@@ -67,15 +67,14 @@ enum Shell {
       posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0)
     }
     guard let child = spawn(["/bin/sh", "-c", script], with: [:], within: longest, &actions) else {
-      // There is no process id to return: a signal to -1 would reach all processes.
       fatalError("no program can be started: \(String(cString: strerror(errno)))")
     }
-    return child
+    return StartedProgram(id: child)
   }
 
-  /// The exit status of what was started, or 128 and the number of the signal that ended it.
-  @discardableResult
-  static func wait(for child: pid_t) -> CInt {
+  /// Waits until a child has ended, whose id then is free. - Returns: the exit status, or 128 and the number of the signal that
+  /// ended it.
+  static func reap(_ child: pid_t) -> CInt {
     var status: CInt = 0
     while waitpid(child, &status, 0) < 0 && errno == EINTR {}
     let signal = status & 0x7f

@@ -46,7 +46,7 @@ import Testing
     try body()
     try put("", at: signals.path("end"))
     for (number, process) in workers.enumerated() {
-      #expect(Shell.wait(for: process) == 0, "\(text(signals.path("end.error\(number)")) ?? "")")
+      #expect(process.wait() == 0, "\(text(signals.path("end.error\(number)")) ?? "")")
     }
     let left =
       (0..<20).map { "file\($0).txt" } + (0..<3).flatMap { ["b\($0).txt", "Letter\($0).rtfd"] }
@@ -89,7 +89,7 @@ import Testing
     try #require(clients.count == 3)
     for client in clients { kill(client, SIGKILL) }
     #expect(eventually { text(cgroup.processes) == "" })
-    for worker in workers { #expect(Shell.wait(for: worker) == 128 + SIGKILL) }
+    for worker in workers { #expect(worker.wait() == 128 + SIGKILL) }
     #expect(view.shell("cd Folder && mkdir made && rmdir made && ls").status == 0)
   }
 
@@ -131,9 +131,9 @@ import Testing
     try put("new", at: view.real("Folder/behind.pdf"))
     #expect(rename(view.real("Folder/file6.txt"), view.real("Folder/elsewhere.txt")) == 0)
     usleep(500_000)
-    for (name, client) in clients { #expect(waitpid(client, nil, WNOHANG) == 0, "\(name) does not wait") }
+    for (name, client) in clients { #expect(!client.hasEnded, "\(name) does not wait") }
     kill(daemon, SIGCONT)
-    for (name, client) in clients { #expect(Shell.wait(for: client) == 0, "\(name)") }
+    for (name, client) in clients { #expect(client.wait() == 0, "\(name)") }
     #expect(text(view.real("Folder/made.txt")) == "made\n" && text(view.real("Folder/moved.txt")) == "3")
     #expect(
       !isThere(view.real("Folder/file4.txt")) && status(view.real("Folder/file5.txt"))?.permissions == 0o600)
@@ -152,7 +152,7 @@ import Testing
     let id = try #require(pid_t(text(place.path("id"))!.dropLast()))
     try waitUntil { text("/proc/\(id)/wchan") == "request_wait_answer" }
     kill(id, SIGKILL)
-    #expect(Shell.wait(for: client) == 128 + SIGKILL)
+    #expect(client.wait() == 128 + SIGKILL)
     kill(daemon, SIGCONT)
     #expect(text(view.at("Folder/file1")) == "1")
   }

@@ -3,7 +3,7 @@ import Testing
 
 /// Does something to a daemon at the very moment when it is about to make a system call, or records its system calls.
 final class Tracer {
-  private let program: pid_t
+  private let program: StartedProgram
   private var tracer: pid_t?
 
   struct AttachFailure: Error {}
@@ -32,7 +32,7 @@ final class Tracer {
   /// Lets go of a daemon that has not come to the call. One that has died can keep its tracer waiting.
   func stop() {
     if let tracer { kill(tracer, SIGKILL) }
-    Shell.wait(for: program)
+    program.wait()
   }
 
   private static func isTraced(_ process: pid_t) -> Bool {
@@ -53,12 +53,12 @@ final class Tracer {
     guard Shell.run(["strace", "-V"]).status == 0 else { return false }
     let victim = Shell.start("exec sleep 50")
     defer {
-      kill(victim, SIGKILL)
-      Shell.wait(for: victim)
+      victim.send(SIGKILL)
+      victim.wait()
     }
     // `timeout` is what was started; what it runs is its only child.
-    guard eventually(within: .work, { !children(of: victim).isEmpty }),
-      let sleeping = children(of: victim).first
+    guard eventually(within: .work, { !children(of: victim.id).isEmpty }),
+      let sleeping = children(of: victim.id).first
     else { return false }
     let probe = Shell.run(
       "timeout -k 1 1 strace -qq -o /dev/null -p \(sleeping); test $? -eq 124 && kill -KILL \(sleeping)")
