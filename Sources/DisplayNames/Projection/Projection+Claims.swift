@@ -17,7 +17,7 @@ extension Projection {
       if claims.count(hash: composedHash) > 0 {
         addClaim(slot, in: composedRange(slot), hash: composedHash)
       } else {
-        countClaim(slot, in: composedRange(slot), hash: composedHash)
+        countClaim(slot, hash: composedHash) { $0.composedRange($1) }
       }
       if !localizedRungs.isEmpty, localizedRungs[composedHash] != nil { touched = true }
     }
@@ -44,17 +44,21 @@ extension Projection {
   /// Claims a name that is stored in `bytes`.
   mutating func addClaim(_ slot: Slot, in range: Range<Int>, hash: Int) {
     let contest = contest(for: bytes.span.extracting(range), hash: hash)
-    countClaim(slot, in: range, hash: hash)
+    countClaim(slot, hash: hash) { (_, _) in range }
     settle(contest)
   }
 
   /// The same without the shared form of the name.
-  mutating func countClaim(_ slot: Slot, in range: Range<Int>, hash: Int) {
+  ///
+  /// - Parameter range: where the name is stored in `bytes`. Only a real name with the same hash is compared with it: the record of
+  /// a slot is seldom in the processor's caches.
+  mutating func countClaim(_ slot: Slot, hash: Int, in range: (borrowing Projection, Slot) -> Range<Int>) {
     let claimants = claims.add(slot, hash: hash)
     if mayBeContested { return }
-    mayBeContested =
-      claimants > 1
-      || realNames.find(hash: hash, where: { realNameEquals($0, bytes.span.extracting(range)) }) != nil
+    let namesake = realNames.find(hash: hash) {
+      realNameEquals($0, bytes.span.extracting(range(self, slot)))
+    }
+    mayBeContested = claimants > 1 || namesake != nil
   }
 
   mutating func removeClaim(_ slot: Slot, in range: Range<Int>, hash: Int) {

@@ -103,12 +103,10 @@ public struct ProjectionFilling: ~Copyable {
       }
     }
     for stem in Self.inOrder(stems) where again.isEmpty || !again.contains(Int(stem.slot)) {
-      let slot = Int(stem.slot)
-      projection.countClaim(slot, in: projection.stemRange(slot), hash: stem.hash)
+      projection.countClaim(Int(stem.slot), hash: stem.hash) { $0.stemRange($1) }
     }
     for name in Self.inOrder(composed) where again.isEmpty || !again.contains(Int(name.slot)) {
-      let slot = Int(name.slot)
-      projection.countClaim(slot, in: projection.composedRange(slot), hash: name.hash)
+      projection.countClaim(Int(name.slot), hash: name.hash) { $0.composedRange($1) }
     }
     for form in Self.inOrder(realForms) where again.isEmpty || !again.contains(Int(form.slot)) {
       projection.addForm(form.hash, ofRealNameAt: Int(form.slot))
