@@ -218,6 +218,14 @@ final class NFSClient {
     // By force, requests to close files are dropped, and the server keeps those open.
     _ = Shell.run("timeout 30 umount '\(root)' || umount -f '\(root)' || umount -l '\(root)'")
     withdraw()
+    // The server closes a file some seconds after its last use, and a mount that is in use cannot be unmounted.
+    _ = eventually(within: .work) { !isBusy(exported) }
+  }
+
+  /// A mount that is idle is marked (EAGAIN), and unmounted when it still has the mark the next time. A look takes it away.
+  private func isBusy(_ mountPoint: String) -> Bool {
+    _ = isThere(mountPoint)
+    return umount2(mountPoint, CInt(MNT_EXPIRE)) != 0 && errno == EBUSY
   }
 
   func at(_ path: String) -> String { "\(root)/\(path)" }
