@@ -76,14 +76,12 @@ public struct ExtensionRule: Sendable {
   }
 
   private func isUTF8(_ name: Span<UInt8>) -> Bool {
-    for index in name.indices where name[index] >= 0x80 {
-      do throws(UTF8.ValidationError) {
-        _ = try UTF8Span(validating: name)
-        return true
-      } catch {
-        return false
-      }
+    if name.isASCII { return true }
+    do throws(UTF8.ValidationError) {
+      _ = try UTF8Span(validating: name)
+      return true
+    } catch {
+      return false
     }
-    return true
   }
 }
