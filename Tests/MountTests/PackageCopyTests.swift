@@ -68,6 +68,16 @@ import Testing
     #expect(view.realListing("Folder") == ["Album.photoslibrary"])
   }
 
+  /// Programs set the mode of a copy by its name, which is that of the package's directory by then.
+  @Test(arguments: copiers) func packageCopiedToRealName_canBeOpenedByItsOwner(_ copier: Copier) throws {
+    let view = try view()
+    let outcome = Self.run(copier, view.at("Album"), view.at("Folder/Copy.photoslibrary"))
+    #expect(outcome.status == 0, "\(outcome.errorText)")
+    let copy = try #require(status(view.real("Folder/Copy.photoslibrary")))
+    #expect(copy.isDirectory && copy.permissions & 0o500 == 0o500, "\(String(copy.permissions, radix: 8))")
+    #expect(contents(view.at("Folder/Copy"))?.isEmpty == false)
+  }
+
   @Test(arguments: copiers) func packageCopiedOutAndBack_isRestored(_ copier: Copier) throws {
     let view = try view()
     // Not of the backing file system, where root can mount one.

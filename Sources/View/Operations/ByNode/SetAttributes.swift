@@ -45,7 +45,8 @@ extension View {
       }
       if let mode = change.mode {
         // Search permission follows read permission: without it the package could not be read.
-        let effective = isPackage ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
+        let isSearched = isPackage || mode & 0o111 == 0 && isPackageDirectory(id)
+        let effective = isSearched ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
         let lost = try fileStatus(located.rawValue).st_mode & 0o7777 ^ effective & 0o7777
         if lost & ~effective & (S_ISUID | S_ISGID) == lost {
           // Only set-ID bits are cleared. Any write to a file clears them, whether or not the writer owns the file: use the
@@ -80,6 +81,19 @@ extension View {
         }
       }
     }
+  }
+
+  /// Whether a node is the directory of a package, reached by its real name.
+  ///
+  /// A program that copies a package's stream to that name has written a file, and gives it the mode of a file by its name
+  /// afterwards, when the name already stands for the directory (GLib, install(1), Python's shutil).
+  private func isPackageDirectory(_ id: NodeID) -> Bool {
+    guard !isPlainMirror, options.packages == .file, let link = nodes.link(of: id), link.type == .directory,
+      link.name.withPointer({ inspector.mayBePackage($0) }),
+      let site = try? site(of: link.parent), !site.role.contains(.insidePackage),
+      let parent = try? directory(link.parent)
+    else { return false }
+    return inspector.isPackage(link.name.name, in: parent.directory, at: site)
   }
 
   /// The part of a change that differs from what the view shows of a package.
