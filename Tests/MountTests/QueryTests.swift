@@ -324,9 +324,17 @@ import Testing
     }
   }
 
+  @Test func ls_ofMountedView_refersToBackingTree() throws {
+    let view = try view()
+    let outcome = Displayfs.run(["ls", view.at("Users")])
+    #expect(outcome.status != 0 && outcome.text.isEmpty)
+    #expect(outcome.errorText.contains("list \(view.real("Users")) instead"), "\(outcome.errorText)")
+  }
+
   @Test func queryAttributes_areNeitherListedNorWritable() throws {
     let view = try view()
     let path = view.at("Users/anna/Documents/a")
+    #expect(setAttribute("user.displayfs.kind", to: [1], of: view.real("Users/anna/Documents/a.txt")) == nil)
     var list = [CChar](repeating: 0, count: 4096)
     let count = listxattr(path, &list, list.count)
     #expect(

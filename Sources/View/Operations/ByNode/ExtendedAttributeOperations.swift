@@ -57,6 +57,8 @@ extension View {
     var (list, trusted): ([UInt8], [UInt8]) = ([], [])
     let macNames = try withAttributes(of: id) { (attributes) throws(Errno) in
       try attributes.forEachName { name in
+        // The file beneath may have some of its own.
+        if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 { return }
         let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name) + 1)
         if strncmp(name, "trusted.", 8) == 0 {
           trusted.append(contentsOf: bytes)
