@@ -53,6 +53,28 @@ import Testing
     #expect(doctor.text.contains("displayfs unmount --force \(view.mountPoint)"), "\(doctor.text)")
   }
 
+  /// A view whose backing file system does not respond: whatever looks at it waits, and cannot be interrupted.
+  @Test(.asRoot) func commands_aboveStoppedFileSystem_end() throws {
+    let lower = try MountedView("profile=none") { root in try put("x", at: "\(root)/notes.txt") }
+    let view = try MountedView { root in
+      try #require(Shell.run("mount --bind '\(lower.mountPoint)' '\(root)'").status == 0)
+    }
+    #expect(view.listing() == ["notes"])
+    let stopped = try #require(lower.daemon)
+    kill(stopped, SIGSTOP)
+    defer { kill(stopped, SIGCONT) }
+    // The pipe ends when the last process that has it open does.
+    let list = Shell.run("'\(Displayfs.path)' list | cat")
+    #expect(list.status == 0 && list.text.contains(view.mountPoint), "\(list.complaint)")
+    for command in [
+      ["status", view.mountPoint], ["explain", view.at("notes")], ["set", view.mountPoint, "language=de"],
+    ] {
+      let outcome = Displayfs.run(command)
+      let isReported = outcome.errorText.contains("no reply within 3 seconds")
+      #expect(outcome.status != 0 && isReported, "\(command): \(outcome.complaint)")
+    }
+  }
+
   @Test func doctor_checksEveryDependency() throws {
     let report = Displayfs.run(["doctor"]).text
     for check in [

@@ -52,6 +52,7 @@ struct ListDirectory: ParsableCommand {
   }
 
   func run() throws {
+    try refuseMounted()
     let place = try options.place(of: path)
     let (order, lines) = (FinderOrder.fromEnvironment, Lines(view: place.view, isColoured: color.holds))
     var walk = ViewWalk(view: place.view, includesHidden: all, descends: tree) { entries in
@@ -78,6 +79,14 @@ struct ListDirectory: ParsableCommand {
       }
     } catch { throw Failure(.system, "\(path): \(error)") }
     if walk.hasFailed { throw ExitCode(ExitStatus.system.rawValue) }
+  }
+
+  /// The names in a mounted view are display names already, and the view of a view is not what is mounted.
+  private func refuseMounted() throws(Failure) {
+    try MountState.expectReply(path)
+    guard let status = try? path.stat(), MountQuery.isInView(UInt64(status.deviceID.rawValue)) else { return }
+    let real = MountQuery.of("realpath", path).map { Name($0).description } ?? "the backing tree"
+    throw Failure(.usage, "\(path): lies in a mounted view; list \(real) instead, or use ls(1)")
   }
 
   private func printJSON(of place: ViewedPath, _ walk: inout ViewWalk) throws(Errno) {

@@ -56,34 +56,51 @@ enum MountState: String {
   /// How long a daemon may take before it counts as silent, in milliseconds.
   private static let replyTimeout: CInt = 3000
 
-  /// Checks a mount from a child process: a process that waits for a hanging daemon cannot be interrupted.
   static func of(_ mountPoint: FilePath) -> MountState {
+    switch probe(mountPoint) {
+    case 0: .responding
+    case ENOTCONN: .dead
+    case EACCES: .foreign
+    default: .silent
+    }
+  }
+
+  /// Throws if nothing replies about a path, because the daemon of its file system or of one beneath is stopped.
+  static func expectReply(_ path: FilePath) throws(Failure) {
+    if probe(path) != nil { return }
+    throw Failure(
+      .system,
+      "\(path): no reply within \(replyTimeout / 1000) seconds; displayfs list shows which daemon does not respond"
+    )
+  }
+
+  /// Looks at a path from a child process: a process that waits for a hanging daemon cannot be interrupted.
+  ///
+  /// - Returns: 0 or the errno of stat(2); nil when there is no reply in time.
+  private static func probe(_ path: FilePath) -> Int32? {
     var ends: [CInt] = [0, 0]
-    guard pipe(&ends) == 0 else { return .silent }
+    guard pipe(&ends) == 0 else { return nil }
     defer { close(ends[0]) }
     let child = dfs_fork()
     if child == 0 {
+      // It may outlive this process, and a pipe that it had open would not end.
+      for standard in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] { close(standard) }
       var reply: UInt8 = 0
-      do throws(Errno) { try mountPoint.statBypassingCache() } catch {
+      do throws(Errno) { try path.statBypassingCache() } catch {
         reply = UInt8(truncatingIfNeeded: error.rawValue)
       }
       write(ends[1], &reply, 1)
       _exit(0)
     }
     close(ends[1])
-    guard child > 0 else { return .silent }
+    guard child > 0 else { return nil }
     var waiting = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
     var reply: UInt8 = 0
     guard poll(&waiting, 1, replyTimeout) == 1, read(ends[0], &reply, 1) == 1 else {
       kill(child, SIGKILL)
-      return .silent
+      return nil
     }
     waitpid(child, nil, 0)
-    switch Int32(reply) {
-    case 0: return .responding
-    case ENOTCONN: return .dead
-    case EACCES: return .foreign
-    default: return .silent
-    }
+    return Int32(reply)
   }
 }

@@ -68,6 +68,7 @@ struct SetOption: ParsableCommand {
       var scratch = MountOptions()
       try scratch.accept(name, value)
     }
+    try MountState.expectReply(mountpoint)
     for setting in settings {
       var reply = [UInt8](repeating: 0, count: 4096)
       let count = mountpoint.withPlatformString {

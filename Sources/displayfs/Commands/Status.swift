@@ -51,8 +51,9 @@ struct Status: ParsableCommand {
   }
 
   private func report() throws(Failure) -> StatusReport {
+    try MountState.expectReply(mountpoint)
     guard let bytes = MountQuery.of("status", mountpoint) else {
-      throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or its daemon does not respond")
+      throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or its daemon has died")
     }
     return StatusReport(bytes)
   }

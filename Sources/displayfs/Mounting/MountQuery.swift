@@ -24,6 +24,7 @@ enum MountQuery {
   ///
   /// - Throws: if the path lies in a mounted view that returns no values for it.
   static func explanation(_ path: FilePath) throws(Failure) -> Explanation? {
+    try MountState.expectReply(path)
     // On another file system anybody may have set attributes of these names.
     guard let status = try? path.stat(followTargetSymlink: false), isInView(UInt64(status.deviceID.rawValue))
     else { return nil }
