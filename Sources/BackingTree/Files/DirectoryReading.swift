@@ -33,7 +33,8 @@ public struct DirectoryReader: ~Copyable {
   public init(of descriptor: CInt, size: Int, _ ahead: DirectoryReadAhead? = nil) {
     self.descriptor = descriptor
     self.ahead = ahead
-    block = .allocate(byteCount: size > 4096 ? Self.largeBlock : 8 * 1024, alignment: 8)
+    let length = ahead != nil ? 0 : size > 4096 ? Self.largeBlock : 8 * 1024
+    block = .allocate(byteCount: length, alignment: 8)
   }
 
   private static let largeBlock = 64 * 1024

@@ -72,6 +72,9 @@ extension DirectoryView {
     if let early = state.ahead.take() {
       ahead = early.entries(ifTimesMatch: try handle.directory.status())
     }
+    if ahead == nil, handle.sizeAtOpening >= EntriesAhead.minimumSize {
+      ahead = DirectoryReadAhead(of: try handle.directory.openForReading())
+    }
     var reader = DirectoryReader(of: readable.rawValue, size: handle.sizeAtOpening, ahead)
     // A small directory shows what it does not have, without a system call for each such file.
     let hasAll = handle.listsAllNames ? try reader.readFirst() : false
