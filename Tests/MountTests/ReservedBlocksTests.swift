@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import SystemPackage
 import Testing
@@ -66,6 +67,22 @@ struct ReservedBlocksTests {
     #expect(outcome.text == "ENOSPC", "\(outcome.complaint)")
     #expect(held.status.st_size > 1 << 20)
     #expect(Space(view).free > reserved - 1 << 20)
+  }
+
+  /// ext4 keeps what it allocated before it found too few blocks.
+  @Test(arguments: modes) func sizeAndBlocks_afterAllocationThatFailed_areThoseOfBackingFile(options: String)
+    throws
+  {
+    let view = try view(options)
+    let file = try OpenFile(view.at("log.txt"), O_RDWR)
+    #expect(file.status.st_size == 0)
+    #expect(failure { dfs_fallocate(file.descriptor, 0, 0, 1 << 30) } == .noSpace)
+    let real = try #require(status(view.real("log.txt")))
+    #expect(real.st_size > 0)
+    #expect(
+      eventually {
+        status(view.at("log.txt"))?.st_size == real.st_size && file.status.st_blocks == real.st_blocks
+      })
   }
 
   @Test(arguments: modes) func mappingOfUser_writtenBack_leavesReservedBlocks(options: String) throws {

@@ -138,9 +138,7 @@ extension Operations {
     table.fallocate = { raw, _, mode, offset, length, info in
       Request.serve(raw) { (request) throws(Errno) in
         guard let file = Handle.file(info) else { throw .badFileDescriptor }
-        _ = try request.client.impersonate { () throws(Errno) in
-          try systemCall { dfs_fallocate(file.descriptor.rawValue, mode, offset, length) }
-        }
+        try request.view.allocate(file, mode: mode, offset: offset, length: length, client: request.client)
         request.succeed()
       }
     }

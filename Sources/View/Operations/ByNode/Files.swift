@@ -163,6 +163,23 @@ extension View {
     isPage ? openNodes.pageWriter(of: file).client(umask: client.umask) : client
   }
 
+  /// Allocates space for a file. (`fallocate`)
+  ///
+  /// What was allocated before the backing file system failed stays, and has made the file longer (ext4, a full disk). No event
+  /// reports that, and the kernel keeps the attributes that it knows. (`fuse_file_fallocate`)
+  package func allocate(
+    _ file: OpenFile, mode: CInt, offset: off_t, length: off_t, client: Client
+  ) throws(Errno) {
+    do throws(Errno) {
+      try client.impersonate { () throws(Errno) in
+        _ = try systemCall { dfs_fallocate(file.descriptor.rawValue, mode, offset, length) }
+      }
+    } catch {
+      cached.kernel?.expireAttributes(of: file.node, in: nil)
+      throw error
+    }
+  }
+
   /// Called when a client closes a file that it may have written: brings up to date what depends on the file's content.
   package func closing(_ file: OpenFile, client: Client) {
     guard file.mayWrite, let link = nodes.link(of: file.node) else { return }
