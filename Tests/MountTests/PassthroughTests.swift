@@ -209,6 +209,17 @@ import Testing
     #expect(view.shell("printf content >own; chmod 4755 own; printf x >>own; stat -c %a own").text == "4755")
   }
 
+  /// chown(2) that names neither user nor group clears them too.
+  @Test(.asRoot, arguments: modes) func setIDBits_afterChangeOfNoOwner_areCleared(options: String) throws {
+    let outcome = try view(options).shell(
+      """
+      printf content >tool; chmod 6755 tool
+      python3 -c 'import os; os.chown("tool", -1, -1)'
+      stat -c %a tool
+      """)
+    #expect(outcome.text == "755", "\(outcome.errorText)")
+  }
+
   /// A file is registered without the right to keep these bits. Root has that right again for the next operation.
   @Test(.asRoot) func setIDBits_setByRootAfterOpen_areKept() throws {
     let view = try view("profile=none")

@@ -15,6 +15,11 @@ package struct AttributeChange: Sendable {
   package var accessed: Time?
   package var modified: Time?
   package init() {}
+
+  /// Whether it changes nothing: chown(2) of neither user nor group, which clears set-ID bits all the same.
+  var isEmpty: Bool {
+    mode == nil && user == nil && group == nil && size == nil && accessed == nil && modified == nil
+  }
 }
 
 extension View {
@@ -29,6 +34,7 @@ extension View {
     let isPackage = nodes.link(of: id)?.nodeKind == .packageFile
     // A package has no content of its own to truncate: it is replaced as a whole, or changed inside its directory.
     if isPackage, change.size != nil { throw .permissionDenied }
+    let changesOwner = change.user != nil || change.group != nil || change.isEmpty
     let change = isPackage ? try effectiveChange(of: change, to: id) : change
     // For ftruncate(2) the kernel sends the file handle. Any other change may have come by a name.
     let located = try locate(id, namedBy: file == nil ? client : nil, isDataChanged: change.size != nil)
@@ -36,7 +42,7 @@ extension View {
     // Use the client's credentials although the kernel has checked permissions: for an open file it checks the attributes that it
     // last received, and the file may have another owner since.
     try changes.own.recording(on: located.rawValue) { () throws(Errno) in
-      if change.user != nil || change.group != nil {
+      if changesOwner {
         _ = try client.impersonate { () throws(Errno) in
           try systemCall {
             fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
