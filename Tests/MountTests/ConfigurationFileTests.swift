@@ -130,6 +130,9 @@ import Testing
     #expect(absent.status == 1 && absent.errorText.contains("\(file).absent"))
     let check = Displayfs.run(["check-config", file])
     #expect(check.status == 1 && check.text.hasPrefix("\(file):4:1: hide: no such key of a rule"))
+    let both = Displayfs.run(["check-config", "\(file).absent", file])
+    #expect(both.status == 1 && both.text.contains("\(file).absent: cannot read"), "\(both.text)")
+    #expect(both.text.contains("\(file):4:1: hide: no such key of a rule"), "\(both.text)")
     #expect(Displayfs.run(["mount", "-o", "config=none", view.source, view.mountPoint]).status == 0)
   }
 

@@ -12,8 +12,8 @@ struct CheckConfig: ParsableCommand {
 
   func run() throws {
     let paths = files.isEmpty ? ConfigurationFiles.standard : files
-    let (_, problems) = try ConfigurationFiles.check(paths)
-    for problem in problems { Output.line(problem.description) }
+    let problems = ConfigurationFiles.check(paths).problems
+    for problem in problems { Output.line(problem) }
     if !problems.isEmpty { throw Failure(.usage, "mistakes in the configuration: \(problems.count)") }
     for path in paths { Output.line("\(path): no mistakes") }
     if paths.isEmpty { Output.line("there is no configuration file") }

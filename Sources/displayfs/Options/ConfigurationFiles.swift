@@ -29,26 +29,29 @@ enum ConfigurationFiles {
   /// - Throws: all problems of all files.
   static func read(also named: String?) throws(Failure) -> Configuration {
     if named == none { return Configuration() }
-    let (configuration, problems) = try check(standard + (named.map { [$0] } ?? []))
+    let (configuration, problems) = check(standard + (named.map { [$0] } ?? []))
     guard problems.isEmpty else {
       throw Failure(
         .usage,
-        problems.map(\.description).joined(separator: "\n")
+        problems.joined(separator: "\n")
           + "\ncorrect the configuration, or mount with -o config=none to ignore it")
     }
     return configuration
   }
 
-  /// Reads files, and returns their combined configuration and all problems in them.
-  static func check(_ paths: [String]) throws(Failure) -> (Configuration, [ConfigurationError]) {
+  /// Reads files, and returns their combined configuration and the messages of all problems, those of reading included.
+  static func check(_ paths: [String]) -> (Configuration, problems: [String]) {
     var configuration = Configuration()
-    var problems: [ConfigurationError] = []
+    var problems: [String] = []
     for path in paths {
-      let file = Configuration.read(try content(path), file: path, settings: MountOptions.settings)
-      configuration.add(file.configuration)
-      problems += file.problems
+      do throws(Failure) {
+        let file = Configuration.read(try content(path), file: path, settings: MountOptions.settings)
+        configuration.add(file.configuration)
+        problems += file.problems.map(\.description)
+      } catch { problems.append(error.description) }
     }
-    return (configuration, problems + (problems.isEmpty ? configuration.problemsOfProfiles() : []))
+    if problems.isEmpty { problems = configuration.problemsOfProfiles().map(\.description) }
+    return (configuration, problems)
   }
 
   /// Converts a path so that it does not depend on the working directory.
