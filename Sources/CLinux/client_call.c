@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "client_call.h"
 #include "proc.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,13 @@ bool dfs_is_kernel_thread(pid_t thread) {
   char *field = strrchr(text, ')');
   for (int count = 0; field && count < FLAGS_AFTER_NAME; count++) field = strchr(field + 1, ' ');
   return field && strtoul(field, NULL, 10) & KERNEL_THREAD;
+}
+
+bool dfs_is_first_thread(pid_t thread) {
+  // 0 for a thread of the kernel, and for a process whose group is not visible in a container.
+  if (getpgid(thread) <= 0) return false;
+  // Signal 0 checks alone, at first whether the thread is of that process (ESRCH), then for permission.
+  return syscall(SYS_tgkill, thread, thread, 0) == 0 || errno == EPERM;
 }
 
 bool dfs_comes_by_handle(pid_t thread) {

@@ -15,6 +15,18 @@ import Testing
     #expect(Client(user: 0, group: 0, thread: getpid(), umask: 0).threadGroup == getpid())
   }
 
+  @Test func threadGroup_ofAnyThreadOfProcess_isProcess() throws {
+    let found = Guarded<[pid_t]>([])
+    let thread = Thread {
+      let own = Thread.current
+      let groups = [own, getpid()].map { Client(user: 0, group: 0, thread: $0, umask: 0).threadGroup }
+      found.withLock { $0 = groups + [dfs_is_first_thread(own) ? 1 : 0, dfs_is_first_thread(getpid()) ? 1 : 0] }
+    }
+    try #require(thread).join()
+    #expect(found.withLock { $0 } == [getpid(), getpid(), 0, 1])
+    #expect(Client(user: 0, group: 0, thread: 0, umask: 0).threadGroup == 0)
+  }
+
   /// The daemon may have a request before its client sleeps.
   @Test func call_ofClientThatRunsForAMoment_isReadOnceItSleeps() throws {
     let temporary = try TemporaryDirectory()

@@ -140,6 +140,8 @@ public struct Client: Sendable {
   /// The process that the requesting thread belongs to; 0 when it cannot be read, and for a thread of the kernel: those of an NFS
   /// server serve its clients by turns.
   public var threadGroup: pid_t {
+    // Reading /proc would take longer than the change that most requests are for.
+    if thread > 0, dfs_is_first_thread(thread) { return thread }
     let kthreadd: UInt32 = 2
     guard let status = processStatus() else { return 0 }
     // The number alone may be that of any process, where the daemon runs in a container.
@@ -161,8 +163,11 @@ private struct ProcessStatus {
   /// The rest of the line that begins with `label`, without leading blanks.
   func field(_ label: StaticString) -> ArraySlice<UInt8>? {
     let label = UnsafeBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount)
-    for line in bytes.split(separator: UInt8(ascii: "\n")) where line.starts(with: label) {
-      return line.dropFirst(label.count).drop { $0 == 0x20 || $0 == 0x09 }
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let line = rest.prefix { $0 != UInt8(ascii: "\n") }
+      if line.starts(with: label) { return line.dropFirst(label.count).drop { $0 == 0x20 || $0 == 0x09 } }
+      rest = rest[line.endIndex...].dropFirst()
     }
     return nil
   }
