@@ -16,7 +16,8 @@ package struct AttributeChange: Sendable {
   package var modified: Time?
   package init() {}
 
-  /// Whether it changes nothing: chown(2) of neither user nor group, which clears set-ID bits all the same.
+  /// Whether it changes nothing. The kernel sends it for chown(2) of neither user nor group, which clears set-ID bits all the same,
+  /// and before a write that clears them (`file_remove_privs`).
   var isEmpty: Bool {
     mode == nil && user == nil && group == nil && size == nil && accessed == nil && modified == nil
   }
@@ -43,10 +44,15 @@ extension View {
     // last received, and the file may have another owner since.
     try changes.own.recording(on: located.rawValue) { () throws(Errno) in
       if changesOwner {
-        _ = try client.impersonate { () throws(Errno) in
-          try systemCall {
-            fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
+        do throws(Errno) {
+          _ = try client.impersonate { () throws(Errno) in
+            try systemCall {
+              fchownat(located.rawValue, "", change.user ?? uid_t.max, change.group ?? gid_t.max, 0x1000)
+            }
           }
+        } catch {
+          // Only the owner may clear the bits by itself. A write that another user may make clears them when it comes.
+          guard change.isEmpty, error == .notPermitted else { throw error }
         }
       }
       if let mode = change.mode {
@@ -91,8 +97,8 @@ extension View {
 
   /// Whether a node is the directory of a package, reached by its real name.
   ///
-  /// A program that copies a package's stream to that name has written a file, and gives it the mode of a file by its name
-  /// afterwards, when the name already stands for the directory (GLib, install(1), Python's shutil).
+  /// A program that copies a package's stream to that name has written a file. It then sets the mode of a file, by the path, and
+  /// the path stands for the directory by then (GLib, install(1), Python's shutil).
   private func isPackageDirectory(_ id: NodeID) -> Bool {
     guard !isPlainMirror, options.packages == .file, let link = nodes.link(of: id), link.type == .directory,
       link.name.withPointer({ inspector.mayBePackage($0) }),
