@@ -81,11 +81,16 @@ struct ListDirectory: ParsableCommand {
     if walk.hasFailed { throw ExitCode(ExitStatus.system.rawValue) }
   }
 
-  /// The names in a mounted view are display names already, and the view of a view is not what is mounted.
+  /// The names in a mounted view are those that it shows, and the view of a view is not what is mounted.
   private func refuseMounted() throws(Failure) {
-    try MountState.expectReply(path)
-    guard let status = try? path.stat(), MountQuery.isInView(UInt64(status.deviceID.rawValue)) else { return }
-    let real = MountQuery.of("realpath", path).map { Name($0).description } ?? "the backing tree"
+    func isInView(_ path: FilePath) -> Bool {
+      (try? path.stat()).map { MountQuery.isInView(UInt64($0.deviceID.rawValue)) } ?? false
+    }
+    guard let resolved = try? path.resolvingSymlinks(), isInView(resolved),
+      let real = MountQuery.of("realpath", resolved).map({ FilePath(Name($0).description) }),
+      // A view mounted on its own source hides the directory that could be listed.
+      !isInView(real)
+    else { return }
     throw Failure(.usage, "\(path): lies in a mounted view; list \(real) instead, or use ls(1)")
   }
 

@@ -57,7 +57,7 @@ enum MountState: String {
   private static let replyTimeout: CInt = 3000
 
   static func of(_ mountPoint: FilePath) -> MountState {
-    switch probe(mountPoint) {
+    switch probe(mountPoint, { (path) throws(Errno) in try path.statBypassingCache() }, for: replyTimeout) {
     case 0: .responding
     case ENOTCONN: .dead
     case EACCES: .foreign
@@ -65,38 +65,53 @@ enum MountState: String {
     }
   }
 
-  /// Throws if nothing replies about a path, because the daemon of its file system or of one beneath is stopped.
-  static func expectReply(_ path: FilePath) throws(Failure) {
-    if probe(path) != nil { return }
-    throw Failure(
-      .system,
-      "\(path): no reply within \(replyTimeout / 1000) seconds; displayfs list shows which daemon does not respond"
-    )
+  /// Why a mount point gives no answer.
+  static func failure(of mountPoint: FilePath) -> Failure {
+    let state = of(mountPoint)
+    let reason = state == .responding ? "no displayfs is mounted here" : state.sentence
+    return Failure(.usage, "\(mountPoint): \(reason)")
   }
 
-  /// Looks at a path from a child process: a process that waits for a hanging daemon cannot be interrupted.
+  /// How long anything else may take before a command gives up, in milliseconds. A disk may have to spin up.
+  private static let longestReply: CInt = 10_000
+
+  /// Throws if a call does not end: the file system of a path, or one beneath, does not respond.
+  static func expectReply(
+    _ path: FilePath,
+    to call: (FilePath) throws(Errno) -> Void = { (path) throws(Errno) in try path.statBypassingCache() }
+  ) throws(Failure) {
+    if probe(path, call, for: longestReply) != nil { return }
+    throw Failure(
+      .system,
+      "\(path): the file system has not replied for \(longestReply / 1000) seconds; if the daemon of a view is stopped, "
+        + "displayfs list shows which")
+  }
+
+  /// Makes a call in a child process: a process that waits for a hanging daemon cannot be interrupted.
   ///
-  /// - Returns: 0 or the errno of stat(2); nil when there is no reply in time.
-  private static func probe(_ path: FilePath) -> Int32? {
+  /// - Returns: 0 or the errno of the call, or of making the process; nil when the call does not end in time.
+  private static func probe(
+    _ path: FilePath, _ call: (FilePath) throws(Errno) -> Void, for timeout: CInt
+  ) -> Int32? {
     var ends: [CInt] = [0, 0]
-    guard pipe(&ends) == 0 else { return nil }
+    guard pipe(&ends) == 0 else { return errno }
     defer { close(ends[0]) }
     let child = dfs_fork()
     if child == 0 {
       // It may outlive this process, and a pipe that it had open would not end.
-      for standard in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] { close(standard) }
+      for standard in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where standard != ends[1] { close(standard) }
       var reply: UInt8 = 0
-      do throws(Errno) { try path.statBypassingCache() } catch {
+      do throws(Errno) { try call(path) } catch {
         reply = UInt8(truncatingIfNeeded: error.rawValue)
       }
       write(ends[1], &reply, 1)
       _exit(0)
     }
     close(ends[1])
-    guard child > 0 else { return nil }
+    guard child > 0 else { return errno }
     var waiting = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
     var reply: UInt8 = 0
-    guard poll(&waiting, 1, replyTimeout) == 1, read(ends[0], &reply, 1) == 1 else {
+    guard poll(&waiting, 1, timeout) == 1, read(ends[0], &reply, 1) == 1 else {
       kill(child, SIGKILL)
       return nil
     }

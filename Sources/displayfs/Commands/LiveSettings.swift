@@ -79,8 +79,7 @@ struct SetOption: ParsableCommand {
         if error == .notPermitted {
           throw Failure(.usage, "\(mountpoint): only root and the user who mounted it may change its options")
         }
-        throw Failure(
-          .usage, "\(mountpoint): no displayfs is mounted here, or its daemon does not respond (\(error))")
+        throw MountState.failure(of: mountpoint)
       }
       if count > 0 { throw Failure(.usage, Text.lossy(Array(reply.prefix(count)))) }
     }

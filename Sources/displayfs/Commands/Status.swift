@@ -23,6 +23,7 @@ struct Status: ParsableCommand {
   var command: [String] = []
 
   func run() throws {
+    try MountState.expectReply(mountpoint)
     if !command.isEmpty { return try measureCommand() }
     var before: StatusReport?
     while true {
@@ -51,9 +52,8 @@ struct Status: ParsableCommand {
   }
 
   private func report() throws(Failure) -> StatusReport {
-    try MountState.expectReply(mountpoint)
     guard let bytes = MountQuery.of("status", mountpoint) else {
-      throw Failure(.usage, "\(mountpoint): no displayfs is mounted here, or its daemon has died")
+      throw MountState.failure(of: mountpoint)
     }
     return StatusReport(bytes)
   }

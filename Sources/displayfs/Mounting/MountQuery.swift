@@ -24,7 +24,11 @@ enum MountQuery {
   ///
   /// - Throws: if the path lies in a mounted view that returns no values for it.
   static func explanation(_ path: FilePath) throws(Failure) -> Explanation? {
-    try MountState.expectReply(path)
+    // The calls that follow, with what the kernel has cached.
+    try MountState.expectReply(path) { (path) throws(Errno) in
+      _ = try path.stat(followTargetSymlink: false)
+      _ = of("realname", path)
+    }
     // On another file system anybody may have set attributes of these names.
     guard let status = try? path.stat(followTargetSymlink: false), isInView(UInt64(status.deviceID.rawValue))
     else { return nil }
