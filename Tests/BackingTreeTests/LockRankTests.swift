@@ -3,7 +3,7 @@ import Testing
 @testable import BackingTree
 
 #if DEBUG
-  /// The order in which a thread takes locks, a fault in which debug builds trap.
+  /// The order in which a thread takes locks. Debug builds trap by the faults that are found here; that they trap is not tested.
   @Suite struct LockRankTests {
     @Test func locks_inTheOrderOfTheirRanks_areTaken() {
       let (first, second) = Self.views()
@@ -45,6 +45,12 @@ import Testing
       let lock = RecursionFreeLock(.directoryView)
       #expect(whileHolding(lock) { fault(inTaking: lock) } != nil)
       #expect(fault(inTaking: lock) == nil)
+    }
+
+    @Test func lock_releasedByAThreadWithoutIt_isAFault() {
+      let lock = RecursionFreeLock(.leaf)
+      #expect(HeldLocks.faultInReleasing(lock.word) != nil)
+      #expect(whileHolding(lock) { HeldLocks.faultInReleasing(lock.word) } == nil)
     }
 
     private func fault(inTaking lock: RecursionFreeLock) -> String? {

@@ -222,7 +222,7 @@ final class NFSClient {
     _ = eventually(within: .work) { !isBusy(exported) }
   }
 
-  /// A mount that is idle is marked (EAGAIN), and unmounted when it still has the mark the next time. A look takes it away.
+  /// A mount that is idle is marked (EAGAIN), and unmounted when it still has the mark the next time. Any path lookup clears the mark.
   private func isBusy(_ mountPoint: String) -> Bool {
     _ = isThere(mountPoint)
     return umount2(mountPoint, CInt(MNT_EXPIRE)) != 0 && errno == EBUSY

@@ -1,15 +1,13 @@
 import BackingTree
 import Dispatch
 import Glibc
-import Synchronization
 
 /// A child process that a test started and that runs beside it.
 ///
-/// A thread reaps it as soon as it ends, whatever becomes of the test. Nothing else can be relied on: the testing library waits
-/// for any child when it waits for its own, and a zombie that stays makes it wait for ever.
+/// A thread reaps it as soon as it ends: a test that fails before it would wait for the program leaves no zombie.
 final class StartedProgram: Sendable {
   let id: pid_t
-  private let status = Mutex<CInt?>(nil)
+  private let status = Guarded<CInt?>(nil)
   private let end = DispatchGroup()
 
   init(id: pid_t) {
@@ -35,7 +33,7 @@ final class StartedProgram: Sendable {
   }
 
   private func reap() {
-    // Its id stays its own until it is reaped, which no signal may come between.
+    // Until it is reaped no other process has its id. The lock keeps `send` from coming between reaping and the record of it.
     var information = siginfo_t()
     while waitid(P_PID, id_t(id), &information, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
     status.withLock { $0 = Shell.reap(id) }

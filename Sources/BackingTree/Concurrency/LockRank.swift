@@ -48,7 +48,7 @@ public enum LockRank: Comparable, Sendable {
       record.locks.append(Lock(address: address, rank: rank))
     }
 
-    /// What is wrong with the calling thread waiting for a lock; nil when nothing is.
+    /// The fault in the order of locks if the calling thread waited for this one; nil if there is none.
     static func faultInTaking(_ address: UnsafeRawPointer, _ rank: LockRank) -> String? {
       let new = Lock(address: address, rank: rank)
       guard let held = record.locks.first(where: { !$0.mayPrecede(new) }) else { return nil }
@@ -60,11 +60,14 @@ public enum LockRank: Comparable, Sendable {
     }
 
     @usableFromInline static func remove(_ address: UnsafeRawPointer) {
+      if let fault = faultInReleasing(address) { fatalError(fault) }
       let record = record
-      guard let index = record.locks.lastIndex(where: { $0.address == address }) else {
-        fatalError("A lock is released that the thread does not hold.")
-      }
-      record.locks.remove(at: index)
+      record.locks.remove(at: record.locks.lastIndex { $0.address == address }!)
+    }
+
+    /// The fault if the calling thread released a lock; nil if there is none.
+    static func faultInReleasing(_ address: UnsafeRawPointer) -> String? {
+      contains(address) ? nil : "A lock is released that the thread does not hold."
     }
   }
 #endif

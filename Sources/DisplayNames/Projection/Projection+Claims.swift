@@ -50,8 +50,8 @@ extension Projection {
 
   /// The same without the shared form of the name.
   ///
-  /// - Parameter range: where the name is stored in `bytes`. Only a real name with the same hash is compared with it: the record of
-  /// a slot is seldom in the processor's caches.
+  /// - Parameter range: where the name is stored in `bytes`. A closure, because only a real name with the same hash is compared
+  /// with it, and the record of a slot is seldom in the processor's caches.
   mutating func countClaim(_ slot: Slot, hash: Int, in range: (borrowing Projection, Slot) -> Range<Int>) {
     let claimants = claims.add(slot, hash: hash)
     if mayBeContested { return }

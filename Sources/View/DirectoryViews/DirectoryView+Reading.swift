@@ -72,8 +72,10 @@ extension DirectoryView {
     if let early = state.ahead.take() {
       ahead = early.entries(ifTimesMatch: try handle.directory.status())
     }
-    if ahead == nil, handle.sizeAtOpening >= EntriesAhead.minimumSize {
-      ahead = DirectoryReadAhead(of: try handle.directory.openForReading())
+    if ahead == nil, !state.isRead, watch != nil, recheck == nil,
+      handle.sizeAtOpening >= EntriesAhead.minimumSize, let again = try? handle.directory.openForReading()
+    {
+      ahead = DirectoryReadAhead(of: again)
     }
     var reader = DirectoryReader(of: readable.rawValue, size: handle.sizeAtOpening, ahead)
     // A small directory shows what it does not have, without a system call for each such file.

@@ -165,7 +165,7 @@ extension View {
 
   /// Allocates space for a file. (`fallocate`)
   ///
-  /// What was allocated before the backing file system failed stays, and has made the file longer (ext4, a full disk). No event
+  /// Space allocated before the backing file system failed stays, and has made the file longer (ext4, a full disk). No event
   /// reports that, and the kernel keeps the attributes that it knows. (`fuse_file_fallocate`)
   package func allocate(
     _ file: OpenFile, mode: CInt, offset: off_t, length: off_t, client: Client
