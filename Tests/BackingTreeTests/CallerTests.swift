@@ -20,7 +20,8 @@ import Testing
     let thread = Thread {
       let own = Thread.current
       let groups = [own, getpid()].map { Client(user: 0, group: 0, thread: $0, umask: 0).threadGroup }
-      found.withLock { $0 = groups + [dfs_is_first_thread(own) ? 1 : 0, dfs_is_first_thread(getpid()) ? 1 : 0] }
+      let areFirst = [own, getpid()].map { dfs_is_first_thread($0) ? pid_t(1) : 0 }
+      found.withLock { $0 = groups + areFirst }
     }
     try #require(thread).join()
     #expect(found.withLock { $0 } == [getpid(), getpid(), 0, 1])

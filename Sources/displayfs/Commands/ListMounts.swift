@@ -99,7 +99,9 @@ enum MountState: String {
     let child = dfs_fork()
     if child == 0 {
       // It may outlive this process, and a pipe that it had open would not end.
-      for standard in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where standard != ends[1] { close(standard) }
+      for standard in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where standard != ends[1] {
+        close(standard)
+      }
       var reply: UInt8 = 0
       do throws(Errno) { try call(path) } catch {
         reply = UInt8(truncatingIfNeeded: error.rawValue)
