@@ -147,6 +147,11 @@ extension DirectoryView {
     return sideFiles(of: name)
   }
 
+  /// The same for code that runs inside `changing`: any that there are where the directory has not been read.
+  func possibleSideFiles(of name: Name) -> FinderMetadata.SideFiles {
+    state.isRead ? sideFiles(of: name) : [.appleDouble, .netatalk]
+  }
+
   private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {
     var result: FinderMetadata.SideFiles = state.facts.hasNetatalkDirectory ? .netatalk : []
     if state.namesWithSidecar.isEmpty { return result }

@@ -9,7 +9,11 @@ extension FinderMetadata {
   /// The metadata to transfer when a file takes another's place: the attributes of all stores that the entry has, DOS
   /// attributes included; the streams in Samba's depot, under their names; and the side files, under their paths. The
   /// copies of the streams and the side files will belong to the client, so the client must be allowed to read the originals.
-  func stored(of name: CName, in directory: Directory, client: Client) -> [Tunnel.Attribute] {
+  ///
+  /// - Parameter sideFiles: the kinds that the entry may have.
+  func stored(
+    of name: CName, in directory: Directory, sideFiles: SideFiles, client: Client
+  ) -> [Tunnel.Attribute] {
     func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
       let bytes: [UInt8]? = path.withCName { path in
         guard directory.has(path) else { return nil }
@@ -24,7 +28,7 @@ extension FinderMetadata {
     }
     return name.withPointer { cName in
       let attributes = ExtendedAttributes(of: cName, in: directory)
-      var fromSideFiles = Self.paths(of: name.name, [.appleDouble, .netatalk]).compactMap { path in
+      var fromSideFiles = Self.paths(of: name.name, sideFiles).compactMap { path in
         readable(path, in: directory).flatMap {
           AppleDouble($0) == nil ? nil : Tunnel.Attribute(name: path, value: $0)
         }

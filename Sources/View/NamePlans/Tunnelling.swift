@@ -12,8 +12,17 @@ extension View {
     else { return nil }
     return TunnelMemory(
       directory: key(name.directory.node), display: form(of: name.typed), real: entry.realName.name,
-      attributes: inspector.metadata.stored(
-        of: entry.realName, in: name.directory.handle.directory, client: client))
+      attributes: stored(of: entry.realName, in: name.directory, client))
+  }
+
+  private func stored(
+    of name: CName, in directory: LockedDirectory, _ client: Client
+  ) -> [Tunnel.Attribute] {
+    // The listing shows which side files there are, without a system call for each that is not.
+    inspector.metadata.stored(
+      of: name, in: directory.handle.directory,
+      sideFiles: directory.view?.possibleSideFiles(of: name.name) ?? [.appleDouble, .netatalk], client: client
+    )
   }
 
   /// The Finder info of a file that is about to be replaced. It stays with the name, because that is what a save by renaming
@@ -24,7 +33,7 @@ extension View {
     guard let replaced, replaced.kind == .file,
       inspector.metadata.isPresent || replaced.byDisplayName && mayHideExtension(replaced, in: directory)
     else { return [] }
-    return inspector.metadata.stored(of: replaced.realName, in: directory.handle.directory, client: client)
+    return stored(of: replaced.realName, in: directory, client)
   }
 
   private func mayHideExtension(_ entry: Resolved, in directory: LockedDirectory) -> Bool {
@@ -60,7 +69,8 @@ extension View {
   /// Drops the data of a name that was created again: it is used only once.
   func dropTunnelled(_ typed: Name, in parent: NodeID, client: Client) {
     _ = tunnel.take(
-      directory: key(parent), display: form(of: typed), process: client.threadGroup, now: monotonicNanoseconds())
+      directory: key(parent), display: form(of: typed), process: client.threadGroup,
+      now: monotonicNanoseconds())
   }
 
   /// Restores attributes on a file that has just got the name.
