@@ -58,6 +58,11 @@ private func isChildWaiting(of program: StartedProgram, inCall call: String) -> 
     }
   }
 
+  /// The first pass may look up entries of directories that are not watched yet, and such entries are not cacheable.
+  private func expectNamesAreCached(_ view: MountedView) {
+    for _ in 0..<2 { #expect(isThere(view.at("Held/report")) && isThere(view.at("Free/report"))) }
+  }
+
   /// Leaves the kernel with a stale name in the directory, which can only be invalidated under its lock.
   private func makeNameStale(in directory: String, of view: MountedView) throws {
     try put("other", at: view.real("\(directory)/report.pdf"))
@@ -75,7 +80,7 @@ private func isChildWaiting(of program: StartedProgram, inCall call: String) -> 
 
   @Test func staleName_whileAnotherDirectoryIsLocked_isInvalidatedWithinASecond() throws {
     let view = try view()
-    #expect(isThere(view.at("Held/report")) && isThere(view.at("Free/report")))
+    expectNamesAreCached(view)
     let holder = try DirectoryLockHolder(of: view.at("Held"))
     try makeNameStale(in: "Held", of: view)
     try waitUntil { try isNotificationBlocked(in: view) }
@@ -89,7 +94,7 @@ private func isChildWaiting(of program: StartedProgram, inCall call: String) -> 
 
   @Test func changeThroughMount_whileAnotherDirectoryIsLocked_isVisibleWhenCallReturns() throws {
     let view = try view()
-    #expect(isThere(view.at("Held/report")) && isThere(view.at("Free/report")))
+    expectNamesAreCached(view)
     let holder = try DirectoryLockHolder(of: view.at("Held"))
     try makeNameStale(in: "Held", of: view)
     try waitUntil { try isNotificationBlocked(in: view) }

@@ -44,15 +44,20 @@ public enum LockRank: Comparable, Sendable {
 
     /// - Parameter waits: whether the calling thread waits for the lock. One that does not wait cannot deadlock.
     @usableFromInline static func add(_ address: UnsafeRawPointer, _ rank: LockRank, waits: Bool = true) {
-      if waits, let fault = faultInTaking(address, rank) { fatalError(fault) }
-      record.locks.append(Lock(address: address, rank: rank))
+      let new = Lock(address: address, rank: rank)
+      let record = record
+      if waits, let fault = fault(inTaking: new, after: record.locks) { fatalError(fault) }
+      record.locks.append(new)
     }
 
     /// The fault in the order of locks if the calling thread waited for this one; nil if there is none.
     static func faultInTaking(_ address: UnsafeRawPointer, _ rank: LockRank) -> String? {
-      let new = Lock(address: address, rank: rank)
-      guard let held = record.locks.first(where: { !$0.mayPrecede(new) }) else { return nil }
-      return "A lock of rank \(rank) is taken while one of rank \(held.rank) is held."
+      fault(inTaking: Lock(address: address, rank: rank), after: record.locks)
+    }
+
+    private static func fault(inTaking new: Lock, after held: [Lock]) -> String? {
+      guard let held = held.first(where: { !$0.mayPrecede(new) }) else { return nil }
+      return "A lock of rank \(new.rank) is taken while one of rank \(held.rank) is held."
     }
 
     static func contains(_ address: UnsafeRawPointer) -> Bool {
@@ -60,14 +65,11 @@ public enum LockRank: Comparable, Sendable {
     }
 
     @usableFromInline static func remove(_ address: UnsafeRawPointer) {
-      if let fault = faultInReleasing(address) { fatalError(fault) }
       let record = record
-      record.locks.remove(at: record.locks.lastIndex { $0.address == address }!)
-    }
-
-    /// The fault if the calling thread released a lock; nil if there is none.
-    static func faultInReleasing(_ address: UnsafeRawPointer) -> String? {
-      contains(address) ? nil : "A lock is released that the thread does not hold."
+      guard let index = record.locks.lastIndex(where: { $0.address == address }) else {
+        fatalError("A lock is released that the thread does not hold.")
+      }
+      record.locks.remove(at: index)
     }
   }
 #endif
