@@ -147,9 +147,14 @@ extension DirectoryView {
     return sideFiles(of: name)
   }
 
-  /// The same for code that runs inside `changing`: any that there are where the directory has not been read.
-  func possibleSideFiles(of name: Name) -> FinderMetadata.SideFiles {
-    state.isRead ? sideFiles(of: name) : [.appleDouble, .netatalk]
+  /// The side files that an entry may have by the names in the directory, for code that runs inside `changing`; nil where it has
+  /// not been read. Those of netatalk count even where the view does not read them.
+  func listedSideFiles(of name: Name) -> FinderMetadata.SideFiles? {
+    guard state.isRead else { return nil }
+    var result: FinderMetadata.SideFiles = hasSidecar(name) ? .appleDouble : []
+    let netatalk = state.projection.slot(realName: View.netatalkDirectory.name.bytes.span)
+    if netatalk != nil { result.insert(.netatalk) }
+    return result
   }
 
   private func sideFiles(of name: Name) -> FinderMetadata.SideFiles {

@@ -6,7 +6,7 @@ import SystemPackage
 /// netatalk keeps the Mac metadata of `x` in `.AppleDouble/x` where it does not use extended attributes. That file, and those
 /// with attributes beside it, are moved and removed with `x`, like an AppleDouble sidecar.
 extension View {
-  private static let directoryName: CName = CName(copying: ".AppleDouble")
+  static let netatalkDirectory = CName(copying: ".AppleDouble")
 
   /// Called after a rename; with `.exchange`, after two entries have changed places.
   func moveNetatalkFile(
@@ -76,14 +76,14 @@ extension View {
     throws(Errno)
     -> Descriptor
   {
-    try Self.directoryName.withPointer { (name) throws(Errno) in
+    try Self.netatalkDirectory.withPointer { (name) throws(Errno) in
       do throws(Errno) { return try place.handle.subdirectory(name) } catch {
         guard createsMissing, error == .noSuchFileOrDirectory else { throw error }
       }
       try client.impersonateWithGroups { () throws(Errno) in
         try place.handle.directory.makeDirectory(name, mode: 0o777)
       }
-      place.view?.reconcile(Self.directoryName.name)
+      place.view?.reconcile(Self.netatalkDirectory.name)
       return try place.handle.subdirectory(name)
     }
   }

@@ -21,8 +21,7 @@ extension View {
     // The listing shows which side files there are, without a system call for each that is not.
     inspector.metadata.stored(
       of: name, in: directory.handle.directory,
-      sideFiles: directory.view?.possibleSideFiles(of: name.name) ?? [.appleDouble, .netatalk], client: client
-    )
+      sideFiles: directory.view?.listedSideFiles(of: name.name) ?? [.appleDouble, .netatalk], client: client)
   }
 
   /// The Finder info of a file that is about to be replaced. It stays with the name, because that is what a save by renaming
