@@ -53,7 +53,17 @@ import Testing
     #expect(doctor.text.contains("displayfs unmount --force \(view.mountPoint)"), "\(doctor.text)")
   }
 
-  /// A view whose backing file system does not respond: every call for it waits, and cannot be interrupted.
+  @Test func statusAndSet_withoutMount_reportThatThereIsNone() throws {
+    let place = try TemporaryDirectory()
+    for path in [place.root, place.path("absent")] {
+      for command in [["status", path], ["set", path, "language=de"]] {
+        let outcome = Displayfs.run(command)
+        #expect(outcome.status != 0 && outcome.errorText.contains("\(path): no displayfs is mounted here"))
+      }
+    }
+  }
+
+  /// The backing file system does not reply. So each request to the view waits, and its client cannot even be killed.
   @Test(.asRoot) func commands_aboveStoppedFileSystem_end() throws {
     let lower = try MountedView("profile=none") { root in try put("x", at: "\(root)/notes.txt") }
     let view = try MountedView { root in

@@ -83,13 +83,10 @@ struct ListDirectory: ParsableCommand {
 
   /// The names in a mounted view are those that it shows, and the view of a view is not what is mounted.
   private func refuseMounted() throws(Failure) {
-    func isInView(_ path: FilePath) -> Bool {
-      (try? path.stat()).map { MountQuery.isInView(UInt64($0.deviceID.rawValue)) } ?? false
-    }
-    guard let resolved = try? path.resolvingSymlinks(), isInView(resolved),
-      let real = MountQuery.of("realpath", resolved).map({ FilePath(Name($0).description) }),
+    guard let resolved = try? path.resolvingSymlinks(), MountQuery.isInView(resolved),
+      let real = MountQuery.of("realpath", resolved).map({ FilePath(bytes: $0) }),
       // A view mounted on its own source hides the directory that could be listed.
-      !isInView(real)
+      !MountQuery.isInView(real)
     else { return }
     throw Failure(.usage, "\(path): lies in a mounted view; list \(real) instead, or use ls(1)")
   }

@@ -57,7 +57,7 @@ enum MountState: String {
   private static let replyTimeout: CInt = 3000
 
   static func of(_ mountPoint: FilePath) -> MountState {
-    switch probe(mountPoint, { (path) throws(Errno) in try path.statBypassingCache() }, for: replyTimeout) {
+    switch probe(mountPoint, look, for: replyTimeout) {
     case 0: .responding
     case ENOTCONN: .dead
     case EACCES: .foreign
@@ -65,11 +65,13 @@ enum MountState: String {
     }
   }
 
-  /// Why a mount point gives no answer.
-  static func failure(of mountPoint: FilePath) -> Failure {
+  /// Why a mount point does not reply to a query, which failed with `error`.
+  static func failure(of mountPoint: FilePath, _ error: Errno) -> Failure {
+    guard MountTable.topmost(at: mountPoint)?.type == "fuse.displayfs" else {
+      return Failure(.usage, "\(mountPoint): no displayfs is mounted here")
+    }
     let state = of(mountPoint)
-    let reason = state == .responding ? "no displayfs is mounted here" : state.sentence
-    return Failure(.usage, "\(mountPoint): \(reason)")
+    return Failure(.usage, "\(mountPoint): \(state == .responding ? "\(error)" : state.sentence)")
   }
 
   /// How long anything else may take before a command gives up, in milliseconds. A disk may have to spin up.
@@ -77,8 +79,7 @@ enum MountState: String {
 
   /// Throws if a call does not end: the file system of a path, or one beneath, does not respond.
   static func expectReply(
-    _ path: FilePath,
-    to call: (FilePath) throws(Errno) -> Void = { (path) throws(Errno) in try path.statBypassingCache() }
+    _ path: FilePath, to call: (FilePath) throws(Errno) -> Void = look
   ) throws(Failure) {
     if probe(path, call, for: longestReply) != nil { return }
     throw Failure(
@@ -86,6 +87,8 @@ enum MountState: String {
       "\(path): the file system has not replied for \(longestReply / 1000) seconds; if the daemon of a view is stopped, "
         + "displayfs list shows which")
   }
+
+  private static func look(_ path: FilePath) throws(Errno) { try path.statBypassingCache() }
 
   /// Makes a call in a child process: a process that waits for a hanging daemon cannot be interrupted.
   ///

@@ -79,7 +79,7 @@ struct SetOption: ParsableCommand {
         if error == .notPermitted {
           throw Failure(.usage, "\(mountpoint): only root and the user who mounted it may change its options")
         }
-        throw MountState.failure(of: mountpoint)
+        throw MountState.failure(of: mountpoint, error)
       }
       if count > 0 { throw Failure(.usage, Text.lossy(Array(reply.prefix(count)))) }
     }

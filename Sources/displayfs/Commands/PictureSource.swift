@@ -15,8 +15,7 @@ enum PictureSource {
     do throws(Errno) {
       if isDirectory(path) { return PackagePicture.pictures(of: .directory(path), size: size) }
       // Elsewhere anyone may have given a file the attributes by which a view reports.
-      let isInView = (try? path.stat()).map { MountQuery.isInView(UInt64($0.deviceID.rawValue)) } ?? false
-      let realName = isInView ? MountQuery.of("realname", path) : nil
+      let realName = MountQuery.isInView(path) ? MountQuery.of("realname", path) : nil
       if let realName, let directory = directory(ofPackage: path, realName: realName) {
         return PackagePicture.pictures(of: .directory(directory), size: size)
       }

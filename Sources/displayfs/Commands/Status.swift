@@ -53,7 +53,7 @@ struct Status: ParsableCommand {
 
   private func report() throws(Failure) -> StatusReport {
     guard let bytes = MountQuery.of("status", mountpoint) else {
-      throw MountState.failure(of: mountpoint)
+      throw MountState.failure(of: mountpoint, Errno(rawValue: errno))
     }
     return StatusReport(bytes)
   }

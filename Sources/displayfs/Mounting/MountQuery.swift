@@ -24,7 +24,7 @@ enum MountQuery {
   ///
   /// - Throws: if the path lies in a mounted view that returns no values for it.
   static func explanation(_ path: FilePath) throws(Failure) -> Explanation? {
-    // The calls that follow, with what the kernel has cached.
+    // The same calls as below: the kernel may reply to one from its caches and need the daemon for the next.
     try MountState.expectReply(path) { (path) throws(Errno) in
       _ = try path.stat(followTargetSymlink: false)
       _ = of("realname", path)
@@ -51,8 +51,13 @@ enum MountQuery {
       purpose: of("purpose", path).map(Text.lossy), isBackedUp: backup.elementsEqual("true".utf8))
   }
 
+  /// Whether a path, or what a symlink there leads to, lies in a mounted view.
+  static func isInView(_ path: FilePath) -> Bool {
+    (try? path.stat()).map { isInView(UInt64($0.deviceID.rawValue)) } ?? false
+  }
+
   /// Whether a device is that of a mounted view.
-  static func isInView(_ device: UInt64) -> Bool {
+  private static func isInView(_ device: UInt64) -> Bool {
     // The device number is composed as by makedev(3). File systems without a device have the major number 0.
     let minor = device & 0xff | device >> 12 & ~0xff
     return device >> 8 & 0xfff == 0 && MountTable.displayfs.contains { $0.device == "\(minor)" }
