@@ -82,9 +82,9 @@ bool dfs_is_kernel_thread(pid_t thread) {
 }
 
 bool dfs_is_first_thread(pid_t thread) {
-  // 0 for a thread of the kernel, and for a process whose group is not visible in a container.
+  // getpgid(2) returns 0 for a thread of the kernel, and where the process group is outside of this PID namespace.
   if (getpgid(thread) <= 0) return false;
-  // Signal 0 checks alone, at first whether the thread is of that process (ESRCH), then for permission.
+  // Signal 0 only checks: first whether the thread belongs to that process (ESRCH), then the permission (EPERM).
   return syscall(SYS_tgkill, thread, thread, 0) == 0 || errno == EPERM;
 }
 

@@ -72,8 +72,9 @@ enum Shell {
     return StartedProgram(id: child)
   }
 
-  /// Waits until a child has ended, whose id then is free. - Returns: the exit status, or 128 and the number of the signal that
-  /// ended it.
+  /// Waits for the end of a child. From then on another process may have its process id.
+  ///
+  /// - Returns: the exit status, or 128 and the number of the signal that ended it.
   static func reap(_ child: pid_t) -> CInt {
     var status: CInt = 0
     while waitpid(child, &status, 0) < 0 && errno == EINTR {}

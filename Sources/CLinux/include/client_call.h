@@ -11,7 +11,8 @@ bool dfs_may_hold_directory_lock(pid_t thread);
 // Whether a thread is one of the kernel's own.
 bool dfs_is_kernel_thread(pid_t thread);
 
-// Whether a thread is the first of a process of a program, so that its id is that of the process. False where this is not certain.
+// Whether a thread is the first of a process, so that its id is that of the process, and not one of the kernel's own. False where
+// this is not certain.
 bool dfs_is_first_thread(pid_t thread);
 
 // Whether a thread refers to files by their handles: one of the kernel's own (nfsd), or one in open_by_handle_at(2).

@@ -72,6 +72,7 @@ extension DirectoryView {
     if let early = state.ahead.take() {
       ahead = early.entries(ifTimesMatch: try handle.directory.status())
     }
+    // What was read before the watch began does not count where the directory has just changed.
     if ahead == nil, !state.isRead, watch != nil, recheck == nil,
       handle.sizeAtOpening >= EntriesAhead.minimumSize, let again = try? handle.directory.openForReading()
     {

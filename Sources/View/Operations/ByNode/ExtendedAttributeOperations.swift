@@ -57,7 +57,7 @@ extension View {
     var (list, trusted): ([UInt8], [UInt8]) = ([], [])
     let macNames = try withAttributes(of: id) { (attributes) throws(Errno) in
       try attributes.forEachName { name in
-        // The file beneath may have some of its own.
+        // The backing file may have attributes of these names.
         if strncmp(name, Self.ownPrefix, Self.ownPrefix.utf8.count) == 0 { return }
         let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name) + 1)
         if strncmp(name, "trusted.", 8) == 0 {

@@ -35,7 +35,7 @@ extension View {
     let isPackage = nodes.link(of: id)?.nodeKind == .packageFile
     // A package has no content of its own to truncate: it is replaced as a whole, or changed inside its directory.
     if isPackage, change.size != nil { throw .permissionDenied }
-    let changesOwner = change.user != nil || change.group != nil || change.isEmpty
+    let clearsSetIDBitsAlone = change.isEmpty
     let change = isPackage ? try effectiveChange(of: change, to: id) : change
     // For ftruncate(2) the kernel sends the file handle. Any other change may have come by a name.
     let located = try locate(id, namedBy: file == nil ? client : nil, isDataChanged: change.size != nil)
@@ -43,7 +43,7 @@ extension View {
     // Use the client's credentials although the kernel has checked permissions: for an open file it checks the attributes that it
     // last received, and the file may have another owner since.
     try changes.own.recording(on: located.rawValue) { () throws(Errno) in
-      if changesOwner {
+      if clearsSetIDBitsAlone || change.user != nil || change.group != nil {
         do throws(Errno) {
           _ = try client.impersonate { () throws(Errno) in
             try systemCall {
@@ -52,7 +52,7 @@ extension View {
           }
         } catch {
           // Only the owner may clear the bits by itself. A write that another user may make clears them when it comes.
-          guard change.isEmpty, error == .notPermitted else { throw error }
+          guard clearsSetIDBitsAlone, error == .notPermitted else { throw error }
         }
       }
       if let mode = change.mode {
