@@ -104,9 +104,10 @@ int dfs_reopen(int fd, int flags) {
   return open(path, flags | O_CLOEXEC);
 }
 
+enum { CLONE_TREE = 1 };  // OPEN_TREE_CLONE
+
 int dfs_open_mount(const char *path) {
-  enum { CLONE = 1 };  // OPEN_TREE_CLONE
-  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, CLONE | O_CLOEXEC);
+  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, CLONE_TREE | O_CLOEXEC);
   return tree >= 0 ? tree : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
@@ -199,9 +200,16 @@ int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added) {
   return fanotify_mark(group, flags, mask, AT_FDCWD, path);
 }
 
-int dfs_fanotify_ignore_writing(int group, int file, int is_ignored) {
-  return fanotify_mark(group, (is_ignored ? FAN_MARK_ADD : FAN_MARK_REMOVE) | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY,
-                       FAN_MODIFY, file, NULL);
+int dfs_fanotify_quiet_mount(int group, int directory) {
+  int tree = (int)syscall(SYS_open_tree, directory, "", CLONE_TREE | AT_EMPTY_PATH | O_CLOEXEC);
+  if (tree < 0) return -1;
+  // open_by_handle_at takes no O_PATH descriptor, which open_tree returns.
+  int quiet = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  close(tree);
+  unsigned flags = FAN_MARK_ADD | FAN_MARK_MOUNT | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY;
+  if (quiet < 0 || fanotify_mark(group, flags, FAN_MODIFY | FAN_CLOSE_WRITE, quiet, ".") == 0) return quiet;
+  close(quiet);
+  return -1;
 }
 
 union handle {

@@ -50,7 +50,7 @@ package final class View: Sendable {
       directories.views.remove(id)
       cached.remove(id)
     }
-    let openNodes = OpenNodes(watch: watch)
+    let openNodes = OpenNodes()
     let own = OwnChanges(nodes: nodes, openNodes: openNodes, isEnabled: !rules.isPlainMirror)
     self.logger = logger
     self.source = source

@@ -224,35 +224,46 @@ private struct RecordedChanges {
     withExtendedLifetime(second) {}
   }
 
-  @Test func writes_whileModificationsAreIgnored_areNotReported() throws {
+  @Test func writesThroughAQuietDirectory_areNotReported_othersAre() throws {
     let temporary = try TemporaryDirectory()
     let watch = try ChangeWatch(root: temporary.directory)
-    let reported = Guarded((writing: 0, closing: 0))
+    let reported = Guarded<Set<String>>([])
     let subscription = try watch.watch(temporary.directory) { change in
-      switch change {
-      case .modification: reported.withLock { $0.writing += 1 }
-      case .content: reported.withLock { $0.closing += 1 }
-      default: break
-      }
+      let kind =
+        switch change {
+        case .entry: "entry"
+        case .modification: "writing"
+        case .content(_, let isOwn): isOwn ? "own closing" : "closing"
+        case .attributes: "attributes"
+        default: "other"
+        }
+      _ = reported.withLock { $0.insert(kind) }
     }
-    func isReported(_ change: () throws -> Void) throws -> (writing: Bool, closing: Bool) {
+    func reports(_ change: () throws -> Void) throws -> Set<String> {
       try change()
       watch.drain()
       return reported.withLock { reported in
-        defer { reported = (0, 0) }
-        return (reported.writing > 0, reported.closing > 0)
+        defer { reported = [] }
+        return reported
       }
     }
-    let file = try temporary.directory.open("f", O_WRONLY | O_CREAT, mode: 0o600)
-    func append() throws { try systemCall { write(file.rawValue, "x", 1) } }
-    #expect(try isReported(append) == (true, false))
-    #expect(watch.suppressModifications(of: file) == watch.reportsPID)
-    #expect(try isReported(append) == (!watch.reportsPID, false))
-    // The kernel keeps the ignore mark after an event that it suppresses.
-    #expect(try isReported(append) == (!watch.reportsPID, false))
-    #expect(try isReported { run("echo x >>'\(temporary.path)/f'") }.closing)
-    watch.restoreModifications(of: file)
-    #expect(try isReported(append) == (true, false))
+    let device = UInt64(try temporary.directory.status().st_dev)
+    let opened = watch.quietDirectory(temporary.directory, on: device)
+    try #require((opened != nil) == watch.reportsPID)
+    guard let quiet = opened else { return }
+    #expect(watch.quietDirectory(temporary.directory, on: device + 1) == nil)
+    var file = Descriptor(adopting: -1)
+    #expect(
+      try reports { file = try quiet.directory.open("f", O_WRONLY | O_CREAT, mode: 0o600) } == ["entry"])
+    // The kernel keeps the mark after an event that it suppresses.
+    for _ in 0..<2 { #expect(try reports { try systemCall { write(file.rawValue, "x", 1) } } == []) }
+    #expect(try reports { run("echo x >>'\(temporary.path)/f'") } == ["closing"])
+    let same = try temporary.directory.open("f", O_WRONLY)
+    #expect(try reports { try systemCall { write(same.rawValue, "x", 1) } } == ["writing"])
+    #expect(try reports { try systemCall { ftruncate(file.rawValue, 0) } } == ["writing"])
+    #expect(try reports { try systemCall { fchmod(file.rawValue, 0o644) } } == ["attributes"])
+    #expect(try reports { file = Descriptor(adopting: -1) } == [])
+    #expect(try reports { watch.noteWritten("f", in: quiet) } == ["own closing"])
     withExtendedLifetime(subscription) {}
   }
 }

@@ -17,10 +17,13 @@ protocol ChangeSource: Sendable {
 
   func remove(_ number: ChangeEvent.Number)
 
-  /// Suppresses the reports of writes to an open file, or restores them. Closing the file is reported in both cases.
+  /// Opens a directory once more, so that nothing is reported of what is written to files that are opened through it.
   ///
   /// - Throws: EOPNOTSUPP where the interface cannot do that.
-  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno)
+  func quietDirectory(_ directory: Directory, on device: UInt64) throws(Errno) -> QuietDirectory
+
+  /// The number of the watch on a directory; nil where it is not watched.
+  func number(of directory: QuietDirectory) -> ChangeEvent.Number?
 
   /// Reads all events that are queued at the time of the call.
   ///

@@ -237,17 +237,23 @@ public final class ChangeWatch: Sendable {
 
   private func reportsCause(of watched: Watched) -> Bool { reportsPID && !watched.isFallback }
 
-  /// From now on, `modification` of an open file is neither reported nor queued; queueing an event takes as long as a write of 4
-  /// KiB. `content` is still reported. (fanotify)
+  /// Opens a directory once more, for the files that this process and its clients write. Nothing that is written through such a
+  /// file is reported, nor queued: queueing an event takes as long as a write of 4 KiB. Who closes the file calls `noteWritten`.
   ///
-  /// - Returns: false where the source cannot do that.
-  public func suppressModifications(of file: borrowing Descriptor) -> Bool {
-    (try? source.suppressModifications(of: file.rawValue, true)) != nil
+  /// - Parameter device: the device number of the directory's file system.
+  /// - Returns: nil where the kernel cannot do that (inotify), or the directory is on another file system than the root.
+  public func quietDirectory(_ directory: Directory, on device: UInt64) -> QuietDirectory? {
+    try? source.quietDirectory(directory, on: device)
   }
 
-  /// Reports each `modification` of an open file again.
-  public func restoreModifications(of file: borrowing Descriptor) {
-    try? source.suppressModifications(of: file.rawValue, false)
+  /// Reports the self change that a file was written through a quiet directory and closed.
+  ///
+  /// - Parameter name: the entry's name now.
+  public func noteWritten(_ name: UnsafePointer<CChar>, in directory: QuietDirectory) {
+    guard let number = source.number(of: directory) else { return }
+    for listener in listeners(of: Watched(isFallback: false, number: number)) {
+      listener.call(.content(name, isOwn: true))
+    }
   }
 
   /// Delivers all events that are queued at the time of the call. One system call when there are none.

@@ -15,6 +15,8 @@ final class FanotifySource: ChangeSource {
   private let group: Descriptor
   /// A directory of the file system, needed to open directories by handle.
   private let root: Descriptor
+  /// The root, in a mount of which the group receives no events of content. Nil where the daemon may not clone mounts.
+  private let quietMount: Descriptor?
   private let device: UInt64
   private let process = getpid()
   private let handles = Guarded(Handles())
@@ -27,9 +29,11 @@ final class FanotifySource: ChangeSource {
     group = Descriptor(adopting: try systemCall { dfs_fanotify_new() })
     self.root = try root.open(".", O_RDONLY | O_DIRECTORY)
     device = UInt64(try root.status().st_dev)
+    let quiet = dfs_fanotify_quiet_mount(group.rawValue, root.descriptor)
+    quietMount = quiet < 0 ? nil : Descriptor(adopting: quiet)
     // Probe once everything that is needed later.
     try mark(root, isAdded: true)
-    let same = try open(FileHandle(of: root))
+    let same = try open(FileHandle(of: root), on: self.root)
     try mark(Directory(descriptor: same.rawValue), isAdded: false)
   }
 
@@ -40,10 +44,12 @@ final class FanotifySource: ChangeSource {
     }
   }
 
-  private func open(_ handle: FileHandle) throws(Errno) -> Descriptor {
+  private func open(
+    _ handle: FileHandle, on mount: borrowing Descriptor
+  ) throws(Errno) -> Descriptor {
     var raw = handle.raw
     return Descriptor(
-      adopting: try systemCall { dfs_open_handle(root.rawValue, &raw, dfs_O_PATH | dfs_O_DIRECTORY) })
+      adopting: try systemCall { dfs_open_handle(mount.rawValue, &raw, dfs_O_PATH | dfs_O_DIRECTORY) })
   }
 
   /// - Throws: EXDEV for a directory of another file system.
@@ -69,7 +75,7 @@ final class FanotifySource: ChangeSource {
   }
 
   func remove(_ number: ChangeEvent.Number) {
-    guard let handle = removeHandle(number), let directory = try? open(handle) else { return }
+    guard let handle = removeHandle(number), let directory = try? open(handle, on: root) else { return }
     // If this fails, events of the directory still arrive and are ignored.
     try? mark(Directory(descriptor: directory.rawValue), isAdded: false)
   }
@@ -83,8 +89,17 @@ final class FanotifySource: ChangeSource {
     }
   }
 
-  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) {
-    _ = try systemCall { dfs_fanotify_ignore_writing(group.rawValue, file, isSuppressed ? 1 : 0) }
+  func quietDirectory(_ directory: Directory, on device: UInt64) throws(Errno) -> QuietDirectory {
+    guard device == self.device else { throw .notSupported }
+    let handle = try FileHandle(of: directory)
+    switch quietMount {
+    case .some(let mount): return QuietDirectory(adopting: try open(handle, on: mount), handle)
+    case .none: throw .notSupported
+    }
+  }
+
+  func number(of directory: QuietDirectory) -> ChangeEvent.Number? {
+    handles.withLock { $0.numbers[directory.handle] }
   }
 
   func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void) {
@@ -129,7 +144,7 @@ final class FanotifySource: ChangeSource {
 }
 
 /// The kernel's handle of a file, valid as long as the file exists. (`name_to_handle_at`)
-private struct FileHandle: Hashable {
+struct FileHandle: Hashable {
   private static let limit = 24
   let length: Int
   private let type: Int32

@@ -24,7 +24,9 @@ final class InotifySource: ChangeSource {
 
   func remove(_ number: ChangeEvent.Number) { inotify_rm_watch(descriptor.rawValue, number) }
 
-  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) { throw .notSupported }
+  func quietDirectory(_: Directory, on _: UInt64) throws(Errno) -> QuietDirectory { throw .notSupported }
+
+  func number(of _: QuietDirectory) -> ChangeEvent.Number? { nil }
 
   func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void) {
     readAll(descriptor.rawValue, into: buffer, headerLength: MemoryLayout<inotify_event>.size) { events in

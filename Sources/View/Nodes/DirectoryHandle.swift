@@ -31,6 +31,10 @@ package final class DirectoryHandle: Sendable {
   private let descriptor: Descriptor
   private let covered: Covered?
   private let isLocal: Bool
+  private struct Quiet {
+    let directory: QuietDirectory?
+  }
+  private let quiet = Guarded<Quiet?>(nil)
 
   /// The covered directory, kept by the handle of the directory that holds the mount point.
   final class Covered: Sendable {
@@ -54,6 +58,19 @@ package final class DirectoryHandle: Sendable {
     self.isLocal = isLocal
     self.identity = identity
     self.covered = covered.flatMap { $0.directory.parent == identity ? $0 : nil }
+  }
+
+  /// The directory once more, for files that clients write; nil where there is no such thing, or few descriptors are left. Opened
+  /// on first use.
+  func quietDirectory(by watch: ChangeWatch?) -> QuietDirectory? {
+    if let known = quiet.withLock({ $0 }) { return known.directory }
+    let opened = Quiet(directory: watch?.quietDirectory(directory, on: identity.device))
+    if let new = opened.directory, DescriptorLimit.isReserved(new.directory.descriptor) { return nil }
+    return quiet.withLock { quiet in
+      let kept = quiet ?? opened
+      quiet = kept
+      return kept.directory
+    }
   }
 
   package var directory: Directory { Directory(descriptor: descriptor.rawValue) }

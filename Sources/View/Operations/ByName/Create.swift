@@ -53,23 +53,26 @@ extension View {
       let realName = CName(real)
       let mustBeNew = exclusive || options.hidden == .deny
       var version = cached.version(parent, directory)
-      func openBacking(_ exclusive: CInt) throws(Errno) -> Descriptor {
+      func openBacking(_ exclusive: CInt, in directory: Directory) throws(Errno) -> Descriptor {
         try realName.withPointer { (name) throws(Errno) in
           try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
             try client.impersonateForMode(mode) { () throws(Errno) in
-              try directory.directory.open(
-                name, backingFlags(flags) | O_CREAT | exclusive, mode: mode & 0o7777)
+              try directory.open(name, backingFlags(flags) | O_CREAT | exclusive, mode: mode & 0o7777)
             }
           }
         }
       }
       var wasThere = false
       let descriptor: Descriptor
+      var quiet = quietDirectory(of: directory, flags)
       do throws(Errno) {
-        do throws(Errno) { descriptor = try openBacking(O_EXCL) } catch {
+        do throws(Errno) {
+          descriptor = try openBacking(O_EXCL, in: quiet?.directory ?? directory.directory)
+        } catch {
           guard error == .fileExists, !mustBeNew, flags & O_EXCL == 0 else { throw error }
           wasThere = true
-          descriptor = try openBacking(0)
+          quiet = nil
+          descriptor = try openBacking(0, in: directory.directory)
         }
       } catch {
         // ELOOP: the name is a symlink, which the kernel has to follow.
@@ -98,7 +101,8 @@ extension View {
       let entry = try entry(found, in: parent, version: version)
       let isFlushNeeded = realName.withPointer { needsFlush($0, status, flags) }
       let file = opened(
-        descriptor, entry.id, wasThere ? flags & ~O_CREAT : flags, status, needsFlush: isFlushNeeded, client)
+        descriptor, entry.id, wasThere ? flags & ~O_CREAT : flags, status, needsFlush: isFlushNeeded,
+        isQuiet: quiet != nil, client)
       openNodes.insert(file)
       return CreatedFile(entry: entry, file: file)
     }
@@ -145,15 +149,17 @@ extension View {
     let handle = try directory(parent)
     try refuseAdding(to: parent)
     try ensureDescriptorsLeft()
+    let quiet = quietDirectory(of: handle, flags)
     let descriptor = try client.impersonateForMode(mode) { () throws(Errno) in
-      try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
+      try (quiet?.directory ?? handle.directory).open(
+        ".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
     }
     let status = try fileStatus(descriptor.rawValue)
     let durable = durableNodeID(of: "", in: Directory(descriptor: descriptor.rawValue), status, .plain)
     let node = nodes.lookupOrInsert(
       FileIdentity(status), .regular, nodeKind: .plain, parent: parent, name: "", durable: durable,
       identityMatch: .another)!
-    let file = opened(descriptor, node.id, flags, status, needsFlush: true, client)
+    let file = opened(descriptor, node.id, flags, status, needsFlush: true, isQuiet: quiet != nil, client)
     openNodes.insert(file)
     return CreatedFile(
       entry: Entry(node, present(status)), file: file)

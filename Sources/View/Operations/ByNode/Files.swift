@@ -86,15 +86,28 @@ extension View {
     var inPlace: OpenFile?
     if let link {
       do throws(Errno) {
-        let parent = try directory(link.parent).directory
-        let found = try link.name.withPointer { (name) throws(Errno) in
-          if isExecution { return try parent.open(name, backing) }
-          return try client.impersonateWithAnySetID { () throws(Errno) in try parent.open(name, backing) }
+        let parent = try directory(link.parent)
+        func openEntry(in directory: Directory) throws(Errno) -> Descriptor {
+          try link.name.withPointer { (name) throws(Errno) in
+            if isExecution { return try directory.open(name, backing) }
+            return try client.impersonateWithAnySetID { () throws(Errno) in
+              try directory.open(name, backing)
+            }
+          }
         }
-        let status = try fileStatus(found.rawValue)
+        var quiet = quietDirectory(of: parent, flags)
+        var found = try openEntry(in: quiet?.directory ?? parent.directory)
+        var status = try fileStatus(found.rawValue)
+        if quiet != nil, !link.matches(status) {
+          // A quiet directory does not have the file that is mounted at the name.
+          quiet = nil
+          found = try openEntry(in: parent.directory)
+          status = try fileStatus(found.rawValue)
+        }
         if link.matches(status) {
           let isFlushNeeded = link.name.withPointer { needsFlush($0, status, flags) }
-          let file = opened(found, id, flags, status, needsFlush: isFlushNeeded, client)
+          let file = opened(
+            found, id, flags, status, needsFlush: isFlushNeeded, isQuiet: quiet != nil, client)
           if hasCurrentName(id, link, client) {
             walks.retries.clearRefusal(client.thread)
             return file
@@ -121,7 +134,7 @@ extension View {
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
     let status = try fileStatus(again.rawValue)
-    return opened(again, id, flags, status, needsFlush: true, client)
+    return opened(again, id, flags, status, needsFlush: true, isQuiet: open.isQuiet, client)
   }
 
   /// Whether a file of that name must be examined, or written out, when a client that may have written it closes it. If not,
@@ -138,9 +151,10 @@ extension View {
   /// - Parameters:
   ///   - file: a backing file that was opened for a client.
   ///   - needsFlush: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
+  ///   - isQuiet: whether it was opened through a quiet directory.
   func opened(
     _ file: consuming Descriptor, _ node: NodeID, _ flags: CInt, _ status: stat, needsFlush: Bool,
-    _ client: Client
+    isQuiet: Bool, _ client: Client
   ) -> OpenFile {
     let kind = UInt64(status.st_dev) == source.device ? source.fileSystem : FileSystemKind(of: file.rawValue)
     // Another hard link may lie in a directory that is not watched.
@@ -150,7 +164,7 @@ extension View {
     return OpenFile(
       descriptor: file, node: node, flags: flags, status: status, hasReliableVersion: hasReliableVersion,
       needsFlush: needsFlush, isOnServer: kind.mayChangeUnseen,
-      hasMandatoryLocks: kind.hasMandatoryLocks,
+      hasMandatoryLocks: kind.hasMandatoryLocks, isQuiet: isQuiet,
       opener: DataCredentials(user: client.user, group: client.group), thread: client.thread)
   }
 
@@ -196,9 +210,12 @@ extension View {
 
   /// Called when the kernel has released a file (RELEASE).
   package func close(_ file: OpenFile) {
+    guard file.mayWrite else { return openNodes.remove(file) }
+    let status = try? fileStatus(file.descriptor.rawValue)
     // Must precede `openNodes.remove`: after that only the recorded ctime shows that the file was written through the mount.
-    if file.mayWrite { changes.own.note(file.descriptor.rawValue) }
+    if let status { changes.own.note(status) }
     openNodes.remove(file)
-    if file.mayWrite { finishImport(file.node) }
+    finishImport(file.node)
+    if file.isQuiet { noteWritten(file, status) }
   }
 }
