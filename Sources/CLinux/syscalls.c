@@ -203,7 +203,7 @@ int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added) {
 int dfs_fanotify_quiet_mount(int group, int directory) {
   int tree = (int)syscall(SYS_open_tree, directory, "", CLONE_TREE | AT_EMPTY_PATH | O_CLOEXEC);
   if (tree < 0) return -1;
-  // open_by_handle_at takes no O_PATH descriptor, which open_tree returns.
+  // open_tree returns an O_PATH descriptor, which open_by_handle_at does not take.
   int quiet = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   close(tree);
   unsigned flags = FAN_MARK_ADD | FAN_MARK_MOUNT | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY;
@@ -221,7 +221,7 @@ int dfs_handle_of(int directory, const char *name, struct dfs_handle *handle) {
   union handle raw = {.known = {.handle_bytes = sizeof handle->bytes}};
   int mount;
   if (name_to_handle_at(directory, name, &raw.known, &mount, AT_EMPTY_PATH)) return -1;
-  *handle = (struct dfs_handle){.length = raw.known.handle_bytes, .type = raw.known.handle_type};
+  *handle = (struct dfs_handle){.length = raw.known.handle_bytes, .type = raw.known.handle_type, .mount = mount};
   memcpy(handle->bytes, raw.known.f_handle, handle->length);
   return 0;
 }

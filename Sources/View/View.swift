@@ -46,6 +46,7 @@ package final class View: Sendable {
       walks.moved.remove(id)
       packages.imported.remove(id)
       directories.handles.remove(id)
+      directories.quiet.remove(id)
       unlinkedNodes.remove(id)
       directories.views.remove(id)
       cached.remove(id)

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import SystemPackage
 import Testing
@@ -247,11 +248,11 @@ private struct RecordedChanges {
         return reported
       }
     }
-    let device = UInt64(try temporary.directory.status().st_dev)
-    let opened = watch.quietDirectory(temporary.directory, on: device)
-    try #require((opened != nil) == watch.reportsPID)
-    guard let quiet = opened else { return }
-    #expect(watch.quietDirectory(temporary.directory, on: device + 1) == nil)
+    guard watch.reportsPID else {
+      #expect(throws: Errno.notSupported) { try watch.quietDirectory(temporary.directory) }
+      return
+    }
+    let quiet = try watch.quietDirectory(temporary.directory)
     var file = Descriptor(adopting: -1)
     #expect(
       try reports { file = try quiet.directory.open("f", O_WRONLY | O_CREAT, mode: 0o600) } == ["entry"])
@@ -263,7 +264,23 @@ private struct RecordedChanges {
     #expect(try reports { try systemCall { ftruncate(file.rawValue, 0) } } == ["writing"])
     #expect(try reports { try systemCall { fchmod(file.rawValue, 0o644) } } == ["attributes"])
     #expect(try reports { file = Descriptor(adopting: -1) } == [])
-    #expect(try reports { watch.noteWritten("f", in: quiet) } == ["own closing"])
+    #expect(try reports { watch.noteWritten("f", in: temporary.directory) } == ["own closing"])
     withExtendedLifetime(subscription) {}
+  }
+
+  /// The owners of an idmapped mount, for example, are not those that another mount of the same file system shows.
+  @Test(.enabled(if: geteuid() == 0)) func directoryInAnotherMount_hasNoQuietDirectory() throws {
+    let temporary = try TemporaryDirectory()
+    for name in ["real", "bound"] { try temporary.directory.makeDirectory(name, mode: 0o755) }
+    let (real, bound) = ("\(temporary.path)/real", "\(temporary.path)/bound")
+    try #require(mount(real, bound, nil, UInt(MS_BIND), nil) == 0)
+    defer { umount2(bound, CInt(MNT_DETACH)) }
+    let watch = try ChangeWatch(root: temporary.directory)
+    let (same, other) = (
+      Directory(descriptor: open(real, dfs_O_PATH)), Directory(descriptor: open(bound, dfs_O_PATH))
+    )
+    defer { for directory in [same, other] { close(directory.descriptor) } }
+    _ = try watch.quietDirectory(same)
+    #expect(throws: Errno.notSupported) { try watch.quietDirectory(other) }
   }
 }

@@ -19,11 +19,11 @@ protocol ChangeSource: Sendable {
 
   /// Opens a directory once more, so that nothing is reported of what is written to files that are opened through it.
   ///
-  /// - Throws: EOPNOTSUPP where the interface cannot do that.
-  func quietDirectory(_ directory: Directory, on device: UInt64) throws(Errno) -> QuietDirectory
+  /// - Throws: EOPNOTSUPP where the interface cannot do that for this directory; what opening a directory throws.
+  func quietDirectory(_ directory: Directory) throws(Errno) -> QuietDirectory
 
   /// The number of the watch on a directory; nil where it is not watched.
-  func number(of directory: QuietDirectory) -> ChangeEvent.Number?
+  func number(of directory: Directory) -> ChangeEvent.Number?
 
   /// Reads all events that are queued at the time of the call.
   ///

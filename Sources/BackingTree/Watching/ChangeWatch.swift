@@ -237,19 +237,21 @@ public final class ChangeWatch: Sendable {
 
   private func reportsCause(of watched: Watched) -> Bool { reportsPID && !watched.isFallback }
 
-  /// Opens a directory once more, for the files that this process and its clients write. Nothing that is written through such a
-  /// file is reported, nor queued: queueing an event takes as long as a write of 4 KiB. Who closes the file calls `noteWritten`.
+  /// Opens a directory once more, for the files that clients write. Nothing that is written through such a file is reported, nor
+  /// queued: queueing an event takes as long as a write of 4 KiB. The caller reports the close of the file by `noteWritten`.
   ///
-  /// - Parameter device: the device number of the directory's file system.
-  /// - Returns: nil where the kernel cannot do that (inotify), or the directory is on another file system than the root.
-  public func quietDirectory(_ directory: Directory, on device: UInt64) -> QuietDirectory? {
-    try? source.quietDirectory(directory, on: device)
+  /// - Throws: EOPNOTSUPP where the kernel reports all writes (inotify), this process may not clone mounts, or the directory is in
+  ///   another mount than the root; what opening a directory throws.
+  public func quietDirectory(_ directory: Directory) throws(Errno) -> QuietDirectory {
+    try source.quietDirectory(directory)
   }
 
-  /// Reports the self change that a file was written through a quiet directory and closed.
+  /// Reports, as a self change, that a file was written through a quiet directory and closed.
   ///
-  /// - Parameter name: the entry's name now.
-  public func noteWritten(_ name: UnsafePointer<CChar>, in directory: QuietDirectory) {
+  /// - Parameters:
+  ///   - name: the entry's name now.
+  ///   - directory: the directory that it is in now.
+  public func noteWritten(_ name: UnsafePointer<CChar>, in directory: Directory) {
     guard let number = source.number(of: directory) else { return }
     for listener in listeners(of: Watched(isFallback: false, number: number)) {
       listener.call(.content(name, isOwn: true))

@@ -85,6 +85,8 @@ struct dfs_handle {
   uint32_t length;
   int32_t type;
   uint64_t bytes[3];
+  // The number of the mount in which it was found; dfs_open_handle ignores it.
+  int mount;
 };
 // The handle of an entry, or of the directory itself where the name is empty. Fails with EOVERFLOW when the handle is longer.
 int dfs_handle_of(int directory, const char *name, struct dfs_handle *handle);

@@ -30,7 +30,7 @@ final class OwnChanges: Sendable {
   private let state = Guarded(State())
   private let nodes: NodeTable
   private let openNodes: OpenNodes
-  private let isEnabled: Bool
+  let isEnabled: Bool
 
   /// - Parameter isEnabled: whether `contains` will be called. A mirror reports no changes, so nothing is recorded for it.
   init(nodes: NodeTable, openNodes: OpenNodes, isEnabled: Bool) {

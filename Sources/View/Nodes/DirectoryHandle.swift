@@ -31,10 +31,6 @@ package final class DirectoryHandle: Sendable {
   private let descriptor: Descriptor
   private let covered: Covered?
   private let isLocal: Bool
-  private struct Quiet {
-    let directory: QuietDirectory?
-  }
-  private let quiet = Guarded<Quiet?>(nil)
 
   /// The covered directory, kept by the handle of the directory that holds the mount point.
   final class Covered: Sendable {
@@ -58,19 +54,6 @@ package final class DirectoryHandle: Sendable {
     self.isLocal = isLocal
     self.identity = identity
     self.covered = covered.flatMap { $0.directory.parent == identity ? $0 : nil }
-  }
-
-  /// The directory once more, for files that clients write; nil where there is no such thing, or few descriptors are left. Opened
-  /// on first use.
-  func quietDirectory(by watch: ChangeWatch?) -> QuietDirectory? {
-    if let known = quiet.withLock({ $0 }) { return known.directory }
-    let opened = Quiet(directory: watch?.quietDirectory(directory, on: identity.device))
-    if let new = opened.directory, DescriptorLimit.isReserved(new.directory.descriptor) { return nil }
-    return quiet.withLock { quiet in
-      let kept = quiet ?? opened
-      quiet = kept
-      return kept.directory
-    }
   }
 
   package var directory: Directory { Directory(descriptor: descriptor.rawValue) }
@@ -114,26 +97,4 @@ package final class DirectoryHandle: Sendable {
   func subdirectory(_ name: UnsafePointer<CChar>) throws(Errno) -> Descriptor {
     isCovered(name) ? try locate(name) : try directory.subdirectory(name)
   }
-}
-
-/// The most recently used directories, by node. It bounds the number of descriptors, whatever the number of nodes.
-final class DirectoryHandleCache: Sendable {
-  private let limit: Int
-  private let handles = Guarded(RecentlyUsed<DirectoryHandle>())
-
-  init(limit: Int) { self.limit = limit }
-
-  func handle(of id: NodeID) -> DirectoryHandle? { handles.withLock { $0.use(id) } }
-
-  func insert(_ handle: DirectoryHandle, for id: NodeID) {
-    handles.discard { handles -> (DirectoryHandle?, [DirectoryHandle]) in
-      let replaced = handles.insert(handle, for: id)
-      let surplus = handles.count > limit ? handles.removeOldest(limit / 4) : []
-      return (replaced, surplus)
-    }
-  }
-
-  func removeAll() { handles.discard { $0.removeAll() } }
-
-  func remove(_ id: NodeID) { handles.discard { $0.remove(id) } }
 }

@@ -88,8 +88,8 @@ package final class OpenFile: Sendable {
     DescriptorLimit.noteOpened(self.descriptor.rawValue)
   }
 
-  /// Whether the file's attributes are as they were at the time of the open. A second change in one tick of the clock keeps the
-  /// times, so it changes nothing of what a client may have seen but the size.
+  /// Whether the file is as it was at the time of the open. Two changes within one tick of the clock leave the same times: then
+  /// only the size distinguishes them.
   func isUnchanged(_ status: stat) -> Bool { changeTime == status.st_ctim && size == Int64(status.st_size) }
 
   /// Whether the client made the file by this open.

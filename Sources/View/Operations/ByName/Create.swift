@@ -64,7 +64,7 @@ extension View {
       }
       var wasThere = false
       let descriptor: Descriptor
-      var quiet = quietDirectory(of: directory, flags)
+      var quiet = quietDirectory(of: parent, directory, flags)
       do throws(Errno) {
         do throws(Errno) {
           descriptor = try openBacking(O_EXCL, in: quiet?.directory ?? directory.directory)
@@ -149,7 +149,7 @@ extension View {
     let handle = try directory(parent)
     try refuseAdding(to: parent)
     try ensureDescriptorsLeft()
-    let quiet = quietDirectory(of: handle, flags)
+    let quiet = quietDirectory(of: parent, handle, flags)
     let descriptor = try client.impersonateForMode(mode) { () throws(Errno) in
       try (quiet?.directory ?? handle.directory).open(
         ".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)

@@ -39,9 +39,8 @@ extension View {
         }
         do throws(Errno) { try link(in: directory.directory) } catch {
           // Both ends of a link must be in one mount, and an open file may be in that of the quiet directories.
-          guard error == .improperLink, let quiet = quietDirectory(of: directory, O_WRONLY) else {
-            throw error
-          }
+          guard error == .improperLink, let quiet = try? changes.watch?.quietDirectory(directory.directory)
+          else { throw error }
           try link(in: quiet.directory)
         }
       }

@@ -35,6 +35,7 @@ extension View {
   /// Closes the directories that are open only to save time.
   func releaseDescriptors() {
     directories.handles.removeAll()
+    directories.quiet.removeAll()
     _ = unlinkedNodes.closeAll()
     invalidateDisplayNames(of: directories.views.removeAll())
   }

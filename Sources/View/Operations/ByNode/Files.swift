@@ -87,23 +87,18 @@ extension View {
     if let link {
       do throws(Errno) {
         let parent = try directory(link.parent)
-        func openEntry(in directory: Directory) throws(Errno) -> Descriptor {
-          try link.name.withPointer { (name) throws(Errno) in
-            if isExecution { return try directory.open(name, backing) }
-            return try client.impersonateWithAnySetID { () throws(Errno) in
-              try directory.open(name, backing)
-            }
-          }
+        // A quiet directory does not have what is mounted at the name.
+        var quiet = quietDirectory(of: link.parent, parent, flags)
+        if let directory = quiet?.directory {
+          let there = link.name.withPointer { try? directory.cachedStatus($0) }
+          if !(there.map(link.matches) ?? false) { quiet = nil }
         }
-        var quiet = quietDirectory(of: parent, flags)
-        var found = try openEntry(in: quiet?.directory ?? parent.directory)
-        var status = try fileStatus(found.rawValue)
-        if quiet != nil, !link.matches(status) {
-          // A quiet directory does not have the file that is mounted at the name.
-          quiet = nil
-          found = try openEntry(in: parent.directory)
-          status = try fileStatus(found.rawValue)
+        let from = quiet?.directory ?? parent.directory
+        let found = try link.name.withPointer { (name) throws(Errno) in
+          if isExecution { return try from.open(name, backing) }
+          return try client.impersonateWithAnySetID { () throws(Errno) in try from.open(name, backing) }
         }
+        let status = try fileStatus(found.rawValue)
         if link.matches(status) {
           let isFlushNeeded = link.name.withPointer { needsFlush($0, status, flags) }
           let file = opened(
@@ -211,7 +206,7 @@ extension View {
   /// Called when the kernel has released a file (RELEASE).
   package func close(_ file: OpenFile) {
     guard file.mayWrite else { return openNodes.remove(file) }
-    let status = try? fileStatus(file.descriptor.rawValue)
+    let status = file.isQuiet || changes.own.isEnabled ? try? fileStatus(file.descriptor.rawValue) : nil
     // Must precede `openNodes.remove`: after that only the recorded ctime shows that the file was written through the mount.
     if let status { changes.own.note(status) }
     openNodes.remove(file)
