@@ -88,9 +88,14 @@ package final class OpenFile: Sendable {
     DescriptorLimit.noteOpened(self.descriptor.rawValue)
   }
 
-  /// Whether the file is as it was at the time of the open. Two changes within one tick of the clock leave the same times: then
-  /// only the size distinguishes them.
-  func isUnchanged(_ status: stat) -> Bool { changeTime == status.st_ctim && size == Int64(status.st_size) }
+  /// Whether a mapping may have changed the file since the open: only a file that is open for reading, too, can be mapped
+  /// (mmap(2), EACCES).
+  ///
+  /// - Parameter status: that of the file now. Two changes within one tick of the clock leave the same times: then only the size
+  ///   distinguishes them.
+  func mayHaveChangedByMapping(_ status: stat) -> Bool {
+    flags & O_ACCMODE == O_RDWR && !(changeTime == status.st_ctim && size == Int64(status.st_size))
+  }
 
   /// Whether the client made the file by this open.
   var isNew: Bool { flags & O_CREAT != 0 }
