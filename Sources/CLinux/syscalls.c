@@ -104,10 +104,9 @@ int dfs_reopen(int fd, int flags) {
   return open(path, flags | O_CLOEXEC);
 }
 
-enum { CLONE_TREE = 1 };  // OPEN_TREE_CLONE
-
 int dfs_open_mount(const char *path) {
-  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, CLONE_TREE | O_CLOEXEC);
+  enum { CLONE = 1 };  // OPEN_TREE_CLONE
+  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, CLONE | O_CLOEXEC);
   return tree >= 0 ? tree : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
@@ -200,16 +199,9 @@ int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added) {
   return fanotify_mark(group, flags, mask, AT_FDCWD, path);
 }
 
-int dfs_fanotify_quiet_mount(int group, int directory) {
-  int tree = (int)syscall(SYS_open_tree, directory, "", CLONE_TREE | AT_EMPTY_PATH | O_CLOEXEC);
-  if (tree < 0) return -1;
-  // open_tree returns an O_PATH descriptor, which open_by_handle_at does not take.
-  int quiet = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  close(tree);
-  unsigned flags = FAN_MARK_ADD | FAN_MARK_MOUNT | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY;
-  if (quiet < 0 || fanotify_mark(group, flags, FAN_MODIFY | FAN_CLOSE_WRITE, quiet, ".") == 0) return quiet;
-  close(quiet);
-  return -1;
+int dfs_fanotify_ignore_writing(int group, int file, int is_ignored) {
+  return fanotify_mark(group, (is_ignored ? FAN_MARK_ADD : FAN_MARK_REMOVE) | FAN_MARK_IGNORED_MASK | FAN_MARK_IGNORED_SURV_MODIFY,
+                       FAN_MODIFY, file, NULL);
 }
 
 union handle {
@@ -221,7 +213,7 @@ int dfs_handle_of(int directory, const char *name, struct dfs_handle *handle) {
   union handle raw = {.known = {.handle_bytes = sizeof handle->bytes}};
   int mount;
   if (name_to_handle_at(directory, name, &raw.known, &mount, AT_EMPTY_PATH)) return -1;
-  *handle = (struct dfs_handle){.length = raw.known.handle_bytes, .type = raw.known.handle_type, .mount = mount};
+  *handle = (struct dfs_handle){.length = raw.known.handle_bytes, .type = raw.known.handle_type};
   memcpy(handle->bytes, raw.known.f_handle, handle->length);
   return 0;
 }

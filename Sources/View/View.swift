@@ -46,12 +46,11 @@ package final class View: Sendable {
       walks.moved.remove(id)
       packages.imported.remove(id)
       directories.handles.remove(id)
-      directories.quiet.remove(id)
       unlinkedNodes.remove(id)
       directories.views.remove(id)
       cached.remove(id)
     }
-    let openNodes = OpenNodes()
+    let openNodes = OpenNodes(watch: watch)
     let own = OwnChanges(nodes: nodes, openNodes: openNodes, isEnabled: !rules.isPlainMirror)
     self.logger = logger
     self.source = source

@@ -1,4 +1,3 @@
-import CLinux
 import Glibc
 import SystemPackage
 import Testing
@@ -225,62 +224,35 @@ private struct RecordedChanges {
     withExtendedLifetime(second) {}
   }
 
-  @Test func writesThroughAQuietDirectory_areNotReported_othersAre() throws {
+  @Test func writes_whileModificationsAreIgnored_areNotReported() throws {
     let temporary = try TemporaryDirectory()
     let watch = try ChangeWatch(root: temporary.directory)
-    let reported = Guarded<Set<String>>([])
+    let reported = Guarded((writing: 0, closing: 0))
     let subscription = try watch.watch(temporary.directory) { change in
-      let kind =
-        switch change {
-        case .entry: "entry"
-        case .modification: "writing"
-        case .content(_, let isOwn): isOwn ? "own closing" : "closing"
-        case .attributes: "attributes"
-        default: "other"
-        }
-      _ = reported.withLock { $0.insert(kind) }
+      switch change {
+      case .modification: reported.withLock { $0.writing += 1 }
+      case .content: reported.withLock { $0.closing += 1 }
+      default: break
+      }
     }
-    func reports(_ change: () throws -> Void) throws -> Set<String> {
+    func isReported(_ change: () throws -> Void) throws -> (writing: Bool, closing: Bool) {
       try change()
       watch.drain()
       return reported.withLock { reported in
-        defer { reported = [] }
-        return reported
+        defer { reported = (0, 0) }
+        return (reported.writing > 0, reported.closing > 0)
       }
     }
-    guard watch.reportsPID else {
-      #expect(throws: Errno.notSupported) { try watch.quietDirectory(temporary.directory) }
-      return
-    }
-    let quiet = try watch.quietDirectory(temporary.directory)
-    var file = Descriptor(adopting: -1)
-    #expect(
-      try reports { file = try quiet.directory.open("f", O_WRONLY | O_CREAT, mode: 0o600) } == ["entry"])
-    // The kernel keeps the mark after an event that it suppresses.
-    for _ in 0..<2 { #expect(try reports { try systemCall { write(file.rawValue, "x", 1) } } == []) }
-    #expect(try reports { run("echo x >>'\(temporary.path)/f'") } == ["closing"])
-    let same = try temporary.directory.open("f", O_WRONLY)
-    #expect(try reports { try systemCall { write(same.rawValue, "x", 1) } } == ["writing"])
-    #expect(try reports { try systemCall { ftruncate(file.rawValue, 0) } } == ["writing"])
-    #expect(try reports { try systemCall { fchmod(file.rawValue, 0o644) } } == ["attributes"])
-    #expect(try reports { file = Descriptor(adopting: -1) } == [])
-    #expect(try reports { watch.noteWritten("f", in: temporary.directory) } == ["own closing"])
+    let file = try temporary.directory.open("f", O_WRONLY | O_CREAT, mode: 0o600)
+    func append() throws { try systemCall { write(file.rawValue, "x", 1) } }
+    #expect(try isReported(append) == (true, false))
+    #expect(watch.suppressModifications(of: file) == watch.reportsPID)
+    #expect(try isReported(append) == (!watch.reportsPID, false))
+    // The kernel keeps the ignore mark after an event that it suppresses.
+    #expect(try isReported(append) == (!watch.reportsPID, false))
+    #expect(try isReported { run("echo x >>'\(temporary.path)/f'") }.closing)
+    watch.restoreModifications(of: file)
+    #expect(try isReported(append) == (true, false))
     withExtendedLifetime(subscription) {}
-  }
-
-  /// The owners of an idmapped mount, for example, are not those that another mount of the same file system shows.
-  @Test(.enabled(if: geteuid() == 0)) func directoryInAnotherMount_hasNoQuietDirectory() throws {
-    let temporary = try TemporaryDirectory()
-    for name in ["real", "bound"] { try temporary.directory.makeDirectory(name, mode: 0o755) }
-    let (real, bound) = ("\(temporary.path)/real", "\(temporary.path)/bound")
-    try #require(mount(real, bound, nil, UInt(MS_BIND), nil) == 0)
-    defer { umount2(bound, CInt(MNT_DETACH)) }
-    let watch = try ChangeWatch(root: temporary.directory)
-    let (same, other) = (
-      Directory(descriptor: open(real, dfs_O_PATH)), Directory(descriptor: open(bound, dfs_O_PATH))
-    )
-    defer { for directory in [same, other] { close(directory.descriptor) } }
-    _ = try watch.quietDirectory(same)
-    #expect(throws: Errno.notSupported) { try watch.quietDirectory(other) }
   }
 }

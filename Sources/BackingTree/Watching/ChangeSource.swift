@@ -17,13 +17,10 @@ protocol ChangeSource: Sendable {
 
   func remove(_ number: ChangeEvent.Number)
 
-  /// Opens a directory once more, so that nothing is reported of what is written to files that are opened through it.
+  /// Suppresses the reports of writes to an open file, or restores them. Closing the file is reported in both cases.
   ///
-  /// - Throws: EOPNOTSUPP where the interface cannot do that for this directory; what opening a directory throws.
-  func quietDirectory(_ directory: Directory) throws(Errno) -> QuietDirectory
-
-  /// The number of the watch on a directory; nil where it is not watched.
-  func number(of directory: Directory) -> ChangeEvent.Number?
+  /// - Throws: EOPNOTSUPP where the interface cannot do that.
+  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno)
 
   /// Reads all events that are queued at the time of the call.
   ///

@@ -237,25 +237,17 @@ public final class ChangeWatch: Sendable {
 
   private func reportsCause(of watched: Watched) -> Bool { reportsPID && !watched.isFallback }
 
-  /// Opens a directory once more, for the files that clients write. Nothing that is written through such a file is reported, nor
-  /// queued: queueing an event takes as long as a write of 4 KiB. The caller reports the close of the file by `noteWritten`.
+  /// From now on, `modification` of an open file is neither reported nor queued; queueing an event takes as long as a write of 4
+  /// KiB. `content` is still reported. (fanotify)
   ///
-  /// - Throws: EOPNOTSUPP where the kernel reports all writes (inotify), this process may not clone mounts, or the directory is in
-  ///   another mount than the root; what opening a directory throws.
-  public func quietDirectory(_ directory: Directory) throws(Errno) -> QuietDirectory {
-    try source.quietDirectory(directory)
+  /// - Returns: false where the source cannot do that.
+  public func suppressModifications(of file: borrowing Descriptor) -> Bool {
+    (try? source.suppressModifications(of: file.rawValue, true)) != nil
   }
 
-  /// Reports, as a self change, that a file was written through a quiet directory and closed.
-  ///
-  /// - Parameters:
-  ///   - name: the entry's name now.
-  ///   - directory: the directory that it is in now.
-  public func noteWritten(_ name: UnsafePointer<CChar>, in directory: Directory) {
-    guard let number = source.number(of: directory) else { return }
-    for listener in listeners(of: Watched(isFallback: false, number: number)) {
-      listener.call(.content(name, isOwn: true))
-    }
+  /// Reports each `modification` of an open file again.
+  public func restoreModifications(of file: borrowing Descriptor) {
+    try? source.suppressModifications(of: file.rawValue, false)
   }
 
   /// Delivers all events that are queued at the time of the call. One system call when there are none.

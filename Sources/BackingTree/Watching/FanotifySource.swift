@@ -15,10 +15,6 @@ final class FanotifySource: ChangeSource {
   private let group: Descriptor
   /// A directory of the file system, needed to open directories by handle.
   private let root: Descriptor
-  /// The root in a clone of its mount, of which the group receives no events of content. Nil where the daemon may not clone mounts.
-  private let quietMount: Descriptor?
-  /// The number of the root's mount, which the root keeps.
-  private let rootMount: CInt
   private let device: UInt64
   private let process = getpid()
   private let handles = Guarded(Handles())
@@ -31,13 +27,9 @@ final class FanotifySource: ChangeSource {
     group = Descriptor(adopting: try systemCall { dfs_fanotify_new() })
     self.root = try root.open(".", O_RDONLY | O_DIRECTORY)
     device = UInt64(try root.status().st_dev)
-    let handle = try FileHandle.raw(of: root)
-    rootMount = handle.mount
-    let quiet = dfs_fanotify_quiet_mount(group.rawValue, root.descriptor)
-    quietMount = quiet < 0 ? nil : Descriptor(adopting: quiet)
     // Probe once everything that is needed later.
     try mark(root, isAdded: true)
-    let same = try open(handle, on: self.root)
+    let same = try open(FileHandle(of: root))
     try mark(Directory(descriptor: same.rawValue), isAdded: false)
   }
 
@@ -48,10 +40,10 @@ final class FanotifySource: ChangeSource {
     }
   }
 
-  private func open(_ handle: dfs_handle, on mount: borrowing Descriptor) throws(Errno) -> Descriptor {
-    var handle = handle
+  private func open(_ handle: FileHandle) throws(Errno) -> Descriptor {
+    var raw = handle.raw
     return Descriptor(
-      adopting: try systemCall { dfs_open_handle(mount.rawValue, &handle, dfs_O_PATH | dfs_O_DIRECTORY) })
+      adopting: try systemCall { dfs_open_handle(root.rawValue, &raw, dfs_O_PATH | dfs_O_DIRECTORY) })
   }
 
   /// - Throws: EXDEV for a directory of another file system.
@@ -77,7 +69,7 @@ final class FanotifySource: ChangeSource {
   }
 
   func remove(_ number: ChangeEvent.Number) {
-    guard let handle = removeHandle(number), let directory = try? open(handle.raw, on: root) else { return }
+    guard let handle = removeHandle(number), let directory = try? open(handle) else { return }
     // If this fails, events of the directory still arrive and are ignored.
     try? mark(Directory(descriptor: directory.rawValue), isAdded: false)
   }
@@ -91,19 +83,8 @@ final class FanotifySource: ChangeSource {
     }
   }
 
-  func quietDirectory(_ directory: Directory) throws(Errno) -> QuietDirectory {
-    let handle = try FileHandle.raw(of: directory)
-    // Another mount, even of the same file system, may be read-only, or map its owners.
-    guard handle.mount == rootMount else { throw .notSupported }
-    switch quietMount {
-    case .some(let mount): return QuietDirectory(adopting: try open(handle, on: mount))
-    case .none: throw .notSupported
-    }
-  }
-
-  func number(of directory: Directory) -> ChangeEvent.Number? {
-    guard let handle = try? FileHandle(of: directory) else { return nil }
-    return handles.withLock { $0.numbers[handle] }
+  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) {
+    _ = try systemCall { dfs_fanotify_ignore_writing(group.rawValue, file, isSuppressed ? 1 : 0) }
   }
 
   func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void) {
@@ -154,18 +135,12 @@ private struct FileHandle: Hashable {
   private let type: Int32
   private let bytes: (UInt64, UInt64, UInt64)
 
-  var raw: dfs_handle { dfs_handle(length: UInt32(length), type: type, bytes: bytes, mount: 0) }
+  var raw: dfs_handle { dfs_handle(length: UInt32(length), type: type, bytes: bytes) }
 
   /// - Throws: EOPNOTSUPP where the file system has no handles, EOVERFLOW where they are longer than 24 bytes.
-  static func raw(of directory: Directory) throws(Errno) -> dfs_handle {
+  init(of directory: Directory) throws(Errno) {
     var raw = dfs_handle()
     _ = try systemCall { dfs_handle_of(directory.descriptor, "", &raw) }
-    return raw
-  }
-
-  /// - Throws: as `raw(of:)`.
-  init(of directory: Directory) throws(Errno) {
-    let raw = try Self.raw(of: directory)
     self.init(length: Int(raw.length), type: raw.type, bytes: raw.bytes)
   }
 

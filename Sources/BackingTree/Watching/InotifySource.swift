@@ -24,9 +24,7 @@ final class InotifySource: ChangeSource {
 
   func remove(_ number: ChangeEvent.Number) { inotify_rm_watch(descriptor.rawValue, number) }
 
-  func quietDirectory(_: Directory) throws(Errno) -> QuietDirectory { throw .notSupported }
-
-  func number(of _: Directory) -> ChangeEvent.Number? { nil }
+  func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) { throw .notSupported }
 
   func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void) {
     readAll(descriptor.rawValue, into: buffer, headerLength: MemoryLayout<inotify_event>.size) { events in

@@ -76,17 +76,13 @@ int dfs_fanotify_new(void);
 long dfs_queued_bytes(int queue);
 // Adds a directory to a group or removes it, for events of its entries and of itself. `directory` may be an O_PATH descriptor.
 int dfs_fanotify_mark(int group, int directory, uint64_t mask, int is_added);
-// Clones the mount of a directory, detached. The group receives no events of what is written to files that are opened through the
-// clone. Returns a descriptor of the directory in it, by which dfs_open_handle opens other directories. (open_tree,
-// FAN_MARK_MOUNT)
-int dfs_fanotify_quiet_mount(int group, int directory);
+// Excludes writes to an open file from a group's events, or includes them again. (FAN_MODIFY)
+int dfs_fanotify_ignore_writing(int group, int file, int is_ignored);
 // A file handle, with room for those of directories of ext4, XFS, Btrfs and tmpfs; the rest is zero.
 struct dfs_handle {
   uint32_t length;
   int32_t type;
   uint64_t bytes[3];
-  // The number of the mount in which it was found; dfs_open_handle ignores it.
-  int mount;
 };
 // The handle of an entry, or of the directory itself where the name is empty. Fails with EOVERFLOW when the handle is longer.
 int dfs_handle_of(int directory, const char *name, struct dfs_handle *handle);

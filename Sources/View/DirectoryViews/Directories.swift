@@ -5,8 +5,7 @@ import SystemPackage
 
 /// What the view keeps of directories, by node: open handles and directory views.
 package struct Directories: Sendable {
-  let handles = DirectoryCache<DirectoryHandle>(limit: 256)
-  let quiet = DirectoryCache<QuietHandle>(limit: 256)
+  let handles = DirectoryHandleCache(limit: 256)
   let views = DirectoryViewCache()
   /// File systems that are mounted below SOURCE and change without the watch reporting it.
   let remoteMounts: RemoteMounts
@@ -19,7 +18,7 @@ extension View {
   /// another node: a thread that serves no request may open a directory while the kernel forgets it. Attributes of another type
   /// would make the kernel mark the inode as bad. (EIO, `fuse_make_bad`)
   func openHandle(of id: NodeID) -> DirectoryHandle? {
-    guard let handle = directories.handles.value(of: id), nodes.hasIdentity(id, handle.identity) else {
+    guard let handle = directories.handles.handle(of: id), nodes.hasIdentity(id, handle.identity) else {
       return nil
     }
     return handle

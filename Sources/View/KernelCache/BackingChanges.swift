@@ -88,6 +88,8 @@ extension View {
     }
     for nodeKind in NodeKind.allCases {
       guard let node = nodes.node(of: FileIdentity(status), nodeKind: nodeKind) else { continue }
+      // Must come first: from then on no reply permits the kernel to cache the attributes.
+      openNodes.suppressModifications(of: node)
       kernel.expireAttributes(of: node, in: id)
     }
     // A directory's attributes may make it a package.

@@ -15,14 +15,17 @@ extension View {
   package func startCaching(_ kernel: some KernelCacheInvalidator) { cached.kernel = kernel }
 
   /// Whether the watch on a file's directory reports every change of the file's attributes.
-  func canCacheAttributes(_ status: stat, nodeKind: NodeKind, in handle: DirectoryHandle) -> Bool {
+  func canCacheAttributes(
+    of node: NodeID, _ status: stat, nodeKind: NodeKind, in handle: DirectoryHandle
+  ) -> Bool {
     // A directory's attributes change with its contents. A file with several links may change through a link in another
     // directory.
     guard nodeKind == .plain, status.st_nlink == 1, FileType(mode: status.st_mode) != .directory,
       UInt64(status.st_dev) == handle.identity.device
     else { return false }
     // When the kernel writes through passthrough, it clears these bits in the backing inode only, not in its own.
-    return status.st_mode & (S_ISUID | S_ISGID) == 0
+    if status.st_mode & (S_ISUID | S_ISGID) != 0 { return false }
+    return !openNodes.hasSuppressedModifications(node)
   }
 
   /// Whether the kernel may cache a negative entry. A change that makes the name resolve invalidates the entry.

@@ -6,9 +6,7 @@ extension View {
   /// Records that a replay reports all changes of a file until now to the kernel's watchers: an event of the backing tree about
   /// them is a self event.
   package func noteReplayed(_ id: NodeID) {
-    if let located = try? locate(id), let status = try? fileStatus(located.rawValue) {
-      changes.own.note(status)
-    }
+    if let located = try? locate(id) { changes.own.note(located.rawValue) }
   }
 }
 
@@ -30,7 +28,7 @@ final class OwnChanges: Sendable {
   private let state = Guarded(State())
   private let nodes: NodeTable
   private let openNodes: OpenNodes
-  let isEnabled: Bool
+  private let isEnabled: Bool
 
   /// - Parameter isEnabled: whether `contains` will be called. A mirror reports no changes, so nothing is recorded for it.
   init(nodes: NodeTable, openNodes: OpenNodes, isEnabled: Bool) {
@@ -45,7 +43,7 @@ final class OwnChanges: Sendable {
     let identity = FileIdentity(try fileStatus(descriptor))
     state.withLock { $0.inProgress[identity, default: 0] += 1 }
     defer {
-      if let status = try? fileStatus(descriptor) { note(status) }
+      note(descriptor)
       state.withLock { state in
         let rest = state.inProgress[identity]! - 1
         state.inProgress[identity] = rest == 0 ? nil : rest
@@ -54,9 +52,9 @@ final class OwnChanges: Sendable {
     return try body()
   }
 
-  /// Called when the mount is done with a file that it may have changed.
-  func note(_ status: stat) {
-    guard isEnabled else { return }
+  /// Called when the mount is done with an open file that it may have changed.
+  func note(_ descriptor: CInt) {
+    guard isEnabled, let status = try? fileStatus(descriptor) else { return }
     state.withLock { state in
       let identity = FileIdentity(status)
       if state.times.updateValue(status.st_ctim, forKey: identity) == nil { state.order.append(identity) }

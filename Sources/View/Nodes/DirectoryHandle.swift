@@ -98,3 +98,25 @@ package final class DirectoryHandle: Sendable {
     isCovered(name) ? try locate(name) : try directory.subdirectory(name)
   }
 }
+
+/// The most recently used directories, by node. It bounds the number of descriptors, whatever the number of nodes.
+final class DirectoryHandleCache: Sendable {
+  private let limit: Int
+  private let handles = Guarded(RecentlyUsed<DirectoryHandle>())
+
+  init(limit: Int) { self.limit = limit }
+
+  func handle(of id: NodeID) -> DirectoryHandle? { handles.withLock { $0.use(id) } }
+
+  func insert(_ handle: DirectoryHandle, for id: NodeID) {
+    handles.discard { handles -> (DirectoryHandle?, [DirectoryHandle]) in
+      let replaced = handles.insert(handle, for: id)
+      let surplus = handles.count > limit ? handles.removeOldest(limit / 4) : []
+      return (replaced, surplus)
+    }
+  }
+
+  func removeAll() { handles.discard { $0.removeAll() } }
+
+  func remove(_ id: NodeID) { handles.discard { $0.remove(id) } }
+}

@@ -52,11 +52,8 @@ package final class OpenFile: Sendable {
   package let hasMandatoryLocks: Bool
   /// The size in bytes at the time of the open.
   package let size: Int64
-  /// Whether the watch does not report what is written to the file. (``QuietDirectory``)
-  let isQuiet: Bool
   /// The version of the content at the time of the open; nil where a change of the content may leave the version as it is.
   package let version: ContentVersion?
-  private let changeTime: timespec
   private let flags: CInt
 
   /// The thread that opened the file; 0 where the daemon cannot see the thread.
@@ -68,8 +65,7 @@ package final class OpenFile: Sendable {
   ///   - needsFlush: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
   init(
     descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, hasReliableVersion: Bool,
-    needsFlush: Bool, isOnServer: Bool, hasMandatoryLocks: Bool, isQuiet: Bool, opener: DataCredentials,
-    thread: pid_t
+    needsFlush: Bool, isOnServer: Bool, hasMandatoryLocks: Bool, opener: DataCredentials, thread: pid_t
   ) {
     self.thread = thread
     self.descriptor = descriptor
@@ -78,23 +74,12 @@ package final class OpenFile: Sendable {
     mayWrite = flags & O_ACCMODE != O_RDONLY
     self.needsFlush = mayWrite && needsFlush
     size = Int64(status.st_size)
-    changeTime = status.st_ctim
     version = hasReliableVersion && flags & O_TRUNC == 0 ? ContentVersion(status) : nil
     isSetID = status.st_mode & (S_ISUID | S_ISGID) != 0
     self.opener = opener
     self.isOnServer = isOnServer
     self.hasMandatoryLocks = hasMandatoryLocks
-    self.isQuiet = isQuiet
     DescriptorLimit.noteOpened(self.descriptor.rawValue)
-  }
-
-  /// Whether a mapping may have changed the file since the open: only a file that is open for reading, too, can be mapped
-  /// (mmap(2), EACCES).
-  ///
-  /// - Parameter status: that of the file now. Two changes within one tick of the clock leave the same times: then only the size
-  ///   distinguishes them.
-  func mayHaveChangedByMapping(_ status: stat) -> Bool {
-    flags & O_ACCMODE == O_RDWR && !(changeTime == status.st_ctim && size == Int64(status.st_size))
   }
 
   /// Whether the client made the file by this open.
@@ -147,39 +132,75 @@ final class OpenNodes: Sendable {
     }
   }
 
-  private let files = Guarded(NodeMap<Files>())
+  private struct State {
+    var files = NodeMap<Files>()
+    /// The nodes with modifications that the watch does not report.
+    var suppressed: Set<NodeID> = []
+  }
+
+  private let watch: ChangeWatch?
+  private let state = Guarded(State())
+
+  init(watch: ChangeWatch?) { self.watch = watch }
 
   func insert(_ file: OpenFile) {
-    files.withLock { files in
-      if files.withValue(of: file.node, { $0.append(file) }) == nil {
-        files.insert(Files(file), for: file.node)
+    state.withLock { state in
+      if state.files.withValue(of: file.node, { $0.append(file) }) == nil {
+        state.files.insert(Files(file), for: file.node)
       }
     }
   }
 
   func remove(_ file: OpenFile) {
-    files.withLock { files in
-      if files.withValue(of: file.node, { $0.remove(file) }) == false { files.remove(file.node) }
+    state.withLock { state in
+      let rest = state.files.withValue(of: file.node) { files in
+        let isEmpty = !files.remove(file)
+        return (isEmpty: isEmpty, isWritten: !isEmpty && files.isAnyWritten)
+      }
+      guard let rest else { return }
+      if file.mayWrite, !rest.isWritten, state.suppressed.contains(file.node) {
+        watch?.restoreModifications(of: file.descriptor)
+        state.suppressed.remove(file.node)
+      }
+      if rest.isEmpty { state.files.remove(file.node) }
     }
   }
 
-  func isBeingWritten(_ id: NodeID) -> Bool { files.withLock { $0[id]?.isAnyWritten ?? false } }
+  func isBeingWritten(_ id: NodeID) -> Bool {
+    state.withLock { $0.files[id]?.isAnyWritten ?? false }
+  }
 
   /// The credentials with which pages are written back, for a request that names an open file.
   func pageWriter(of file: OpenFile) -> DataCredentials {
-    let writers = files.withLock { ($0[file.node]?.all ?? []).filter(\.mayWrite).map(\.opener) }
+    let writers = state.withLock { ($0.files[file.node]?.all ?? []).filter(\.mayWrite).map(\.opener) }
     return .ofPages(named: file.opener, writers: writers, isOnServer: file.isOnServer)
   }
 
   /// One of the open files of a node.
-  func file(of id: NodeID) -> OpenFile? { files.withLock { $0[id]?.last } }
+  func file(of id: NodeID) -> OpenFile? { state.withLock { $0.files[id]?.last } }
 
   /// Whether the process of a client has a node open.
   func isOpen(_ id: NodeID, in client: Client) -> Bool {
-    let threads = files.withLock { Set($0[id]?.all.map(\.thread) ?? []) }
+    let threads = state.withLock { Set($0.files[id]?.all.map(\.thread) ?? []) }
     if threads.isEmpty || threads.contains(client.thread) { return !threads.isEmpty }
     let process = client.threadGroup
     return process != 0
       && threads.contains { Client(user: 0, group: 0, thread: $0, umask: 0).threadGroup == process }
   }
+
+  /// Called after a write to a node. If a client has the node open for writing, the watch reports no further modifications
+  /// until the last such file is closed: the kernel sees writes through the mount by itself, and an event per write takes as
+  /// long as the write.
+  func suppressModifications(of id: NodeID) {
+    state.withLock { state in
+      guard !state.suppressed.contains(id), let writer = state.files[id]?.all.first(where: \.mayWrite),
+        watch?.suppressModifications(of: writer.descriptor) ?? false
+      else { return }
+      state.suppressed.insert(id)
+    }
+  }
+
+  /// Whether other processes may write to a node without an event from the watch: the kernel must request its attributes each
+  /// time.
+  func hasSuppressedModifications(_ id: NodeID) -> Bool { state.withLock { $0.suppressed.contains(id) } }
 }

@@ -53,26 +53,23 @@ extension View {
       let realName = CName(real)
       let mustBeNew = exclusive || options.hidden == .deny
       var version = cached.version(parent, directory)
-      func openBacking(_ exclusive: CInt, in directory: Directory) throws(Errno) -> Descriptor {
+      func openBacking(_ exclusive: CInt) throws(Errno) -> Descriptor {
         try realName.withPointer { (name) throws(Errno) in
           try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
             try client.impersonateForMode(mode) { () throws(Errno) in
-              try directory.open(name, backingFlags(flags) | O_CREAT | exclusive, mode: mode & 0o7777)
+              try directory.directory.open(
+                name, backingFlags(flags) | O_CREAT | exclusive, mode: mode & 0o7777)
             }
           }
         }
       }
       var wasThere = false
       let descriptor: Descriptor
-      var quiet = quietDirectory(of: parent, directory, flags)
       do throws(Errno) {
-        do throws(Errno) {
-          descriptor = try openBacking(O_EXCL, in: quiet?.directory ?? directory.directory)
-        } catch {
+        do throws(Errno) { descriptor = try openBacking(O_EXCL) } catch {
           guard error == .fileExists, !mustBeNew, flags & O_EXCL == 0 else { throw error }
           wasThere = true
-          quiet = nil
-          descriptor = try openBacking(0, in: directory.directory)
+          descriptor = try openBacking(0)
         }
       } catch {
         // ELOOP: the name is a symlink, which the kernel has to follow.
@@ -101,8 +98,7 @@ extension View {
       let entry = try entry(found, in: parent, version: version)
       let isFlushNeeded = realName.withPointer { needsFlush($0, status, flags) }
       let file = opened(
-        descriptor, entry.id, wasThere ? flags & ~O_CREAT : flags, status, needsFlush: isFlushNeeded,
-        isQuiet: quiet != nil, client)
+        descriptor, entry.id, wasThere ? flags & ~O_CREAT : flags, status, needsFlush: isFlushNeeded, client)
       openNodes.insert(file)
       return CreatedFile(entry: entry, file: file)
     }
@@ -149,17 +145,15 @@ extension View {
     let handle = try directory(parent)
     try refuseAdding(to: parent)
     try ensureDescriptorsLeft()
-    let quiet = quietDirectory(of: parent, handle, flags)
     let descriptor = try client.impersonateForMode(mode) { () throws(Errno) in
-      try (quiet?.directory ?? handle.directory).open(
-        ".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
+      try handle.directory.open(".", backingFlags(flags) | dfs_O_TMPFILE, mode: mode & 0o7777)
     }
     let status = try fileStatus(descriptor.rawValue)
     let durable = durableNodeID(of: "", in: Directory(descriptor: descriptor.rawValue), status, .plain)
     let node = nodes.lookupOrInsert(
       FileIdentity(status), .regular, nodeKind: .plain, parent: parent, name: "", durable: durable,
       identityMatch: .another)!
-    let file = opened(descriptor, node.id, flags, status, needsFlush: true, isQuiet: quiet != nil, client)
+    let file = opened(descriptor, node.id, flags, status, needsFlush: true, client)
     openNodes.insert(file)
     return CreatedFile(
       entry: Entry(node, present(status)), file: file)

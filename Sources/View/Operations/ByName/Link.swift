@@ -32,16 +32,8 @@ extension View {
       let realName = CName(real)
       try realName.withPointer { (name) throws(Errno) in
         // The source was checked by its descriptor: a link by that descriptor cannot be diverted by a rename.
-        func link(in directory: Directory) throws(Errno) {
-          _ = try client.impersonate { () throws(Errno) in
-            try systemCall { dfs_empty_path_link(located.rawValue, directory.descriptor, name) }
-          }
-        }
-        do throws(Errno) { try link(in: directory.directory) } catch {
-          // Both ends of a link must be in one mount, and an open file may be in that of the quiet directories.
-          guard error == .improperLink, let quiet = try? changes.watch?.quietDirectory(directory.directory)
-          else { throw error }
-          try link(in: quiet.directory)
+        _ = try client.impersonate { () throws(Errno) in
+          try systemCall { dfs_empty_path_link(located.rawValue, directory.directory.descriptor, name) }
         }
       }
       cached.noteOwnChange(in: parent)

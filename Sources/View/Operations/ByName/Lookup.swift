@@ -142,7 +142,7 @@ extension View {
       return Entry(node, present(now), nameVersion: isNameCacheable ? version : nil, attributesVersion: own)
     }
     let areAttributesCacheable = canCacheAttributes(
-      found.status, nodeKind: found.nodeKind, in: found.directory)
+      of: node.id, found.status, nodeKind: found.nodeKind, in: found.directory)
     return Entry(
       node, attributes, nameVersion: isNameCacheable ? version : nil,
       attributesVersion: areAttributesCacheable ? version : nil)

@@ -34,7 +34,7 @@ extension View {
     let (status, isInPlace) = try status(of: id, at: link, in: watched == id ? nil : handle)
     let attributes = present(status)
     guard let handle, isInPlace,
-      watched == id || canCacheAttributes(attributes, nodeKind: .plain, in: handle)
+      watched == id || canCacheAttributes(of: id, attributes, nodeKind: .plain, in: handle)
     else {
       return VersionedAttributes(stat: attributes, version: nil)
     }

@@ -35,7 +35,6 @@ extension View {
   /// Closes the directories that are open only to save time.
   func releaseDescriptors() {
     directories.handles.removeAll()
-    directories.quiet.removeAll()
     _ = unlinkedNodes.closeAll()
     invalidateDisplayNames(of: directories.views.removeAll())
   }

@@ -86,23 +86,15 @@ extension View {
     var inPlace: OpenFile?
     if let link {
       do throws(Errno) {
-        let parent = try directory(link.parent)
-        // A quiet directory does not have what is mounted at the name.
-        var quiet = quietDirectory(of: link.parent, parent, flags)
-        if let directory = quiet?.directory {
-          let there = link.name.withPointer { try? directory.cachedStatus($0) }
-          if !(there.map(link.matches) ?? false) { quiet = nil }
-        }
-        let from = quiet?.directory ?? parent.directory
+        let parent = try directory(link.parent).directory
         let found = try link.name.withPointer { (name) throws(Errno) in
-          if isExecution { return try from.open(name, backing) }
-          return try client.impersonateWithAnySetID { () throws(Errno) in try from.open(name, backing) }
+          if isExecution { return try parent.open(name, backing) }
+          return try client.impersonateWithAnySetID { () throws(Errno) in try parent.open(name, backing) }
         }
         let status = try fileStatus(found.rawValue)
         if link.matches(status) {
           let isFlushNeeded = link.name.withPointer { needsFlush($0, status, flags) }
-          let file = opened(
-            found, id, flags, status, needsFlush: isFlushNeeded, isQuiet: quiet != nil, client)
+          let file = opened(found, id, flags, status, needsFlush: isFlushNeeded, client)
           if hasCurrentName(id, link, client) {
             walks.retries.clearRefusal(client.thread)
             return file
@@ -129,7 +121,7 @@ extension View {
     guard let open = openNodes.file(of: id) else { throw .staleNFSFileHandle }
     let again = try open.descriptor.opened(backing)
     let status = try fileStatus(again.rawValue)
-    return opened(again, id, flags, status, needsFlush: true, isQuiet: open.isQuiet, client)
+    return opened(again, id, flags, status, needsFlush: true, client)
   }
 
   /// Whether a file of that name must be examined, or written out, when a client that may have written it closes it. If not,
@@ -146,10 +138,9 @@ extension View {
   /// - Parameters:
   ///   - file: a backing file that was opened for a client.
   ///   - needsFlush: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
-  ///   - isQuiet: whether it was opened through a quiet directory.
   func opened(
     _ file: consuming Descriptor, _ node: NodeID, _ flags: CInt, _ status: stat, needsFlush: Bool,
-    isQuiet: Bool, _ client: Client
+    _ client: Client
   ) -> OpenFile {
     let kind = UInt64(status.st_dev) == source.device ? source.fileSystem : FileSystemKind(of: file.rawValue)
     // Another hard link may lie in a directory that is not watched.
@@ -159,7 +150,7 @@ extension View {
     return OpenFile(
       descriptor: file, node: node, flags: flags, status: status, hasReliableVersion: hasReliableVersion,
       needsFlush: needsFlush, isOnServer: kind.mayChangeUnseen,
-      hasMandatoryLocks: kind.hasMandatoryLocks, isQuiet: isQuiet,
+      hasMandatoryLocks: kind.hasMandatoryLocks,
       opener: DataCredentials(user: client.user, group: client.group), thread: client.thread)
   }
 
@@ -205,12 +196,9 @@ extension View {
 
   /// Called when the kernel has released a file (RELEASE).
   package func close(_ file: OpenFile) {
-    guard file.mayWrite else { return openNodes.remove(file) }
-    let status = file.isQuiet || changes.own.isEnabled ? try? fileStatus(file.descriptor.rawValue) : nil
     // Must precede `openNodes.remove`: after that only the recorded ctime shows that the file was written through the mount.
-    if let status { changes.own.note(status) }
+    if file.mayWrite { changes.own.note(file.descriptor.rawValue) }
     openNodes.remove(file)
-    finishImport(file.node)
-    if file.isQuiet { noteWritten(file, status) }
+    if file.mayWrite { finishImport(file.node) }
   }
 }
