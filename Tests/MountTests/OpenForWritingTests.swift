@@ -2,7 +2,7 @@ import Glibc
 import SystemPackage
 import Testing
 
-/// Files that clients have open for writing, while what decides about them changes: their names, mounts, and what others write.
+/// Files that clients open for writing, and what else may happen to them: mappings, renames, mounts, and writes beneath the mount.
 @Suite(.mounting) struct OpenForWritingTests {
   private func view(_ options: String = "") throws -> MountedView {
     try MountedView(options) { root in
@@ -15,7 +15,8 @@ import Testing
     #expect(try OpenFile(path, O_WRONLY | O_APPEND).write(content) == content.utf8.count)
   }
 
-  /// A mapping outlives the descriptor by which it was made, and the request that says that this was closed.
+  /// A mapping outlives the descriptor by which it was made. With passthrough it holds the backing file alone, so the kernel sends
+  /// RELEASE before the mapping ends.
   @Test(arguments: ["", "passthrough=off"])
   func timesOfMappedFile_thatChangesAfterClose_areCurrent(options: String) throws {
     let view = try view(options)
@@ -28,7 +29,7 @@ import Testing
       return mmap(nil, 4, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0)
     }()
     let memory = try #require(mapped != MAP_FAILED ? mapped : nil)
-    // So long that the kernel has sent RELEASE, and the view is asked for the times once more.
+    // Long enough for the daemon to handle RELEASE. After that, the kernel caches the times once more.
     usleep(100_000)
     #expect(try time(view.at("notes")) == old.tv_sec)
     memory.storeBytes(of: UInt8(ascii: "x"), as: UInt8.self)
@@ -94,7 +95,7 @@ import Testing
     }
     defer { umount2(view.source, CInt(MNT_DETACH)) }
     try append("4", to: view.at("notes"))
-    // Fails while the daemon has not closed the file.
+    // The remount fails while the daemon has the file open for writing.
     try waitUntil { mount("none", view.source, nil, UInt(MS_REMOUNT | MS_BIND | MS_RDONLY), nil) == 0 }
     #expect(failure { open(view.at("notes"), O_WRONLY) } == .readOnlyFileSystem)
     #expect(failure { open(view.at("new.txt"), O_WRONLY | O_CREAT, 0o644) } == .readOnlyFileSystem)
