@@ -45,6 +45,23 @@ import Testing
     #expect(text(view.real("file1")) == "1")
   }
 
+  /// All threads wait while the kernel enlarges the table of descriptors of a process.
+  @Test func tableOfDescriptors_withManyDirectoriesKnown_isAsLargeAsAtFirst() throws {
+    let view = try view("ulimit -S -n 128") { root in
+      for number in 0..<300 { makeDirectory("\(root)/folder\(number)") }
+    }
+    let daemon = try #require(view.daemon)
+    func tableSize() throws -> Int {
+      let line = try #require(
+        text("/proc/\(daemon)/status")?.split(separator: "\n").first { $0.hasPrefix("FDSize:") })
+      return try #require(line.split(separator: "\t").last.flatMap { Int($0) })
+    }
+    let atFirst = try tableSize()
+    for number in 0..<300 { #expect(mkdir(view.at("folder\(number)/New"), 0o755) == 0) }
+    #expect(names("/proc/\(daemon)/fd").count > 256)
+    #expect(try tableSize() == atFirst)
+  }
+
   @Test func write_beyondFileSizeLimitOfStarter_doesNotEndDaemon() throws {
     let view = try view("ulimit -S -f 8")
     let content = [UInt8](repeating: 0x41, count: 64 << 10)

@@ -24,6 +24,7 @@ struct Mounter {
 
   func mount(foreground: Bool, debug: Bool, opens: Bool = false) throws(Failure) {
     if foreground {
+      DescriptorLimit.raise()
       return try serve(debug: debug, logHandler: StandardErrorLog.init) { if opens { openInFileManager() } }
     }
     try Daemon.run { (ready) throws(Failure) in
@@ -90,7 +91,6 @@ struct Mounter {
   /// The limits of the user that started the daemon must not limit the clients of the mount, and the limits of the clients must
   /// hold.
   private func takeNoLimits() {
-    DescriptorLimit.raise()
     dfs_drop_resource_capability()
     // A file that must not grow (`ulimit -f`) and a log that no process reads any more become errors of one call. A lease that
     // is broken was to be given back anyway.
