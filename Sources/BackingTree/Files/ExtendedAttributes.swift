@@ -2,24 +2,30 @@ import CLinux
 import Glibc
 import SystemPackage
 
-/// Extended attributes of an entry named by a path. A trailing symlink is not followed.
+/// Extended attributes of an open file, or of an entry of a directory. A symlink is not followed.
 ///
-/// `getxattrat` exists only since Linux 6.13. Entries are therefore reached through `/proc/self/fd/N/name`: the `l` calls do not
-/// follow the last component, and `N` is the daemon's own descriptor.
+/// `getxattrat` exists only since Linux 6.13. The entries of a directory are therefore reached through `/proc/self/fd/N/name`: the
+/// `l` calls do not follow the last component, and `N` is the daemon's own descriptor.
 public struct ExtendedAttributes: ~Copyable {
-  private var path: ContiguousArray<CChar>
+  private enum Place {
+    case path(ContiguousArray<CChar>)
+    case descriptor(CInt)
+  }
+
+  private let place: Place
 
   /// The attributes of the entry `name` in `directory`.
   public init(of name: UnsafePointer<CChar>, in directory: Directory) {
     let length = strlen(name)
-    path = Self.path(of: directory.descriptor, reserving: length + 2)
+    var path = Self.path(of: directory.descriptor, reserving: length + 2)
     path.append(0x2f)
     path.append(contentsOf: UnsafeBufferPointer(start: name, count: length + 1))
+    place = .path(path)
   }
 
   /// The attributes of an entry of the thread's working directory.
   public init(inWorkingDirectory name: UnsafePointer<CChar>) {
-    path = ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1))
+    place = .path(ContiguousArray(UnsafeBufferPointer(start: name, count: strlen(name) + 1)))
   }
 
   /// Whether an entry of the thread's working directory has extended attributes. One system call. (`llistxattr`)
@@ -31,14 +37,31 @@ public struct ExtendedAttributes: ~Copyable {
   }
 
   /// The attributes of an open file. The descriptor may be an O_PATH descriptor of anything but a symlink.
-  public init(of descriptor: CInt) {
-    // The calls must follow the magic link in /proc. A trailing `/.` would require a directory.
-    path = Self.path(of: descriptor, reserving: 1)
-    path.append(0)
-    follows = true
-  }
+  public init(of descriptor: CInt) { place = .descriptor(descriptor) }
 
-  private var follows = false
+  /// Makes one of three system calls that do the same.
+  ///
+  /// - Parameters:
+  ///   - opened: the call on a descriptor, which refuses an O_PATH descriptor (EBADF).
+  ///   - followed: the call on a path, for an O_PATH descriptor: it must follow the magic link in `/proc`, since a trailing `/.`
+  ///     would require a directory. It takes four times as long (4.7 µs instead of 1.1 for `getxattr` on tmpfs, Linux 6.18,
+  ///     EPYC, November 2026).
+  ///   - unfollowed: the call on a path that may be a symlink.
+  private func call<R: FixedWidthInteger & SignedInteger>(
+    _ opened: (CInt) -> R, followed: (UnsafePointer<CChar>) -> R, unfollowed: (UnsafePointer<CChar>) -> R
+  ) throws(Errno) -> R {
+    switch place {
+    case .path(let path):
+      return try systemCall { path.withUnsafeBufferPointer { unfollowed($0.baseAddress!) } }
+    case .descriptor(let descriptor):
+      do throws(Errno) { return try systemCall { opened(descriptor) } } catch {
+        guard error == .badFileDescriptor else { throw error }
+        var path = Self.path(of: descriptor, reserving: 1)
+        path.append(0)
+        return try systemCall { path.withUnsafeBufferPointer { followed($0.baseAddress!) } }
+      }
+    }
+  }
 
   /// `/proc/self/fd/N`, without NUL, with room for so many more bytes.
   private static func path(of descriptor: CInt, reserving room: Int) -> ContiguousArray<CChar> {
@@ -56,16 +79,17 @@ public struct ExtendedAttributes: ~Copyable {
 
   private static let prefix = ContiguousArray("/proc/self/fd/".utf8.map { CChar(bitPattern: $0) })
 
-  /// (`lgetxattr`) - Returns: the number of bytes written to the buffer; with an empty buffer, the length of the value.
+  /// (`fgetxattr`) - Returns: the number of bytes written to the buffer; with an empty buffer, the length of the value.
   public func get(_ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer) throws(Errno)
     -> Int
   {
-    try systemCall {
-      path.withUnsafeBufferPointer {
-        follows
-          ? getxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
-          : lgetxattr($0.baseAddress!, name, buffer.baseAddress, buffer.count)
-      }
+    let (value, count) = (buffer.baseAddress, buffer.count)
+    return try call {
+      fgetxattr($0, name, value, count)
+    } followed: {
+      getxattr($0, name, value, count)
+    } unfollowed: {
+      lgetxattr($0, name, value, count)
     }
   }
 
@@ -76,14 +100,15 @@ public struct ExtendedAttributes: ~Copyable {
     }
   }
 
-  /// (`llistxattr`) - Returns: the length of the list of NUL-terminated names.
+  /// (`flistxattr`) - Returns: the length of the list of NUL-terminated names.
   public func list(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
-    try systemCall {
-      path.withUnsafeBufferPointer {
-        let list = buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
-        return follows
-          ? listxattr($0.baseAddress!, list, buffer.count) : llistxattr($0.baseAddress!, list, buffer.count)
-      }
+    let (names, count) = (buffer.baseAddress?.assumingMemoryBound(to: CChar.self), buffer.count)
+    return try call {
+      flistxattr($0, names, count)
+    } followed: {
+      listxattr($0, names, count)
+    } unfollowed: {
+      llistxattr($0, names, count)
     }
   }
 
@@ -122,23 +147,26 @@ public struct ExtendedAttributes: ~Copyable {
     }
   }
 
-  /// (`lsetxattr`)
+  /// (`fsetxattr`)
   public func set(_ name: UnsafePointer<CChar>, _ value: UnsafeRawBufferPointer, flags: CInt) throws(Errno) {
-    try systemCall {
-      path.withUnsafeBufferPointer {
-        follows
-          ? setxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
-          : lsetxattr($0.baseAddress!, name, value.baseAddress, value.count, flags)
-      }
+    let (bytes, count) = (value.baseAddress, value.count)
+    _ = try call {
+      fsetxattr($0, name, bytes, count, flags)
+    } followed: {
+      setxattr($0, name, bytes, count, flags)
+    } unfollowed: {
+      lsetxattr($0, name, bytes, count, flags)
     }
   }
 
-  /// (`lremovexattr`)
+  /// (`fremovexattr`)
   public func remove(_ name: UnsafePointer<CChar>) throws(Errno) {
-    try systemCall {
-      path.withUnsafeBufferPointer {
-        follows ? removexattr($0.baseAddress!, name) : lremovexattr($0.baseAddress!, name)
-      }
+    _ = try call {
+      fremovexattr($0, name)
+    } followed: {
+      removexattr($0, name)
+    } unfollowed: {
+      lremovexattr($0, name)
     }
   }
 }
