@@ -59,7 +59,7 @@ struct Mounter {
       )
     }
     // Both are opened before the mount exists, so that nothing is ever reached through the mount itself.
-    let root = try Self.open(source)
+    let root = try Self.readable(Self.open(source))
     let covered = try coveredDirectory()
     let view: View
     do throws(Errno) {
@@ -113,6 +113,14 @@ struct Mounter {
 
   private static func open(_ path: FilePath) throws(Failure) -> Descriptor {
     do throws(Errno) { return try path.openDirectory() } catch { throw Failure(.system, "\(path): \(error)") }
+  }
+
+  /// The same directory, opened for reading where that is permitted. Its attributes can then be read without a path through
+  /// `/proc`: newer kernels request the access list of a mount's root in each path walk of a user that does not own it.
+  private static func readable(_ directory: consuming Descriptor) -> Descriptor {
+    do throws(Errno) {
+      return try Directory(descriptor: directory.rawValue).openForReading()
+    } catch { return directory }
   }
 
   private func coveredDirectory() throws(Failure) -> CoveredDirectory? {
