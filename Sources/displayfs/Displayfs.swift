@@ -20,6 +20,7 @@ enum Main {
   static func main() {
     // Writing to a closed pipe must end the process silently, as it ends `ls`.
     signal(SIGPIPE, SIG_DFL)
+    openClosedStandardDescriptors()
     let arguments = separated(Arguments.current)
     do {
       if HelperInvocation.isHelperName(CommandLine.arguments.first ?? "") {
@@ -39,6 +40,14 @@ enum Main {
       let text = Displayfs.fullMessage(for: error)
       if isHelp { print(text) } else { printError(text) }
       exit(isHelp ? 0 : ExitStatus.usage.rawValue)
+    }
+  }
+
+  /// Opens something for each standard descriptor that was closed by the starter: else the next file that is opened gets its
+  /// number. As before, reading from it or writing to it fails with EBADF.
+  private static func openClosedStandardDescriptors() {
+    for standard in STDIN_FILENO...STDERR_FILENO where fcntl(standard, F_GETFD) < 0 {
+      _ = open("/dev/null", standard == STDIN_FILENO ? O_WRONLY : O_RDONLY)
     }
   }
 

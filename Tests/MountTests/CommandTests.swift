@@ -86,6 +86,19 @@ import Testing
     }
   }
 
+  /// Else files of the daemon would get the numbers of standard descriptors.
+  @Test func mount_withStandardDescriptorsClosed_servesRequests() throws {
+    let place = try unmounted()
+    let outcome = Shell.run(
+      "timeout 20 '\(Displayfs.path)' '\(place.source)' '\(place.mountPoint)' -o language=en <&- >&- 2>&-")
+    #expect(outcome.status == 0)
+    #expect(place.listing() == ["notes"])
+    let daemon = try #require(place.daemon)
+    for standard in 0...2 {
+      #expect(Shell.run("readlink /proc/\(daemon)/fd/\(standard)").text == "/dev/null")
+    }
+  }
+
   @Test func procMounts_listsSourceAndType() throws {
     let view = try view()
     let line = view.shell("grep -F \" $VIEW \" /proc/mounts").text.split(separator: " ")
