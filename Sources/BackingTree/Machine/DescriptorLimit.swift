@@ -24,9 +24,9 @@ public enum DescriptorLimit {
   /// RLIMIT_NOFILE; `fcntl`, F_DUPFD_CLOEXEC) To be called before anything else of this type, which caches the limit, and while
   /// the process has one thread only.
   ///
-  /// The kernel doubles the table when it is full. Where several threads use it, the one that opens a descriptor then waits until
-  /// no processor reads the old table any more (`expand_files`, `synchronize_rcu`): 7 to 24 ms for each of four doublings, in a
-  /// tree of a thousand directories.
+  /// The kernel doubles the table when it is full. In a process with several threads, all that open something then wait until no
+  /// processor reads the old table any more (`expand_files`, `synchronize_rcu`). In a tree of 3000 directories that took 7 to 24
+  /// ms four times.
   public static func raise() {
     var limit = rlimit()
     guard getrlimit(nofile, &limit) == 0 else { return }
@@ -35,8 +35,9 @@ public enum DescriptorLimit {
     close(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, CInt(min(limit.rlim_cur, tableSize)) - 1))
   }
 
-  /// The descriptors that fit into the table from the start: those of as many directories as have a view, and as many again for
-  /// clients. They take 64 KiB of the kernel's memory. Computed, since a forked process must not initialize it lazily.
+  /// How many descriptors fit into the table from the start: one for each of the 4096 directories that may have a view, and as many
+  /// for clients. The table takes 66 KiB of the kernel's memory. A computed property: a global would be initialized under a lock,
+  /// which must not happen in a forked process.
   private static var tableSize: rlim_t { 8192 }
 
   /// Whether a descriptor belongs to the reserve. The kernel always allocates the lowest free descriptor, so a high number means

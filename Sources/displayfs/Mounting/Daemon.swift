@@ -53,8 +53,8 @@ enum Daemon {
   ///
   /// Swift's runtime marks its locks with the ID of the thread that holds them, and each thread caches its own ID. After a fork,
   /// the first thread continues with the cached ID of its parent. The kernel then finds no owner that another thread could wait
-  /// for, nor lets this thread unlock, and both retry for ever. So the first thread makes nothing but system calls, and a new
-  /// thread does everything else.
+  /// for, nor lets this thread unlock, and both retry for ever. So the first thread only makes system calls and starts a new
+  /// thread, which does everything else.
   private static func endWith(_ body: @escaping () throws(Failure) -> Void) throws(Failure) -> Never {
     var all = sigset_t()
     var before = sigset_t()

@@ -115,9 +115,11 @@ struct Mounter {
     do throws(Errno) { return try path.openDirectory() } catch { throw Failure(.system, "\(path): \(error)") }
   }
 
-  /// The same directory, opened for reading where that is permitted. Its attributes can then be read without a path through
-  /// `/proc`: newer kernels request the access list of a mount's root in each path walk of a user that does not own it.
+  /// The same directory, opened for reading where that is permitted and sends no message to a server. Its attributes can then be
+  /// read without a path through `/proc`: newer kernels request the access list of a mount's root in each path walk of a user that
+  /// does not own it.
   private static func readable(_ directory: consuming Descriptor) -> Descriptor {
+    guard FileSystemKind(of: directory.rawValue).isLocal else { return directory }
     do throws(Errno) {
       return try Directory(descriptor: directory.rawValue).openForReading()
     } catch { return directory }
