@@ -213,42 +213,6 @@ struct PassthroughHelperTests {
     #expect(try !reported("requests", of: view).contains(" write"))
   }
 
-  @Test func manySmallFilesOfOneProgram_areWrittenThroughDaemon() throws {
-    let view = try view()
-    let outcome = run(
-      view,
-      """
-      import time
-      real = '''\(view.source)/'''
-      def write(name, content, flags=os.O_CREAT):
-        file = os.open(name, os.O_WRONLY | os.O_APPEND | flags)
-        for start in range(0, len(content), 4096): os.write(file, content[start:start + 4096])
-        os.close(file)
-      def check(name, content):
-        for path in [name, real + name]:
-          if open(path, "rb").read() != content: print(path, "is wrong")
-      for number in range(20):
-        # The daemon learns of a close after the program does.
-        if number == 8: time.sleep(0.5)
-        write(f"{number}.txt", b"%d" % number * 1000)
-      large = os.urandom(1 << 20)
-      write("large.bin", large)
-      time.sleep(0.5)
-      write("next.bin", large)
-      for number in range(20):
-        write(f"{number}.txt", b"more", 0)
-        check(f"{number}.txt", b"%d" % number * 1000 + b"more")
-      for name in ["large.bin", "next.bin"]: check(name, large)
-      """)
-    #expect(outcome.text == "" && outcome.status == 0, "\(outcome.complaint)")
-    let requests = try reported("requests", of: view)
-    #expect(requests.contains(" write"), "\(requests)")
-    // The first four and the one after the large file, at least.
-    #expect(try #require(Int(reported("opens passed through", of: view))) >= 5)
-    // Those written from the ninth on and the large one, at least, and 20 that are read.
-    #expect(try #require(Int(reported("opens served by the daemon", of: view))) >= 33)
-  }
-
   @Test func fileNotWritableByUser_isReadThroughDaemon() throws {
     let view = try view { root in try put([UInt8](repeating: 0x41, count: 1 << 20), at: "\(root)/root.bin") }
     let outcome = run(

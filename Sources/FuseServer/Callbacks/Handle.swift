@@ -65,11 +65,11 @@ enum Handle {
   static func close(_ info: UnsafeMutablePointer<fuse_file_info>?, for request: Request) {
     if let locks = request.server.locks, let open = locked(info) { locks.closed(open.handle, of: open.node) }
     if let file = file(info) {
-      request.server.passthrough.closed(file, for: request)
+      request.server.passthrough.closed(file.node, for: request)
       request.server.pageCachePolicy.closed(file)
       request.view.close(file)
     } else if let replayed = object(info, as: ReplayedOpen.self), replayed.isPassedThrough {
-      request.server.passthrough.closed(replayed, for: request)
+      request.server.passthrough.closed(replayed.node, for: request)
     }
     release(info)
   }

@@ -63,7 +63,6 @@ final class Passthrough: Sendable {
     /// How many opens have passed through, and how many have not.
     var passed = 0
     var served = 0
-    var writtenFileSizes = WrittenFileSizes()
 
     /// Counts one more open of a node that is open.
     ///
@@ -184,26 +183,14 @@ final class Passthrough: Sendable {
     return state.withLock { $0.countOpen(node) { $0.id != 0 } } ?? 0
   }
 
-  /// Counts the close of an open file; the last one of its node undoes the registration.
-  func closed(_ file: OpenFile, for request: Request) {
-    guard case .helper = closed(file.node, for: request), file.mayWrite,
-      let status = try? fileStatus(file.descriptor.rawValue)
-    else { return }
-    state.withLock { $0.writtenFileSizes.record(Int64(status.st_size), by: file.thread) }
-  }
-
-  /// Counts the close of a replayed open.
-  func closed(_ replayed: ReplayedOpen, for request: Request) { closed(replayed.node, for: request) }
-
-  @discardableResult
-  private func closed(_ node: NodeID, for request: Request) -> Registrar {
+  /// Counts the close of an open file of the node; the last one undoes the registration.
+  func closed(_ node: NodeID, for request: Request) {
     let (id, registrar) = state.withLock { ($0.countClose(node), $0.registrar) }
-    guard let id, id != 0 else { return registrar }
+    guard let id, id != 0 else { return }
     switch registrar {
     case .daemon: dfs_backing_close(request.raw, id)
     case .helper(let helper): helper.unregister(id)
     }
-    return registrar
   }
 
   /// - Returns: the backing id, 0 where the file is not registered.
@@ -214,7 +201,7 @@ final class Passthrough: Sendable {
       switch registrar {
       case .daemon: return try registerAsRoot(file, for: request, isForRootAlone: isForRootAlone)
       case .helper(let helper):
-        if !isWorthMessages(file) { return 0 }
+        if !file.mayWrite, file.size < Self.minimumSizeForHelper { return 0 }
         if file.isOnServer { throw .hasServer }
         return try helper.register(file.descriptor.rawValue)
       }
@@ -230,13 +217,6 @@ final class Passthrough: Sendable {
       }
       return 0
     }
-  }
-
-  /// Whether a file is worth the two messages to the helper.
-  private func isWorthMessages(_ file: OpenFile) -> Bool {
-    if !file.mayWrite { return file.size >= Self.minimumSizeForHelper }
-    return file.size > WrittenFileSizes.small
-      || !state.withLock { $0.writtenFileSizes.isNextSmall(by: file.thread) }
   }
 
   private func registerAsRoot(
@@ -262,8 +242,7 @@ final class Passthrough: Sendable {
     var explanation = obstacle.map { "off: \($0)" } ?? "on"
     if obstacle == nil, isHelped {
       explanation +=
-        ", by displayfs-passthrough, for files from \(Self.minimumSizeForHelper >> 10) KiB and those opened to be written, "
-        + "except by programs that write small ones"
+        ", by displayfs-passthrough, for files opened to be written and from \(Self.minimumSizeForHelper >> 10) KiB"
     }
     if obstacle == nil, let refusal {
       let reason =

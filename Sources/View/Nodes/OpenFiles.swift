@@ -57,7 +57,7 @@ package final class OpenFile: Sendable {
   private let flags: CInt
 
   /// The thread that opened the file; 0 where the daemon cannot see the thread.
-  package let thread: pid_t
+  let thread: pid_t
 
   /// - Parameters:
   ///   - status: the file's status at the time of the open.
