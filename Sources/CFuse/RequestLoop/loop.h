@@ -1,17 +1,11 @@
 // What the files of the request loop share.
 #pragma once
+#include "busy_poll.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <time.h>
-
-static inline uint64_t dfs_nanoseconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 // Starts a thread that blocks all signals: the thread that waits for the loop to end handles them.
 static inline bool dfs_start_thread(pthread_t *thread, void *(*body)(void *)) {

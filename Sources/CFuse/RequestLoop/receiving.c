@@ -48,7 +48,6 @@
 
 enum {
   POLL_NANOSECONDS = 50000,
-  PAUSES = 8,
   // A client that is woken on a CPU that does not sleep deeply mostly sends its next request within this time. Then client and
   // worker gain more from running in parallel than from saving the wakeup.
   AWAKE_NANOSECONDS = 10000,
@@ -183,13 +182,7 @@ static ssize_t busy_poll(int fd, void *buffer, size_t size) {
   ssize_t count = read(fd, buffer, size);
   uint64_t start = count < 0 ? dfs_nanoseconds() : 0, now = start;
   while (count < 0 && errno == EAGAIN && now - start < POLL_NANOSECONDS) {
-    for (int i = 0; i < PAUSES; i++) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#elif defined(__aarch64__)
-      __asm__ volatile("yield");
-#endif
-    }
+    dfs_pause();
     count = read(fd, buffer, size);
     now = dfs_nanoseconds();
   }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "passthrough_helper.h"
 #include "../../displayfs-passthrough/protocol.h"
+#include "../RequestLoop/busy_poll.h"
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
@@ -12,6 +13,8 @@
 
 // For each send and receive: a helper that its user has stopped must not stop the mount.
 enum { REPLY_TIMEOUT_SECONDS = 5 };
+// How long a thread polls for a reply before it blocks, and how many replies it does not poll for after one that came later.
+enum { POLL_NANOSECONDS = 100000, REPLIES_BETWEEN_TRIES = 16 };
 
 static int send_message(int socket, dfs_helper_message message, int fd) {
   struct iovec piece = {&message, sizeof message};
@@ -40,14 +43,40 @@ static void close_socket(struct dfs_helper *helper) {
   helper->socket = -1;
 }
 
+// Polls for a reply; -1 with EAGAIN if none arrives in time.
+//
+// A thread that blocked would be woken on another CPU than its client's. From then on each request and each reply would have to
+// wake a CPU (affinity.c). For a user with one client, to create and close a file took 424 us when the thread blocked and 282 when
+// it polls where idle processors halt, and 146 with either where they poll (tmpfs, Linux 6.18 with 2 processors, medians of 5
+// interleaved rounds).
+static ssize_t poll_for_reply(struct dfs_helper *helper, dfs_helper_message *reply) {
+  errno = EAGAIN;
+  if (helper->replies_until_poll > 0) {
+    helper->replies_until_poll--;
+    return -1;
+  }
+  uint64_t start = dfs_nanoseconds();
+  ssize_t count;
+  do {
+    dfs_pause();
+    count = recv(helper->socket, reply, sizeof *reply, MSG_DONTWAIT);
+  } while (count < 0 && (errno == EAGAIN || errno == EINTR) && dfs_nanoseconds() - start < POLL_NANOSECONDS);
+  if (count < 0) helper->replies_until_poll = REPLIES_BETWEEN_TRIES;
+  return count;
+}
+
 // Sends a request and returns the reply, or -1 with errno set. After a timeout it closes the socket: the late reply would be
 // taken for that to the next request.
 static int send_request(struct dfs_helper *helper, int fd) {
   dfs_helper_message reply;
   ssize_t count = -1;
   if (helper->socket >= 0 && send_message(helper->socket, 0, fd) == 0) {
-    do count = recv(helper->socket, &reply, sizeof reply, 0);
-    while (count < 0 && errno == EINTR);
+    count = poll_for_reply(helper, &reply);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+      // After a timeout, this too is EAGAIN.
+      do count = recv(helper->socket, &reply, sizeof reply, 0);
+      while (count < 0 && errno == EINTR);
+    }
   }
   if (count != sizeof reply) {
     if (helper->socket >= 0) close_socket(helper);
@@ -82,7 +111,7 @@ static int spawn(struct dfs_helper *helper, const char *path, int end) {
 
 int dfs_helper_start(struct dfs_helper *helper, const char *path, int device) {
   int ends[2];
-  *helper = (struct dfs_helper){-1, -1};
+  *helper = (struct dfs_helper){.socket = -1, .process = -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) return errno;
   int error = spawn(helper, path, ends[1]);
   close(ends[1]);

@@ -6,6 +6,8 @@ struct dfs_helper {
   // The daemon's end of the socket pair; -1 when there is no helper, or it does not reply any more.
   int socket;
   pid_t process;
+  // How many replies are waited for without polling.
+  int replies_until_poll;
 };
 
 // Starts the program at `path` for the session whose /dev/fuse is `device`. Returns 0 or an errno: EPERM when the program has no
