@@ -44,7 +44,7 @@ enum Main {
   }
 
   /// Opens something for each standard descriptor that was closed by the starter: else the next file that is opened gets its
-  /// number. As before, reading from it or writing to it fails with EBADF.
+  /// number. Reading from it or writing to it still fails with EBADF.
   private static func openClosedStandardDescriptors() {
     for standard in STDIN_FILENO...STDERR_FILENO where fcntl(standard, F_GETFD) < 0 {
       _ = open("/dev/null", standard == STDIN_FILENO ? O_WRONLY : O_RDONLY)

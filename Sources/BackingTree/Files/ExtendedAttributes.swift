@@ -81,7 +81,9 @@ public struct ExtendedAttributes: ~Copyable {
 
   private static let prefix = ContiguousArray("/proc/self/fd/".utf8.map { CChar(bitPattern: $0) })
 
-  /// (`getxattr`, `lgetxattr` or `fgetxattr`) - Returns: the number of bytes written to the buffer; with an empty buffer, the length of the value.
+  /// (`getxattr`, `lgetxattr` or `fgetxattr`)
+  ///
+  /// - Returns: the number of bytes written to the buffer; with an empty buffer, the length of the value.
   public func get(_ name: UnsafePointer<CChar>, into buffer: UnsafeMutableRawBufferPointer) throws(Errno)
     -> Int
   {

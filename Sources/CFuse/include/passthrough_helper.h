@@ -6,7 +6,7 @@ struct dfs_helper {
   // The daemon's end of the socket pair; -1 when there is no helper, or it does not reply any more.
   int socket;
   pid_t process;
-  // How many replies are waited for without polling.
+  // How many more replies are waited for without polling.
   int replies_until_poll;
 };
 
