@@ -37,7 +37,7 @@ int dfs_open_beneath(int dir, const char *path, int flags) {
 }
 
 int dfs_check_access(int dir, const char *name, int access) {
-  return (int)syscall(SYS_faccessat2, dir, name, access, AT_EACCESS | AT_SYMLINK_NOFOLLOW);
+  return (int)syscall(SYS_faccessat2, dir, name, access, AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH);
 }
 
 int dfs_has_dirty_pages(int fd) {

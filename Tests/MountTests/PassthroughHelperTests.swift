@@ -227,6 +227,47 @@ struct PassthroughHelperTests {
     #expect(try reported("passthrough", of: view).contains("may not write"))
   }
 
+  /// A message wakes the helper, which costs more than the open itself.
+  @Test(arguments: ["unwritable.bin", "tmpfs/file.bin"])
+  func helper_doesNotReceiveFilesThatItWouldRefuse(name: String) throws {
+    let view = try view { root in
+      try put([UInt8](repeating: 0x41, count: 1 << 20), at: "\(root)/unwritable.bin")
+      let outcome = Shell.run("mkdir '\(root)/tmpfs' && mount -t tmpfs -o mode=777 none '\(root)/tmpfs'")
+      try #require(outcome.status == 0, "\(outcome.complaint)")
+    }
+    defer { umount2("\(view.source)/tmpfs", CInt(MNT_DETACH)) }
+    let helper = try #require(helperProcess(of: view))
+    func open(_ count: Int) -> Outcome {
+      run(
+        view,
+        """
+        flags = os.O_RDONLY if "\(name)" == "unwritable.bin" else os.O_RDWR | os.O_CREAT
+        for _ in range(\(count)): os.close(os.open("\(name)", flags))
+        """)
+    }
+    // The type of a file system is known once the helper has refused it.
+    #expect(open(1).status == 0)
+    let before = try #require(timesWaited(by: helper))
+    #expect(open(100).status == 0)
+    #expect(timesWaited(by: helper) == before)
+    #expect(try reported("opens served by the daemon", of: view) == "101")
+    // One that it registers wakes it.
+    #expect(OrdinaryUser.shell(OrdinaryUser.owner, view, "echo own >own.txt").status == 0)
+    #expect(try #require(timesWaited(by: helper)) > before)
+  }
+
+  /// How often a process has waited. (proc_pid_status(5), `voluntary_ctxt_switches`)
+  private func timesWaited(by process: pid_t) -> Int? {
+    text("/proc/\(process)/status")?.split(separator: "\n").first { $0.hasPrefix("voluntary_ctxt_switches:") }
+      .flatMap { Int($0.split(separator: "\t")[1]) }
+  }
+
+  private func helperProcess(of view: MountedView) -> pid_t? {
+    view.daemon.flatMap { daemon in
+      children(of: daemon).first { text("/proc/\($0)/comm") == "displayfs-passt\n" }
+    }
+  }
+
   @Test func filesBeyondRegistrationLimit_areServedByDaemon() throws {
     let view = try view()
     let outcome = run(
@@ -250,8 +291,7 @@ struct PassthroughHelperTests {
   @Test func killedDaemon_leavesNeitherMountNorHelper() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let daemon = try #require(view.daemon)
-    let around = children(of: daemon)
-    let helper = try #require(around.first { text("/proc/\($0)/comm") == "displayfs-passt\n" })
+    let helper = try #require(helperProcess(of: view))
     #expect(kill(daemon, SIGKILL) == 0)
     #expect(
       eventually(within: .work) {
@@ -266,7 +306,7 @@ struct PassthroughHelperTests {
   @Test(arguments: [SIGKILL, SIGSTOP]) func unresponsiveHelper_isReplacedByDaemon(signal: CInt) throws {
     let view = try view()
     let daemon = try #require(view.daemon)
-    let helper = try #require(children(of: daemon).first { text("/proc/\($0)/comm") == "displayfs-passt\n" })
+    let helper = try #require(helperProcess(of: view))
     #expect(OrdinaryUser.shell(OrdinaryUser.owner, view, "echo before >before.txt").status == 0)
     #expect(kill(helper, signal) == 0)
     #expect(

@@ -162,6 +162,11 @@ public func birthTime(_ descriptor: CInt) throws(Errno) -> timespec? {
   return isKnown == 1 ? out : nil
 }
 
+/// Checks that the calling thread's credentials permit an access (R_OK, W_OK, X_OK) to an open file. (`faccessat2`)
+public func checkAccess(to descriptor: CInt, _ access: CInt) throws(Errno) {
+  try systemCall { dfs_check_access(descriptor, "", access) }
+}
+
 /// The status of an open file. (`fstat`)
 public func fileStatus(_ descriptor: CInt) throws(Errno) -> stat {
   var out = stat()

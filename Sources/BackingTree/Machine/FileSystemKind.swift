@@ -1,7 +1,7 @@
 import CLinux
 
 /// The type of the file system that a file is on. (`f_type` of statfs(2))
-public struct FileSystemKind: Equatable, Sendable {
+public struct FileSystemKind: Hashable, Sendable {
   private let magic: UInt32
 
   public init(of descriptor: CInt) { magic = dfs_file_system_magic(descriptor) }

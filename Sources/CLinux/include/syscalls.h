@@ -27,9 +27,9 @@ int dfs_write_back(int fd);
 // which only its owner and CAP_LEASE can set: meanwhile an open for writing with O_NONBLOCK fails (EWOULDBLOCK), and any other
 // waits. SIGIO must be ignored. (fcntl(2), F_SETLEASE)
 bool dfs_may_be_open_for_writing(int fd);
-// faccessat2 with the credentials of the calling thread, without following a symlink. Not glibc's faccessat, which checks the
-// real user of the process where the kernel (before Linux 5.8) or a system call filter does not know faccessat2: here that is
-// ENOSYS.
+// faccessat2 with the credentials of the calling thread, without following a symlink; an empty name is `dir` itself. Not glibc's
+// faccessat, which checks the real user of the process where the kernel (before Linux 5.8) or a system call filter does not know
+// faccessat2: here that is ENOSYS.
 int dfs_check_access(int dir, const char *name, int access);
 // fstatat that never follows a symlink, and sends no request to a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
 int dfs_cached_status(int dir, const char *name, struct stat *out);

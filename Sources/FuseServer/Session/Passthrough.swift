@@ -60,6 +60,9 @@ final class Passthrough: Sendable {
     var obstacle: String? = "the kernel has not sent INIT yet"
     /// Why the registration of a file last failed.
     var refusal: Errno?
+    /// The types of file systems that the helper has refused, such as tmpfs. It decides by the type alone (displayfs-passthrough(8)),
+    /// and each message to it costs a wakeup.
+    var refused: Set<FileSystemKind> = []
     /// How many opens have passed through, and how many have not.
     var passed = 0
     var served = 0
@@ -203,6 +206,9 @@ final class Passthrough: Sendable {
       case .helper(let helper):
         if !file.mayWrite, file.size < Self.minimumSizeForHelper { return 0 }
         if file.isOnServer { throw .hasServer }
+        if state.withLock({ $0.refused.contains(file.fileSystem) }) { throw .notSupported }
+        // The helper would refuse it, too.
+        if !file.mayWrite { try checkAccess(to: file.descriptor.rawValue, R_OK | W_OK) }
         return try helper.register(file.descriptor.rawValue)
       }
     } catch {
@@ -210,6 +216,7 @@ final class Passthrough: Sendable {
         switch (registrar, error) {
         case (.daemon, .notPermitted):
           state.obstacle = "the daemon has no right to register files (CAP_SYS_ADMIN)"
+        case (.helper, .notSupported): state.refused.insert(file.fileSystem)
         case (.helper, .brokenPipe): state.obstacle = "displayfs-passthrough has ended, or does not respond"
         default: break
         }

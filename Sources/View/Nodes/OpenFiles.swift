@@ -46,10 +46,7 @@ package final class OpenFile: Sendable {
   /// Whether something has to be done before a close of the file returns, so that the kernel must send FLUSH.
   package let needsFlush: Bool
   package let opener: DataCredentials
-  /// Whether the file system has a server, which checks the identity of each client.
-  package let isOnServer: Bool
-  /// Whether a lock through another descriptor would keep the daemon from reading or writing by this one.
-  package let hasMandatoryLocks: Bool
+  package let fileSystem: FileSystemKind
   /// The size in bytes at the time of the open.
   package let size: Int64
   /// The version of the content at the time of the open; nil where a change of the content may leave the version as it is.
@@ -65,7 +62,7 @@ package final class OpenFile: Sendable {
   ///   - needsFlush: whether the kernel is to send FLUSH; has an effect only for a file that is opened for writing.
   init(
     descriptor: consuming Descriptor, node: NodeID, flags: CInt, status: stat, hasReliableVersion: Bool,
-    needsFlush: Bool, isOnServer: Bool, hasMandatoryLocks: Bool, opener: DataCredentials, thread: pid_t
+    needsFlush: Bool, fileSystem: FileSystemKind, opener: DataCredentials, thread: pid_t
   ) {
     self.thread = thread
     self.descriptor = descriptor
@@ -77,10 +74,15 @@ package final class OpenFile: Sendable {
     version = hasReliableVersion && flags & O_TRUNC == 0 ? ContentVersion(status) : nil
     isSetID = status.st_mode & (S_ISUID | S_ISGID) != 0
     self.opener = opener
-    self.isOnServer = isOnServer
-    self.hasMandatoryLocks = hasMandatoryLocks
+    self.fileSystem = fileSystem
     DescriptorLimit.noteOpened(self.descriptor.rawValue)
   }
+
+  /// Whether the file system has a server, which checks the identity of each client.
+  package var isOnServer: Bool { fileSystem.mayChangeUnseen }
+
+  /// Whether a lock through another descriptor would keep the daemon from reading or writing by this one.
+  package var hasMandatoryLocks: Bool { fileSystem.hasMandatoryLocks }
 
   /// Whether the client made the file by this open.
   var isNew: Bool { flags & O_CREAT != 0 }

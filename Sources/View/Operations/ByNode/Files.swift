@@ -149,8 +149,7 @@ extension View {
       && UInt64(status.st_dev) == source.device
     return OpenFile(
       descriptor: file, node: node, flags: flags, status: status, hasReliableVersion: hasReliableVersion,
-      needsFlush: needsFlush, isOnServer: kind.mayChangeUnseen,
-      hasMandatoryLocks: kind.hasMandatoryLocks,
+      needsFlush: needsFlush, fileSystem: kind,
       opener: DataCredentials(user: client.user, group: client.group), thread: client.thread)
   }
 
