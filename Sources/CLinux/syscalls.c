@@ -179,8 +179,9 @@ int dfs_empty_path_link(int fd, int to_dir, const char *to) {
   return linkat(AT_FDCWD, path, to_dir, to, AT_SYMLINK_FOLLOW);
 }
 
-int dfs_fanotify_new(void) {
-  return fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_DFID_NAME | FAN_UNLIMITED_MARKS | FAN_CLOEXEC | FAN_NONBLOCK, O_RDONLY);
+int dfs_fanotify_new(bool is_unlimited) {
+  unsigned flags = FAN_CLASS_NOTIF | FAN_REPORT_DFID_NAME | FAN_CLOEXEC | FAN_NONBLOCK;
+  return fanotify_init(is_unlimited ? flags | FAN_UNLIMITED_MARKS : flags, O_RDONLY);
 }
 
 long dfs_queued_bytes(int queue) {
@@ -213,7 +214,7 @@ int dfs_handle_of(int directory, const char *name, struct dfs_handle *handle) {
   union handle raw = {.known = {.handle_bytes = sizeof handle->bytes}};
   int mount;
   if (name_to_handle_at(directory, name, &raw.known, &mount, AT_EMPTY_PATH)) return -1;
-  *handle = (struct dfs_handle){.length = raw.known.handle_bytes, .type = raw.known.handle_type};
+  *handle = (struct dfs_handle){.length = raw.known.handle_bytes, .type = raw.known.handle_type, .mount = mount};
   memcpy(handle->bytes, raw.known.f_handle, handle->length);
   return 0;
 }

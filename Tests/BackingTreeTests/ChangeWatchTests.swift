@@ -12,8 +12,8 @@ private struct RecordedChanges {
   private let others = Guarded<[String]>([])
   private let all = Guarded<[String]>([])
 
-  init(_ directory: Directory, reportsPID: Bool = true) throws {
-    watch = try ChangeWatch(root: directory, allowsFanotify: reportsPID)
+  init(_ directory: Directory, _ interface: ChangeWatch.Interface) throws {
+    watch = try ChangeWatch(root: directory, [interface])
     func note(in names: Guarded<[String]>) -> @Sendable (ChangeWatch.Change) -> Void {
       { change in if case .entry(let name, _) = change { names.withLock { $0.append(String(cString: name)) } }
       }
@@ -30,18 +30,29 @@ private struct RecordedChanges {
 }
 
 @Suite struct ChangeWatchTests {
-  /// The tests use fanotify only as root.
-  static let reportsPID = geteuid() == 0
-  /// Through fanotify and through inotify.
-  static let sources = reportsPID ? [true, false] : [false]
+  /// Those that this process can use.
+  static let interfaces = ChangeWatch.Interface.allCases.filter { interface in
+    guard interface != .inotify else { return true }
+    guard let temporary = try? TemporaryDirectory(),
+      let watch = try? ChangeWatch(root: temporary.directory, [interface])
+    else { return false }
+    return watch.reportsPID
+  }
+  static let thoseWithPID = interfaces.filter { $0 != .inotify }
+
+  @Test(.enabled(if: geteuid() == 0)) func root_canUseAllInterfaces() {
+    #expect(Self.interfaces == ChangeWatch.Interface.allCases)
+  }
 
   private func run(_ program: String) { #expect(system(program) == 0) }
 
   /// Each delivery makes new events here, as programs do that are faster than a thread on a busy machine.
-  @Test(arguments: sources) func drain_whileEventsKeepArriving_ends(reportsPID: Bool) throws {
+  @Test(arguments: interfaces) func drain_whileEventsKeepArriving_ends(interface: ChangeWatch.Interface)
+    throws
+  {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
-    let watch = try ChangeWatch(root: directory, allowsFanotify: reportsPID)
+    let watch = try ChangeWatch(root: directory, [interface])
     let delivered = Guarded(0)
     let most = 20_000
     let subscription = try watch.watch(directory) { _ in
@@ -66,11 +77,12 @@ private struct RecordedChanges {
     #expect((200..<most).contains(delivered.withLock { $0 }))
   }
 
-  @Test(arguments: sources) func suppressedSelfChange_reachesSubscribersOfSelfEvents(reportsPID: Bool) throws
-  {
+  @Test(arguments: interfaces) func suppressedSelfChange_reachesSubscribersOfSelfEvents(
+    interface: ChangeWatch.Interface
+  ) throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
-    let recorded = try RecordedChanges(directory, reportsPID: reportsPID)
+    let recorded = try RecordedChanges(directory, interface)
     try recorded.watch.suppressingSelfEvents(.init(.made, "own", in: recorded.subscription)) {
       () throws(Errno) in
       try directory.makeDirectory("own", mode: 0o700)
@@ -83,12 +95,12 @@ private struct RecordedChanges {
   }
 
   /// Two nodes may refer to one directory, and only the owner of one of the two watches knows of the change.
-  @Test(arguments: sources) func suppressedSelfChange_reachesOtherWatchesOfTheDirectory(reportsPID: Bool)
-    throws
-  {
+  @Test(arguments: interfaces) func suppressedSelfChange_reachesOtherWatchesOfTheDirectory(
+    interface: ChangeWatch.Interface
+  ) throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
-    let watch = try ChangeWatch(root: directory, allowsFanotify: reportsPID)
+    let watch = try ChangeWatch(root: directory, [interface])
     let names = Guarded<[String]>([])
     func note(_ owner: String) -> @Sendable (ChangeWatch.Change) -> Void {
       { change in
@@ -109,9 +121,10 @@ private struct RecordedChanges {
     withExtendedLifetime(second) {}
   }
 
-  @Test(.enabled(if: reportsPID)) func changeByAnotherProcess_ofSuppressedName_isReported() throws {
+  @Test(arguments: thoseWithPID)
+  func changeByAnotherProcess_ofSuppressedName_isReported(interface: ChangeWatch.Interface) throws {
     let temporary = try TemporaryDirectory()
-    let recorded = try RecordedChanges(temporary.directory)
+    let recorded = try RecordedChanges(temporary.directory, interface)
     let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.subscription)
     try recorded.watch.suppressingSelfEvents(selfEvent) { () throws(Errno) in
       run("mkdir '\(temporary.path)/name'")
@@ -129,10 +142,11 @@ private struct RecordedChanges {
     #expect(recorded.names().others == ["name", "name", "name"])
   }
 
-  @Test(.enabled(if: reportsPID)) func suppression_whenNothingChanged_hidesNoLaterChange() throws {
+  @Test(arguments: thoseWithPID)
+  func suppression_whenNothingChanged_hidesNoLaterChange(interface: ChangeWatch.Interface) throws {
     let temporary = try TemporaryDirectory()
     let directory = temporary.directory
-    let recorded = try RecordedChanges(directory)
+    let recorded = try RecordedChanges(directory, interface)
     let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.subscription)
     #expect(throws: Errno.ioError) {
       try recorded.watch.suppressingSelfEvents(selfEvent) { () throws(Errno) in throw .ioError }
@@ -146,7 +160,7 @@ private struct RecordedChanges {
   /// A change of the same name by another process, which has made the call fail, was taken for the call's own or comes later.
   @Test func failedSelfChange_whenEventsCarryNoPID_isReported() throws {
     let temporary = try TemporaryDirectory()
-    let recorded = try RecordedChanges(temporary.directory, reportsPID: false)
+    let recorded = try RecordedChanges(temporary.directory, .inotify)
     let selfEvent = ChangeWatch.SelfEvent(.made, "name", in: recorded.subscription)
     for isDelivered in [false, true] {
       #expect(throws: Errno.fileExists) {
@@ -166,7 +180,7 @@ private struct RecordedChanges {
 
   @Test func changeByAnotherProcess_besideSelfChange_whenEventsCarryNoPID_isReported() throws {
     let temporary = try TemporaryDirectory()
-    let recorded = try RecordedChanges(temporary.directory, reportsPID: false)
+    let recorded = try RecordedChanges(temporary.directory, .inotify)
     try recorded.watch.suppressingSelfEvents(.init(.removed, "name", in: recorded.subscription)) {
       () throws(Errno) in
       run(
@@ -176,15 +190,15 @@ private struct RecordedChanges {
     #expect(recorded.names().others == ["name", "name", "name"])
   }
 
-  /// Changes of an entry, of the directory itself and of its attributes, through fanotify and through inotify.
-  @Test(arguments: sources) func everyKindOfChange_isReported(reportsPID: Bool) throws {
+  /// Changes of an entry, of the directory itself and of its attributes.
+  @Test(arguments: interfaces) func everyKindOfChange_isReported(interface: ChangeWatch.Interface) throws {
     let temporary = try TemporaryDirectory()
     let root = temporary.directory
     try root.makeDirectory("watched", mode: 0o700)
     let opened = try root.open("watched", O_RDONLY | O_DIRECTORY)
     let directory = Directory(descriptor: opened.rawValue)
-    let watch = try ChangeWatch(root: root, allowsFanotify: reportsPID)
-    #expect(watch.reportsPID == reportsPID)
+    let watch = try ChangeWatch(root: root, [interface])
+    #expect(watch.reportsPID == (interface != .inotify))
     let reported = Guarded<[String]>([])
     let subscription = try watch.watch(directory) { change in
       let word =
@@ -220,13 +234,15 @@ private struct RecordedChanges {
       if case .everything = change { reported.withLock { $0.append("gone") } }
     }
     _ = consume opened
-    #expect(reportedChanges(of: "rmdir watched") == ["gone"])
+    // A descriptor that the watch keeps delays the event until the watch ends.
+    #expect(reportedChanges(of: "rmdir watched") == (interface == .fanotify ? [] : ["gone"]))
     withExtendedLifetime(second) {}
   }
 
-  @Test func writes_whileModificationsAreIgnored_areNotReported() throws {
+  @Test(arguments: interfaces)
+  func writes_whileModificationsAreIgnored_areNotReported(interface: ChangeWatch.Interface) throws {
     let temporary = try TemporaryDirectory()
-    let watch = try ChangeWatch(root: temporary.directory)
+    let watch = try ChangeWatch(root: temporary.directory, [interface])
     let reported = Guarded((writing: 0, closing: 0))
     let subscription = try watch.watch(temporary.directory) { change in
       switch change {
@@ -254,5 +270,57 @@ private struct RecordedChanges {
     watch.restoreModifications(of: file)
     #expect(try isReported(append) == (true, false))
     withExtendedLifetime(subscription) {}
+  }
+
+  /// A watch that keeps a descriptor of its directory gives it back.
+  @Test(arguments: interfaces) func endedWatch_keepsNoDescriptor(interface: ChangeWatch.Interface) throws {
+    let temporary = try TemporaryDirectory()
+    let watch = try ChangeWatch(root: temporary.directory, [interface])
+    try temporary.directory.makeDirectory("watched", mode: 0o700)
+    let path = "\(temporary.path)/watched"
+    func kept() -> Int {
+      openDescriptors().count { $0 == path || $0 == "\(path) (deleted)" }
+    }
+    for isRemoved in [false, true] {
+      let subscriptions = try {
+        let opened = try temporary.directory.open("watched", O_RDONLY | O_DIRECTORY)
+        return try (0..<2).map { _ in try watch.watch(Directory(descriptor: opened.rawValue)) { _ in } }
+      }()
+      #expect(kept() == (interface == .fanotify ? 1 : 0))
+      if isRemoved { run("rmdir '\(path)'") }
+      watch.drain()
+      withExtendedLifetime(subscriptions) {}
+      _ = consume subscriptions
+      #expect(kept() == 0)
+    }
+  }
+
+  /// Another mount of the file system could not be unmounted while a descriptor of it is kept.
+  @Test(.enabled(if: geteuid() == 0)) func watchOnAnotherMount_keepsNoDescriptor() throws {
+    let temporary = try TemporaryDirectory()
+    try temporary.directory.makeDirectory("mount", mode: 0o700)
+    let watch = try ChangeWatch(root: temporary.directory, [.fanotify])
+    run("mount --bind '\(temporary.path)' '\(temporary.path)/mount'")
+    let names = Guarded<[String]>([])
+    let subscription = try {
+      let opened = try Descriptor(
+        adopting: systemCall { open("\(temporary.path)/mount", O_RDONLY | O_DIRECTORY) })
+      return try watch.watch(Directory(descriptor: opened.rawValue)) { change in
+        if case .entry(let name, _) = change { names.withLock { $0.append(String(cString: name)) } }
+      }
+    }()
+    run("mkdir '\(temporary.path)/new'")
+    watch.drain()
+    #expect(names.withLock { $0 } == ["new"])
+    run("umount '\(temporary.path)/mount'")
+    withExtendedLifetime(subscription) {}
+  }
+
+  /// The paths of this process's open files.
+  private func openDescriptors() -> [String] {
+    (0..<1024).compactMap { number in
+      var path = [CChar](repeating: 0, count: 4096)
+      return readlink("/proc/self/fd/\(number)", &path, 4095) > 0 ? String(cString: path) : nil
+    }
   }
 }

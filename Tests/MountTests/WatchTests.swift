@@ -29,6 +29,45 @@ import Testing
     #expect(watcher.reportsChanges("create beside"))
   }
 
+  /// An ordinary user has fanotify too, without root's rights (Linux 5.13).
+  @Test(.asRoot, .programForAll, .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."))
+  func changesInUserMount_areReportedByFanotify() throws {
+    let view = try MountedView { root in
+      makeDirectory("\(root)/Folder")
+      try put("x", at: "\(root)/Folder/notes.txt")
+      _ = Shell.run("chown -R \(OrdinaryUser.owner) '\(root)'")
+    }
+    view.unmount()
+    try #require(OrdinaryUser.mount(view).status == 0)
+    func shell(_ script: String) -> String { OrdinaryUser.shell(OrdinaryUser.owner, view, script).text }
+    #expect(shell("'\(Displayfs.path)' status . | grep heard") == "changes heard of: by fanotify")
+    #expect(shell("ls Folder; cat Folder/notes") == "notes\nx")
+    try put("y", at: view.real("Folder/letter.txt"))
+    rename(view.real("Folder/notes.txt"), view.real("Folder/other.txt"))
+    #expect(shell("ls Folder") == "letter\nother")
+    // A client keeps the directory, so the daemon keeps its descriptor, while another directory gets its name.
+    let replace =
+      "rm -r '\(view.real("Folder"))' && mkdir '\(view.real("Folder"))' && echo z >'\(view.real("Folder/new.txt"))'"
+    #expect(
+      shell("cd Folder; ls; \(replace); ls; ls ../Folder; cat ../Folder/new") == "letter\nother\nnew\nz")
+  }
+
+  /// The watches of an ordinary user's fanotify keep a descriptor each, and where there are few, inotify takes the rest.
+  @Test(.asRoot, .programForAll, .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."))
+  func changesInMoreDirectoriesThanDescriptors_areReported() throws {
+    let view = try MountedView { root in
+      for number in 0..<100 { try put("x", at: "\(root)/\(number)/notes.txt") }
+      _ = Shell.run("chown -R \(OrdinaryUser.owner) '\(root)'")
+    }
+    view.unmount()
+    try #require(OrdinaryUser.mount(view, limit: ["prlimit", "--nofile=256:256"]).status == 0)
+    func shell(_ script: String) -> String { OrdinaryUser.shell(OrdinaryUser.owner, view, script).text }
+    #expect(shell("ls -l * | grep -c notes") == "100")
+    _ = Shell.run("cd '\(view.source)'; for d in *; do mv $d/notes.txt $d/other.txt; done")
+    #expect(shell("ls -l * | grep -c other; ls -l * | grep -c notes") == "100\n0")
+    #expect(shell("for d in *; do echo new >$d/own.txt; done; cat */own | wc -l") == "100")
+  }
+
   @Test func changesThroughMount_areReported() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let watcher = try InotifyWatcher(view.mountPoint)

@@ -59,6 +59,9 @@ public enum DescriptorLimit {
     return lowest.rawValue < 0 || isReserved(lowest.rawValue)
   }
 
+  /// How many watches may keep a descriptor each.
+  static let forWatches = count / 8
+
   /// The maximum number of open descriptors.
   public static let count: Int = {
     var limit = rlimit()

@@ -9,6 +9,9 @@ protocol ChangeSource: Sendable {
   /// Whether an event says if this process caused it.
   var reportsPID: Bool { get }
 
+  /// Whether the kernel sets no limit to the number of watches.
+  var isUnlimited: Bool { get }
+
   /// Watches a directory. Changes are reported from when this returns at the latest. A directory keeps its number until it is
   /// removed. Only one thread at a time may add and remove.
   ///

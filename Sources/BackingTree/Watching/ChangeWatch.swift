@@ -98,27 +98,46 @@ public final class ChangeWatch: Sendable {
   private nonisolated(unsafe) let buffer = UnsafeMutableRawBufferPointer.allocate(
     byteCount: 16 * 1024, alignment: 8)
 
-  /// - Parameters:
-  ///   - root: a directory of the file system that has most of the watched directories.
-  ///   - allowsFanotify: whether fanotify may be used.
+  /// The kernel's interfaces, the best first.
+  enum Interface: CaseIterable {
+    /// As root has it.
+    case unlimitedFanotify
+    /// As ordinary users have it since Linux 5.13. Used on local file systems only.
+    case fanotify
+    case inotify
+  }
+
+  /// - Parameter root: a directory of the file system that has most of the watched directories.
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
-  public init(root: Directory, allowsFanotify: Bool = true) throws(Errno) {
+  public convenience init(root: Directory) throws(Errno) { try self.init(root: root, Interface.allCases) }
+
+  /// - Parameter interfaces: the first that can be used is used.
+  init(root: Directory, _ interfaces: [Interface]) throws(Errno) {
     waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
-    if allowsFanotify, let source = try? FanotifySource(root: root) {
-      self.source = source
-    } else {
-      source = try InotifySource()
+    let fanotify = interfaces.lazy.compactMap { Self.fanotify($0, root) }.first
+    if let fanotify { source = fanotify } else { source = try InotifySource() }
+  }
+
+  private static func fanotify(_ interface: Interface, _ root: Directory) -> FanotifySource? {
+    switch interface {
+    case .unlimitedFanotify: try? FanotifySource(root: root, isUnlimited: true)
+    case .fanotify:
+      FileSystemKind(of: root.descriptor).isLocal ? try? FanotifySource(root: root, isUnlimited: false) : nil
+    case .inotify: nil
     }
   }
 
   deinit { buffer.deallocate() }
 
-  /// Whether events say which process caused them and the number of watches is unlimited. (fanotify)
+  /// Whether events say which process caused them. (fanotify)
   public var reportsPID: Bool { source.reportsPID }
 
-  /// The per-user limit `max_user_watches` or `max_user_instances`; nil where the kernel has no inotify. (`/proc/sys/fs/inotify`)
+  /// Whether the kernel sets no limit to the number of watches. (fanotify as root)
+  public var isUnlimited: Bool { source.isUnlimited }
+
+  /// A limit of each user, such as `inotify/max_user_watches`; nil where the kernel does not have that interface. (`/proc/sys/fs`)
   public static func limit(_ name: String) -> Int? {
-    Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/inotify/\(name)").flatMap {
+    Directory(descriptor: AT_FDCWD).wholeFile("/proc/sys/fs/\(name)").flatMap {
       Int(String(decoding: $0, as: UTF8.self).prefix { $0.isNumber })
     }
   }
@@ -166,7 +185,7 @@ public final class ChangeWatch: Sendable {
       return Watched(isFallback: false, number: try source.add(directory, on: device))
     } catch {
       guard source.reportsPID else { throw error }
-      // fanotify takes directories of one file system only. This one is on another, mounted below.
+      // fanotify takes directories of one file system only, and from an ordinary user a limited number.
       let (inotify, isNew) = try fallback.withLock { (fallback) throws(Errno) -> (InotifySource, Bool) in
         if let fallback { return (fallback, false) }
         let new = try InotifySource()

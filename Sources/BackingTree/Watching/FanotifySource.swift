@@ -2,35 +2,67 @@ import CLinux
 import Glibc
 import SystemPackage
 
-/// fanotify(7), which needs root. Watches any number of directories of one file system, and reports whether this process caused
-/// an event. An event names the directory by its file handle.
+/// fanotify(7). Reports whether this process caused an event. An event names the directory by its file handle.
+///
+/// To end the watch of a directory takes a descriptor of it. Root opens one by the handle. A process that may not (Linux 5.13) keeps
+/// one for each directory. So the number of its watches is limited, and it watches only what lies on the mount of the root: a
+/// descriptor keeps its mount busy.
 final class FanotifySource: ChangeSource {
-  private struct Handles {
+  private struct Watch {
+    let handle: FileHandle
+    /// Nil where it can be opened by the handle.
+    let directory: KeptDirectory?
+  }
+
+  private final class KeptDirectory: Sendable {
+    let descriptor: Descriptor
+    init(_ descriptor: consuming Descriptor) { self.descriptor = descriptor }
+  }
+
+  private struct Watches {
     var numbers: [FileHandle: ChangeEvent.Number] = [:]
-    var handles: [ChangeEvent.Number: FileHandle] = [:]
+    var watches: [ChangeEvent.Number: Watch] = [:]
     var last: ChangeEvent.Number = 0
   }
 
   let reportsPID = true
+  let isUnlimited: Bool
   private let group: Descriptor
   /// A directory of the file system, needed to open directories by handle.
   private let root: Descriptor
   private let device: UInt64
+  /// The mount of the root.
+  private let mount: CInt
   private let process = getpid()
-  private let handles = Guarded(Handles())
+  private let watches = Guarded(Watches())
   var queue: CInt { group.rawValue }
 
-  /// - Parameter root: a directory of the file system.
-  /// - Throws: EPERM without CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH; EINVAL before Linux 5.9; EOPNOTSUPP, ENODEV, EXDEV or
-  ///   EOVERFLOW where the file system has no file handles, or has handles longer than 24 bytes.
-  init(root: Directory) throws(Errno) {
-    group = Descriptor(adopting: try systemCall { dfs_fanotify_new() })
+  /// The maximum number of watches with a descriptor each: with that of inotify's instead, half of what the user may have remains
+  /// for other programs.
+  private static let most = min(
+    DescriptorLimit.forWatches, (ChangeWatch.limit("fanotify/max_user_marks") ?? 0) / 2)
+
+  /// - Parameters:
+  ///   - root: a directory of the file system.
+  ///   - isUnlimited: whether directories are opened by their handles, and their number is not limited.
+  /// - Throws: EPERM without CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH where `isUnlimited`, and otherwise before Linux 5.13; EINVAL
+  ///   before Linux 5.9; EOPNOTSUPP, ENODEV, EXDEV or EOVERFLOW where the file system has no file handles, or has handles longer
+  ///   than 24 bytes; EMFILE when the user has no group left.
+  init(root: Directory, isUnlimited: Bool) throws(Errno) {
+    self.isUnlimited = isUnlimited
+    group = Descriptor(adopting: try systemCall { dfs_fanotify_new(isUnlimited) })
     self.root = try root.open(".", O_RDONLY | O_DIRECTORY)
     device = UInt64(try root.status().st_dev)
+    let (handle, mount) = try FileHandle.find(root)
+    self.mount = mount
     // Probe once everything that is needed later.
     try mark(root, isAdded: true)
-    let same = try open(FileHandle(of: root))
-    try mark(Directory(descriptor: same.rawValue), isAdded: false)
+    if isUnlimited {
+      let same = try open(handle)
+      try mark(Directory(descriptor: same.rawValue), isAdded: false)
+    } else {
+      try mark(root, isAdded: false)
+    }
   }
 
   private func mark(_ directory: Directory, isAdded: Bool) throws(Errno) {
@@ -46,40 +78,55 @@ final class FanotifySource: ChangeSource {
       adopting: try systemCall { dfs_open_handle(root.rawValue, &raw, dfs_O_PATH | dfs_O_DIRECTORY) })
   }
 
-  /// - Throws: EXDEV for a directory of another file system.
+  /// - Throws: EXDEV for a directory of another file system; where a descriptor is kept also for one on another mount, and EMFILE
+  ///   when there is no descriptor left for it.
   func add(_ directory: Directory, on device: UInt64?) throws(Errno) -> ChangeEvent.Number {
     let actual = if let device { device } else { UInt64(try directory.status().st_dev) }
     guard actual == self.device else { throw .improperLink }
-    let handle = try FileHandle(of: directory)
-    // Assign the number before the mark: an event may arrive at once and must find it.
-    let (number, isNew) = handles.withLock { handles -> (ChangeEvent.Number, Bool) in
-      if let number = handles.numbers[handle] { return (number, false) }
-      handles.last += 1
-      handles.numbers[handle] = handles.last
-      handles.handles[handles.last] = handle
-      return (handles.last, true)
-    }
+    let (handle, mount) = try FileHandle.find(directory)
+    let (known, count) = watches.withLock { ($0.numbers[handle], $0.watches.count) }
     // A directory with a number is marked already; marking it again would cost some microseconds.
-    guard isNew else { return number }
+    if let known { return known }
+    let kept = isUnlimited ? nil : try keep(directory, on: mount, count)
+    // Assign the number before the mark: an event may arrive at once and must find it.
+    let number = watches.withLock { watches -> ChangeEvent.Number in
+      watches.last += 1
+      watches.numbers[handle] = watches.last
+      watches.watches[watches.last] = Watch(handle: handle, directory: kept)
+      return watches.last
+    }
     do throws(Errno) { try mark(directory, isAdded: true) } catch {
-      removeHandle(number)
+      removeWatch(number)
       throw error
     }
     return number
   }
 
+  /// Duplicates the descriptor of a directory. (`fcntl`, F_DUPFD_CLOEXEC)
+  private func keep(_ directory: Directory, on mount: CInt, _ count: Int) throws(Errno) -> KeptDirectory {
+    guard mount == self.mount else { throw .improperLink }
+    guard count < Self.most else { throw .tooManyOpenFiles }
+    let kept = Descriptor(adopting: try systemCall { fcntl(directory.descriptor, F_DUPFD_CLOEXEC, 0) })
+    if DescriptorLimit.isReserved(kept.rawValue) { throw .tooManyOpenFiles }
+    return KeptDirectory(kept)
+  }
+
   func remove(_ number: ChangeEvent.Number) {
-    guard let handle = removeHandle(number), let directory = try? open(handle) else { return }
+    guard let watch = removeWatch(number) else { return }
     // If this fails, events of the directory still arrive and are ignored.
-    try? mark(Directory(descriptor: directory.rawValue), isAdded: false)
+    if let kept = watch.directory {
+      try? mark(Directory(descriptor: kept.descriptor.rawValue), isAdded: false)
+    } else if let directory = try? open(watch.handle) {
+      try? mark(Directory(descriptor: directory.rawValue), isAdded: false)
+    }
   }
 
   @discardableResult
-  private func removeHandle(_ number: ChangeEvent.Number) -> FileHandle? {
-    handles.withLock { handles in
-      guard let handle = handles.handles.removeValue(forKey: number) else { return nil }
-      handles.numbers[handle] = nil
-      return handle
+  private func removeWatch(_ number: ChangeEvent.Number) -> Watch? {
+    watches.withLock { watches in
+      guard let watch = watches.watches.removeValue(forKey: number) else { return nil }
+      watches.numbers[watch.handle] = nil
+      return watch
     }
   }
 
@@ -111,13 +158,13 @@ final class FanotifySource: ChangeSource {
         let start = Int(event.loadUnaligned(fromByteOffset: 6, as: UInt16.self))
         guard length > start + 20, event[start] == UInt8(FAN_EVENT_INFO_TYPE_DFID_NAME),
           let handle = FileHandle(UnsafeRawBufferPointer(rebasing: event[(start + 12)..<length])),
-          let number = handles.withLock({ $0.numbers[handle] })
+          let number = watches.withLock({ $0.numbers[handle] })
         else { continue }
         reported.number = number
         let name = (event.baseAddress! + start + 20 + handle.length).assumingMemoryBound(to: CChar.self)
         if mask & UInt64(FAN_DELETE_SELF) != 0 {
           reported.kind = .end
-          removeHandle(number)
+          removeWatch(number)
         } else if strcmp(name, ".") != 0 {
           reported.name = name
         }
@@ -135,13 +182,15 @@ private struct FileHandle: Hashable {
   private let type: Int32
   private let bytes: (UInt64, UInt64, UInt64)
 
-  var raw: dfs_handle { dfs_handle(length: UInt32(length), type: type, bytes: bytes) }
+  var raw: dfs_handle { dfs_handle(length: UInt32(length), type: type, bytes: bytes, mount: 0) }
 
+  /// The handle of a directory, and the number of its mount.
+  ///
   /// - Throws: EOPNOTSUPP where the file system has no handles, EOVERFLOW where they are longer than 24 bytes.
-  init(of directory: Directory) throws(Errno) {
+  static func find(_ directory: Directory) throws(Errno) -> (FileHandle, mount: CInt) {
     var raw = dfs_handle()
     _ = try systemCall { dfs_handle_of(directory.descriptor, "", &raw) }
-    self.init(length: Int(raw.length), type: raw.type, bytes: raw.bytes)
+    return (FileHandle(length: Int(raw.length), type: raw.type, bytes: raw.bytes), raw.mount)
   }
 
   /// Decodes a `struct file_handle`: u32 length, s32 type, the bytes. Nil when it is longer than 24 bytes.

@@ -5,6 +5,7 @@ import SystemPackage
 /// inotify(7), which needs no privilege. Watches at most as many directories as `fs.inotify.max_user_watches` allows a user.
 final class InotifySource: ChangeSource {
   let reportsPID = false
+  let isUnlimited = false
   private let descriptor: Descriptor
   var queue: CInt { descriptor.rawValue }
 

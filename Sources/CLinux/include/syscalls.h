@@ -70,8 +70,9 @@ uint32_t dfs_file_system_magic(int fd);
 int dfs_syncfs(int fd);
 int dfs_empty_path_link(int fd, int to_dir, const char *to);
 
-// A fanotify group whose events name a directory and an entry, with no limit on marks (needs CAP_SYS_ADMIN, Linux 5.9).
-int dfs_fanotify_new(void);
+// A fanotify group whose events name a directory and an entry: with no limit on marks (needs CAP_SYS_ADMIN, Linux 5.9), or with
+// that of a user (fs.fanotify.max_user_marks, Linux 5.13).
+int dfs_fanotify_new(bool is_unlimited);
 // The number of bytes of queued events; with fanotify, those of the event headers. (FIONREAD)
 long dfs_queued_bytes(int queue);
 // Adds a directory to a group or removes it, for events of its entries and of itself. `directory` may be an O_PATH descriptor.
@@ -83,6 +84,8 @@ struct dfs_handle {
   uint32_t length;
   int32_t type;
   uint64_t bytes[3];
+  // The mount in which the file was found. (`mount_id` of name_to_handle_at(2))
+  int mount;
 };
 // The handle of an entry, or of the directory itself where the name is empty. Fails with EOVERFLOW when the handle is longer.
 int dfs_handle_of(int directory, const char *name, struct dfs_handle *handle);

@@ -29,9 +29,11 @@ final class CachedDirectories: Sendable {
     self.remoteMounts = remoteMounts
     self.views = views
     self.queue = queue
-    // With inotify at most half of the watches that a user may have, and always no more than about 64 MiB of kernel memory.
+    // At most half of the watches that a user may have, and always no more than about 64 MiB of kernel memory.
     let most = 65_536
-    limit = watch?.reportsPID ?? false ? most : min((ChangeWatch.limit("max_user_watches") ?? 8192) / 2, most)
+    limit =
+      watch?.isUnlimited ?? false
+      ? most : min((ChangeWatch.limit("inotify/max_user_watches") ?? 8192) / 2, most)
   }
 
   /// The kernel's caches. Nothing may be cached before they can be invalidated.

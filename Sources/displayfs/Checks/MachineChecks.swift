@@ -92,8 +92,8 @@ enum MachineChecks {
   private static let watchesAdvised = 65_536
 
   private static var changeWatches: Finding {
-    guard let watches = ChangeWatch.limit("max_user_watches"),
-      let instances = ChangeWatch.limit("max_user_instances")
+    guard let watches = ChangeWatch.limit("inotify/max_user_watches"),
+      let instances = ChangeWatch.limit("inotify/max_user_instances")
     else {
       return .problem(
         "inotify", "this kernel has no inotify, so changes in the backing tree are noticed late",
