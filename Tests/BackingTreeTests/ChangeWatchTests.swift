@@ -267,7 +267,7 @@ private struct RecordedChanges {
     // The kernel keeps the ignore mark after an event that it suppresses.
     #expect(try isReported(append) == (!watch.reportsPID, false))
     #expect(try isReported { run("echo x >>'\(temporary.path)/f'") }.closing)
-    watch.restoreModifications(of: file)
+    #expect(watch.restoreModifications(of: file) == watch.reportsPID)
     #expect(try isReported(append) == (true, false))
     withExtendedLifetime(subscription) {}
   }
@@ -300,6 +300,7 @@ private struct RecordedChanges {
     let temporary = try TemporaryDirectory()
     try temporary.directory.makeDirectory("mount", mode: 0o700)
     let watch = try ChangeWatch(root: temporary.directory, [.fanotify])
+    #expect(watch.reportsPID)
     run("mount --bind '\(temporary.path)' '\(temporary.path)/mount'")
     let names = Guarded<[String]>([])
     let subscription = try {
@@ -319,8 +320,11 @@ private struct RecordedChanges {
   /// The paths of this process's open files.
   private func openDescriptors() -> [String] {
     (0..<1024).compactMap { number in
-      var path = [CChar](repeating: 0, count: 4096)
-      return readlink("/proc/self/fd/\(number)", &path, 4095) > 0 ? String(cString: path) : nil
+      var path = [UInt8](repeating: 0, count: 4096)
+      let length = path.withUnsafeMutableBytes { room in
+        readlink("/proc/self/fd/\(number)", room.assumingMemoryBound(to: CChar.self).baseAddress!, room.count)
+      }
+      return length > 0 ? String(decoding: path.prefix(length), as: UTF8.self) : nil
     }
   }
 }

@@ -63,9 +63,40 @@ import Testing
     try #require(OrdinaryUser.mount(view, limit: ["prlimit", "--nofile=256:256"]).status == 0)
     func shell(_ script: String) -> String { OrdinaryUser.shell(OrdinaryUser.owner, view, script).text }
     #expect(shell("ls -l * | grep -c notes") == "100")
+    let daemon = try #require(view.daemon)
+    let byInotify = Shell.run("cat /proc/\(daemon)/fdinfo/* | grep -c '^inotify wd'").text
+    #expect((50..<100).contains(Int(byInotify) ?? 0), "\(byInotify)")
     _ = Shell.run("cd '\(view.source)'; for d in *; do mv $d/notes.txt $d/other.txt; done")
     #expect(shell("ls -l * | grep -c other; ls -l * | grep -c notes") == "100\n0")
     #expect(shell("for d in *; do echo new >$d/own.txt; done; cat */own | wc -l") == "100")
+  }
+
+  /// fanotify leaves out the writes to an open file, and an ordinary user cannot undo that where the file is not readable any more.
+  @Test(.asRoot, .programForAll, .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."))
+  func writesInSource_toFileMadeUnreadableWhileOpen_areSeen() throws {
+    let view = try MountedView { root in _ = Shell.run("chown \(OrdinaryUser.owner) '\(root)'") }
+    view.unmount()
+    try #require(OrdinaryUser.mount(view).status == 0)
+    let group = OrdinaryUser.identifier.flatMap { getpwuid($0)?.pointee.pw_gid } ?? 0
+    let outcome = PythonProgram(
+      """
+      os.setgroups([]); os.setgid(\(group)); os.setuid(\(OrdinaryUser.identifier ?? 0))
+      os.chdir('''\(view.mountPoint)''')
+      file = os.open("log.bin", os.O_WRONLY | os.O_CREAT, 0o600)
+      for _ in range(50):
+        os.write(file, b"x" * 100)
+        time.sleep(0.005)
+      os.chmod("log.bin", 0o200)
+      os.close(file)
+      below = os.open('''\(view.real("log.bin"))''', os.O_WRONLY | os.O_APPEND)
+      for size in range(6000, 11000, 1000):
+        os.stat("log.bin")
+        os.write(below, b"y" * 1000)
+        time.sleep(0.2)
+        if os.stat("log.bin").st_size != size: print(os.stat("log.bin").st_size, "and not", size)
+      """
+    ).run()
+    #expect(outcome.text == "" && outcome.status == 0, "\(outcome.complaint)")
   }
 
   @Test func changesThroughMount_areReported() throws {

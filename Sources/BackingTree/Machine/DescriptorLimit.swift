@@ -36,7 +36,7 @@ public enum DescriptorLimit {
   }
 
   /// How many descriptors fit into the table from the start: one for each of the 4096 directories that may have a view, and as many
-  /// for clients. The table takes 66 KiB of the kernel's memory. A computed property: a global would be initialized under a lock,
+  /// for clients. Those of an ordinary user's watches may make it grow. The table takes 66 KiB of the kernel's memory. A computed property: a global would be initialized under a lock,
   /// which must not happen in a forked process.
   private static var tableSize: rlim_t { 8192 }
 
@@ -59,7 +59,7 @@ public enum DescriptorLimit {
     return lowest.rawValue < 0 || isReserved(lowest.rawValue)
   }
 
-  /// How many watches may keep a descriptor each.
+  /// The maximum number of watches that keep a descriptor. inotify watches what is beyond.
   static let forWatches = count / 8
 
   /// The maximum number of open descriptors.
@@ -71,8 +71,9 @@ public enum DescriptorLimit {
   /// The lowest descriptor of the reserve. With a low limit, clients get half of it.
   static let firstReserved = CInt(clamping: max(count - reserve, count / 2))
 
-  /// The descriptors that the daemon itself keeps open while it runs: the session, the log, the watch, SOURCE and the like.
-  private static let own = 16
+  /// The descriptors that the daemon itself keeps open while it runs: the session, the log, the watch, SOURCE and the like; and in an
+  /// ordinary user's daemon those of watches.
+  private static let own = 16 + (geteuid() == 0 ? 0 : forWatches)
 
   /// The number of descriptors for clients besides `reservedForListing`. Together with that and the daemon's own they stay below
   /// the reserve, so that a user with a share left can use it.

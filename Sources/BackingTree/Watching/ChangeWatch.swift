@@ -36,7 +36,8 @@ public final class ChangeWatch: Sendable {
     case attributes(UnsafePointer<CChar>)
     /// The attributes of the directory itself changed.
     case directoryAttributes
-    /// Events were lost, or the directory itself is gone: discard all cached state of it.
+    /// Events were lost, or the directory itself is gone: discard all cached state of it. A watch that keeps a descriptor of the
+    /// directory does not report that the directory is gone; the events of its entries and of its parent have to suffice.
     case everything
 
     /// False for a file that is still being modified and for a change of the directory itself only.
@@ -102,7 +103,8 @@ public final class ChangeWatch: Sendable {
   enum Interface: CaseIterable {
     /// As root has it.
     case unlimitedFanotify
-    /// As ordinary users have it since Linux 5.13. Used on local file systems only.
+    /// As ordinary users have it since Linux 5.13. Used on local file systems only: on NFS a descriptor that is kept has effects on
+    /// the server.
     case fanotify
     case inotify
   }
@@ -111,25 +113,28 @@ public final class ChangeWatch: Sendable {
   /// - Throws: EMFILE, ENFILE or ENOMEM when the kernel has no inotify instance left.
   public convenience init(root: Directory) throws(Errno) { try self.init(root: root, Interface.allCases) }
 
-  /// - Parameter interfaces: the first that can be used is used.
+  /// - Parameter interfaces: those of fanotify are tried in order, and inotify is used where none can be had.
   init(root: Directory, _ interfaces: [Interface]) throws(Errno) {
     waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
-    let fanotify = interfaces.lazy.compactMap { Self.fanotify($0, root) }.first
-    if let fanotify { source = fanotify } else { source = try InotifySource() }
+    if let fanotify = Self.fanotify(interfaces, root) {
+      source = fanotify
+    } else {
+      source = try InotifySource()
+    }
   }
 
-  private static func fanotify(_ interface: Interface, _ root: Directory) -> FanotifySource? {
-    switch interface {
-    case .unlimitedFanotify: try? FanotifySource(root: root, isUnlimited: true)
-    case .fanotify:
-      FileSystemKind(of: root.descriptor).isLocal ? try? FanotifySource(root: root, isUnlimited: false) : nil
-    case .inotify: nil
+  private static func fanotify(_ interfaces: [Interface], _ root: Directory) -> FanotifySource? {
+    for interface in interfaces where interface != .inotify {
+      let isUnlimited = interface == .unlimitedFanotify
+      guard isUnlimited || FileSystemKind(of: root.descriptor).isLocal else { continue }
+      if let fanotify = try? FanotifySource(root: root, isUnlimited: isUnlimited) { return fanotify }
     }
+    return nil
   }
 
   deinit { buffer.deallocate() }
 
-  /// Whether events say which process caused them. (fanotify)
+  /// Whether events say if this process caused them. Those of directories that `source` refused do not.
   public var reportsPID: Bool { source.reportsPID }
 
   /// Whether the kernel sets no limit to the number of watches. (fanotify as root)
@@ -188,7 +193,8 @@ public final class ChangeWatch: Sendable {
       // fanotify takes directories of one file system only, and from an ordinary user a limited number.
       let (inotify, isNew) = try fallback.withLock { (fallback) throws(Errno) -> (InotifySource, Bool) in
         if let fallback { return (fallback, false) }
-        let new = try InotifySource()
+        // Directories that are watched already have to make room, as where there is no watch left.
+        guard let new = try? InotifySource() else { throw .noSpace }
         fallback = new
         return (new, true)
       }
@@ -265,8 +271,10 @@ public final class ChangeWatch: Sendable {
   }
 
   /// Reports each `modification` of an open file again.
-  public func restoreModifications(of file: borrowing Descriptor) {
-    try? source.suppressModifications(of: file.rawValue, false)
+  ///
+  /// - Returns: false where the kernel does not: an ordinary user must still have the right to read the file.
+  public func restoreModifications(of file: borrowing Descriptor) -> Bool {
+    (try? source.suppressModifications(of: file.rawValue, false)) != nil
   }
 
   /// Delivers all events that are queued at the time of the call. One system call when there are none.

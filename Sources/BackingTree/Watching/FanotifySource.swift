@@ -4,9 +4,9 @@ import SystemPackage
 
 /// fanotify(7). Reports whether this process caused an event. An event names the directory by its file handle.
 ///
-/// To end the watch of a directory takes a descriptor of it. Root opens one by the handle. A process that may not (Linux 5.13) keeps
-/// one for each directory. So the number of its watches is limited, and it watches only what lies on the mount of the root: a
-/// descriptor keeps its mount busy.
+/// Removing a mark takes a descriptor of the directory. Root opens one by the file handle. An ordinary user (Linux 5.13) may not, so
+/// a descriptor is kept for each watch. Hence the number of watches is limited, and only directories on the root's mount are watched:
+/// a descriptor keeps its mount busy.
 final class FanotifySource: ChangeSource {
   private struct Watch {
     let handle: FileHandle
@@ -37,8 +37,8 @@ final class FanotifySource: ChangeSource {
   private let watches = Guarded(Watches())
   var queue: CInt { group.rawValue }
 
-  /// The maximum number of watches with a descriptor each: with that of inotify's instead, half of what the user may have remains
-  /// for other programs.
+  /// The maximum number of watches that keep a descriptor. At most half of the marks that the user may have: the rest is for other
+  /// programs.
   private static let most = min(
     DescriptorLimit.forWatches, (ChangeWatch.limit("fanotify/max_user_marks") ?? 0) / 2)
 
@@ -47,8 +47,9 @@ final class FanotifySource: ChangeSource {
   ///   - isUnlimited: whether directories are opened by their handles, and their number is not limited.
   /// - Throws: EPERM without CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH where `isUnlimited`, and otherwise before Linux 5.13; EINVAL
   ///   before Linux 5.9; EOPNOTSUPP, ENODEV, EXDEV or EOVERFLOW where the file system has no file handles, or has handles longer
-  ///   than 24 bytes; EMFILE when the user has no group left.
+  ///   than 24 bytes; EMFILE when the user has no group left, ENOSPC when the user has no mark left.
   init(root: Directory, isUnlimited: Bool) throws(Errno) {
+    guard isUnlimited || Self.most > 0 else { throw .noSpace }
     self.isUnlimited = isUnlimited
     group = Descriptor(adopting: try systemCall { dfs_fanotify_new(isUnlimited) })
     self.root = try root.open(".", O_RDONLY | O_DIRECTORY)
@@ -78,8 +79,8 @@ final class FanotifySource: ChangeSource {
       adopting: try systemCall { dfs_open_handle(root.rawValue, &raw, dfs_O_PATH | dfs_O_DIRECTORY) })
   }
 
-  /// - Throws: EXDEV for a directory of another file system; where a descriptor is kept also for one on another mount, and EMFILE
-  ///   when there is no descriptor left for it.
+  /// - Throws: EXDEV for a directory of another file system or, where descriptors are kept, of another mount; EMFILE when there are
+  ///   `most` watches or no descriptor is left; ENOSPC when the user has no mark left.
   func add(_ directory: Directory, on device: UInt64?) throws(Errno) -> ChangeEvent.Number {
     let actual = if let device { device } else { UInt64(try directory.status().st_dev) }
     guard actual == self.device else { throw .improperLink }
@@ -113,7 +114,7 @@ final class FanotifySource: ChangeSource {
 
   func remove(_ number: ChangeEvent.Number) {
     guard let watch = removeWatch(number) else { return }
-    // If this fails, events of the directory still arrive and are ignored.
+    // If this fails, as where the user may not read the directory any more, its events still arrive and are ignored.
     if let kept = watch.directory {
       try? mark(Directory(descriptor: kept.descriptor.rawValue), isAdded: false)
     } else if let directory = try? open(watch.handle) {

@@ -207,7 +207,7 @@ final class Passthrough: Sendable {
         if !file.mayWrite, file.size < Self.minimumSizeForHelper { return 0 }
         if file.isOnServer { throw .hasServer }
         if state.withLock({ $0.refused.contains(file.fileSystem) }) { throw .notSupported }
-        // The helper would refuse it, too.
+        // The helper requires both permissions; to check them here saves the message. A file opened for writing rarely lacks one.
         if !file.mayWrite { try checkAccess(to: file.descriptor.rawValue, R_OK | W_OK) }
         return try helper.register(file.descriptor.rawValue)
       }

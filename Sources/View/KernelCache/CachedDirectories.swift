@@ -29,7 +29,7 @@ final class CachedDirectories: Sendable {
     self.remoteMounts = remoteMounts
     self.views = views
     self.queue = queue
-    // At most half of the watches that a user may have, and always no more than about 64 MiB of kernel memory.
+    // At most half of the inotify watches that a user may have, and always no more than about 64 MiB of kernel memory.
     let most = 65_536
     limit =
       watch?.isUnlimited ?? false

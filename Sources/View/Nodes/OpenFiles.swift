@@ -160,8 +160,9 @@ final class OpenNodes: Sendable {
         return (isEmpty: isEmpty, isWritten: !isEmpty && files.isAnyWritten)
       }
       guard let rest else { return }
-      if file.mayWrite, !rest.isWritten, state.suppressed.contains(file.node) {
-        watch?.restoreModifications(of: file.descriptor)
+      if file.mayWrite, !rest.isWritten, state.suppressed.contains(file.node),
+        watch?.restoreModifications(of: file.descriptor) ?? true
+      {
         state.suppressed.remove(file.node)
       }
       if rest.isEmpty { state.files.remove(file.node) }
