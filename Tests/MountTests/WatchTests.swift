@@ -66,6 +66,7 @@ import Testing
     let daemon = try #require(view.daemon)
     let byInotify = Shell.run("cat /proc/\(daemon)/fdinfo/* | grep -c '^inotify wd'").text
     #expect((50..<100).contains(Int(byInotify) ?? 0), "\(byInotify)")
+    #expect(shell("'\(Displayfs.path)' status . | grep heard") == "changes heard of: by fanotify and inotify")
     _ = Shell.run("cd '\(view.source)'; for d in *; do mv $d/notes.txt $d/other.txt; done")
     #expect(shell("ls -l * | grep -c other; ls -l * | grep -c notes") == "100\n0")
     #expect(shell("for d in *; do echo new >$d/own.txt; done; cat */own | wc -l") == "100")

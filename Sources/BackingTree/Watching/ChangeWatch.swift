@@ -135,7 +135,13 @@ public final class ChangeWatch: Sendable {
   deinit { buffer.deallocate() }
 
   /// Whether events say if this process caused them. Those of directories that `source` refused do not.
-  public var reportsPID: Bool { source.reportsPID }
+  var reportsPID: Bool { source.reportsPID }
+
+  /// The names of the interfaces that are in use.
+  public var interfaces: [String] {
+    if !source.reportsPID { return ["inotify"] }
+    return fallback.withLock { $0 == nil } ? ["fanotify"] : ["fanotify", "inotify"]
+  }
 
   /// Whether the kernel sets no limit to the number of watches. (fanotify as root)
   public var isUnlimited: Bool { source.isUnlimited }

@@ -34,13 +34,12 @@ public enum Statistics {
   }
 
   private static func changeDetection(by view: View) -> String {
-    let interface =
-      switch view.watchReportsPID {
-      case true?: "by fanotify"
-      case false?: "by inotify"
-      case nil: "no: the kernel has neither fanotify nor inotify to offer"
-      }
-    return view.source.coherence.mode == .timeout ? "\(interface), and by comparing times" : interface
+    let interfaces = view.watchInterfaces
+    let report =
+      interfaces.isEmpty
+      ? "no: the kernel has neither fanotify nor inotify to offer"
+      : "by \(interfaces.joined(separator: " and "))"
+    return view.source.coherence.mode == .timeout ? "\(report), and by comparing times" : report
   }
 
   /// Whether programs that watch the mount are notified of changes in the backing tree.

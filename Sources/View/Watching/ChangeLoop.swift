@@ -25,9 +25,8 @@ extension View {
     }
   }
 
-  /// Whether the watch reports if the daemon itself caused a change: true for fanotify, false for inotify, nil where nothing is
-  /// watched.
-  package var watchReportsPID: Bool? { changes.watch?.reportsPID }
+  /// The names of the kernel's interfaces that report changes; none where nothing is watched.
+  package var watchInterfaces: [String] { changes.watch?.interfaces ?? [] }
 
   /// Called before `runChangeLoop`, which then reports every change from this call on.
   package func startCollectingChanges() { changes.queue.startCollectingChanges() }
