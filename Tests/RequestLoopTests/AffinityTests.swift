@@ -69,10 +69,8 @@ extension RequestHandlingTests {
       let caller = try sleeper(on: allowed[0])
       defer { end(caller) }
       var rounds: [Bool] = []
-      var tries = 0
-      while rounds.count < 20, tries < 400 {
+      for _ in 0..<400 where rounds.count < 20 {
         if let round = staysUntilExpensive(caller, on: allowed[0], from: allowed[1]) { rounds.append(round) }
-        tries += 1
       }
       #expect(rounds.count == 20)
       #expect(rounds.count { $0 } > rounds.count / 2)

@@ -36,8 +36,8 @@ public enum DescriptorLimit {
   }
 
   /// How many descriptors fit into the table from the start: one for each of the 4096 directories that may have a view, and as many
-  /// for clients. Those of an ordinary user's watches may make it grow. The table takes 66 KiB of the kernel's memory. A computed property: a global would be initialized under a lock,
-  /// which must not happen in a forked process.
+  /// for clients. Those of an ordinary user's watches may make it grow. The table takes 66 KiB of the kernel's memory. A computed
+  /// property: a global would be initialized under a lock, which must not happen in a forked process.
   private static var tableSize: rlim_t { 8192 }
 
   /// Whether a descriptor belongs to the reserve. The kernel always allocates the lowest free descriptor, so a high number means
@@ -71,8 +71,8 @@ public enum DescriptorLimit {
   /// The lowest descriptor of the reserve. With a low limit, clients get half of it.
   static let firstReserved = CInt(clamping: max(count - reserve, count / 2))
 
-  /// The descriptors that the daemon itself keeps open while it runs: the session, the log, the watch, SOURCE and the like; and in an
-  /// ordinary user's daemon those of watches.
+  /// The descriptors that the daemon itself keeps open while it runs: the session, the log, the watch, SOURCE and the like, and in
+  /// an ordinary user's daemon those of its watches.
   private static let own = 16 + (geteuid() == 0 ? 0 : forWatches)
 
   /// The number of descriptors for clients besides `reservedForListing`. Together with that and the daemon's own they stay below

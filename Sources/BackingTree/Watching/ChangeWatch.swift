@@ -103,8 +103,8 @@ public final class ChangeWatch: Sendable {
   enum Interface: CaseIterable {
     /// As root has it.
     case unlimitedFanotify
-    /// As ordinary users have it since Linux 5.13. Used on local file systems only: on NFS a descriptor that is kept has effects on
-    /// the server.
+    /// As ordinary users have it since Linux 5.13. Used on local file systems only: on others a watch does not report every change,
+    /// and is not worth the descriptor that it keeps.
     case fanotify
     case inotify
   }
@@ -138,7 +138,7 @@ public final class ChangeWatch: Sendable {
   var reportsPID: Bool { source.reportsPID }
 
   /// The names of the interfaces that are in use.
-  public var interfaces: [String] {
+  public var interfacesInUse: [String] {
     if !source.reportsPID { return ["inotify"] }
     return fallback.withLock { $0 == nil } ? ["fanotify"] : ["fanotify", "inotify"]
   }
@@ -175,7 +175,8 @@ public final class ChangeWatch: Sendable {
   /// - Parameters:
   ///   - device: the device number of the directory's file system, if the caller knows it.
   ///   - receivesSelfEvents: whether the handler also receives the changes made in `suppressingSelfEvents`.
-  /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`).
+  /// - Throws: ENOSPC when the user has no watch left (`fs.inotify.max_user_watches`), or no inotify instance for a directory that
+  ///   fanotify does not take.
   public func watch(
     _ directory: Directory, on device: UInt64? = nil, receivesSelfEvents: Bool = true,
     _ handler: @escaping @Sendable (Change) -> Void

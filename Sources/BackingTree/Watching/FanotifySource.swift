@@ -4,9 +4,9 @@ import SystemPackage
 
 /// fanotify(7). Reports whether this process caused an event. An event names the directory by its file handle.
 ///
-/// Removing a mark takes a descriptor of the directory. Root opens one by the file handle. An ordinary user (Linux 5.13) may not, so
-/// a descriptor is kept for each watch. Hence the number of watches is limited, and only directories on the root's mount are watched:
-/// a descriptor keeps its mount busy.
+/// Removing a mark takes a descriptor of the directory. Root opens one by the file handle. An ordinary user (Linux 5.13) may not,
+/// so a descriptor is kept for each watch. Hence the number of watches is limited, and only directories on the root's mount are
+/// watched: a descriptor keeps its mount busy.
 final class FanotifySource: ChangeSource {
   private struct Watch {
     let handle: FileHandle
@@ -47,9 +47,8 @@ final class FanotifySource: ChangeSource {
   ///   - isUnlimited: whether directories are opened by their handles, and their number is not limited.
   /// - Throws: EPERM without CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH where `isUnlimited`, and otherwise before Linux 5.13; EINVAL
   ///   before Linux 5.9; EOPNOTSUPP, ENODEV, EXDEV or EOVERFLOW where the file system has no file handles, or has handles longer
-  ///   than 24 bytes; EMFILE when the user has no group left, ENOSPC when the user has no mark left.
+  ///   than 24 bytes; EMFILE when the user has no group or the daemon no descriptor left; ENOSPC when the user has no mark left.
   init(root: Directory, isUnlimited: Bool) throws(Errno) {
-    guard isUnlimited || Self.most > 0 else { throw .noSpace }
     self.isUnlimited = isUnlimited
     group = Descriptor(adopting: try systemCall { dfs_fanotify_new(isUnlimited) })
     self.root = try root.open(".", O_RDONLY | O_DIRECTORY)
@@ -57,13 +56,9 @@ final class FanotifySource: ChangeSource {
     let (handle, mount) = try FileHandle.find(root)
     self.mount = mount
     // Probe once everything that is needed later.
+    let probe = Watch(handle: handle, directory: isUnlimited ? nil : try keep(root, on: mount, 0))
     try mark(root, isAdded: true)
-    if isUnlimited {
-      let same = try open(handle)
-      try mark(Directory(descriptor: same.rawValue), isAdded: false)
-    } else {
-      try mark(root, isAdded: false)
-    }
+    try removeMark(of: probe)
   }
 
   private func mark(_ directory: Directory, isAdded: Bool) throws(Errno) {
@@ -115,11 +110,15 @@ final class FanotifySource: ChangeSource {
   func remove(_ number: ChangeEvent.Number) {
     guard let watch = removeWatch(number) else { return }
     // If this fails, as where the user may not read the directory any more, its events still arrive and are ignored.
+    try? removeMark(of: watch)
+  }
+
+  private func removeMark(of watch: Watch) throws(Errno) {
     if let kept = watch.directory {
-      try? mark(Directory(descriptor: kept.descriptor.rawValue), isAdded: false)
-    } else if let directory = try? open(watch.handle) {
-      try? mark(Directory(descriptor: directory.rawValue), isAdded: false)
+      return try mark(Directory(descriptor: kept.descriptor.rawValue), isAdded: false)
     }
+    let opened = try open(watch.handle)
+    try mark(Directory(descriptor: opened.rawValue), isAdded: false)
   }
 
   @discardableResult

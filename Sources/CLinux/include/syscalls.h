@@ -70,8 +70,8 @@ uint32_t dfs_file_system_magic(int fd);
 int dfs_syncfs(int fd);
 int dfs_empty_path_link(int fd, int to_dir, const char *to);
 
-// A fanotify group whose events name a directory and an entry: with no limit on marks (needs CAP_SYS_ADMIN, Linux 5.9), or with
-// that of a user (fs.fanotify.max_user_marks, Linux 5.13).
+// Makes a fanotify group. Its events name a directory and an entry. The number of its marks is unlimited (needs CAP_SYS_ADMIN, Linux
+// 5.9), or limited to what a user may have (fs.fanotify.max_user_marks, Linux 5.13).
 int dfs_fanotify_new(bool is_unlimited);
 // The number of bytes of queued events; with fanotify, those of the event headers. (FIONREAD)
 long dfs_queued_bytes(int queue);

@@ -60,8 +60,8 @@ final class Passthrough: Sendable {
     var obstacle: String? = "the kernel has not sent INIT yet"
     /// Why the registration of a file last failed.
     var refusal: Errno?
-    /// The types of file systems that the helper has refused, such as tmpfs. It decides by the type alone (displayfs-passthrough(8)),
-    /// and each message to it costs a wakeup.
+    /// The types of file systems that the helper has refused, such as tmpfs. They are not sent again: the helper decides by the
+    /// type, and each message wakes it. (displayfs-passthrough(8))
     var refused: Set<FileSystemKind> = []
     /// How many opens have passed through, and how many have not.
     var passed = 0
@@ -199,14 +199,16 @@ final class Passthrough: Sendable {
   /// - Returns: the backing id, 0 where the file is not registered.
   private func register(_ file: OpenFile, for request: Request) -> CInt {
     if file.isSetID { return 0 }
-    let (registrar, isForRootAlone) = state.withLock { ($0.registrar, $0.isForRootAlone) }
+    let (registrar, isForRootAlone, isRefused) = state.withLock {
+      ($0.registrar, $0.isForRootAlone, $0.refused.contains(file.fileSystem))
+    }
     do throws(Errno) {
       switch registrar {
       case .daemon: return try registerAsRoot(file, for: request, isForRootAlone: isForRootAlone)
       case .helper(let helper):
         if !file.mayWrite, file.size < Self.minimumSizeForHelper { return 0 }
         if file.isOnServer { throw .hasServer }
-        if state.withLock({ $0.refused.contains(file.fileSystem) }) { throw .notSupported }
+        if isRefused { throw .notSupported }
         // The helper requires both permissions; to check them here saves the message. A file opened for writing rarely lacks one.
         if !file.mayWrite { try checkAccess(to: file.descriptor.rawValue, R_OK | W_OK) }
         return try helper.register(file.descriptor.rawValue)

@@ -26,7 +26,7 @@ extension View {
   }
 
   /// The names of the kernel's interfaces that report changes; none where nothing is watched.
-  package var watchInterfaces: [String] { changes.watch?.interfaces ?? [] }
+  package var watchInterfaces: [String] { changes.watch?.interfacesInUse ?? [] }
 
   /// Called before `runChangeLoop`, which then reports every change from this call on.
   package func startCollectingChanges() { changes.queue.startCollectingChanges() }
