@@ -64,7 +64,7 @@ installed_prefix() {
 # Puts the program and what it writes itself into a temporary directory. Sets $built, which goes when the script ends.
 build_files() {
   built=$(mktemp -d "${TMPDIR:-/tmp}/displayfs-files.XXXXXX")
-  trap 'rm -rf "$built"' EXIT
+  at_exit 'rm -rf "$built"'
   step 'Installing what is missing' "$here/setup"
   choose_binary
   cp "$binary" "$built/displayfs"

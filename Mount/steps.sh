@@ -24,6 +24,15 @@ step() {
   say "    took $seconds s"
 }
 
+# at_exit COMMAND: runs the command when the script ends, also by Ctrl-C or another signal, for which dash runs no EXIT trap by
+# itself; the exit status is 130 then. Further signals do not interrupt the command. A later call replaces it. A signal that only
+# the script receives takes effect when the program that it runs has ended.
+at_exit() {
+  # shellcheck disable=SC2064 # the parameter is the command
+  trap "trap '' HUP INT TERM; $1" EXIT
+  trap 'exit 130' HUP INT TERM
+}
+
 # as_root COMMAND...: with sudo for other users than root.
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
