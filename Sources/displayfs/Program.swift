@@ -6,8 +6,9 @@ enum Program {
   /// Runs a program to its end.
   ///
   /// - Returns: its exit status, -1 if a signal ended it, nil if there is no such program.
-  static func run(_ name: String, _ arguments: [[UInt8]] = []) -> CInt? {
-    guard let child = start(name, arguments) else { return nil }
+  /// - Throws: a failure to create the process.
+  static func run(_ name: String, _ arguments: [[UInt8]] = []) throws(Failure) -> CInt? {
+    guard let child = try start(name, arguments) else { return nil }
     var status: CInt = 0
     while waitpid(child, &status, 0) < 0 && errno == EINTR {}
     return status & 0x7f == 0 ? (status >> 8) & 0xff : -1
@@ -16,7 +17,8 @@ enum Program {
   /// Starts a program and does not wait for it.
   ///
   /// - Returns: its PID; nil if there is no such program.
-  @discardableResult static func start(_ name: String, _ arguments: [[UInt8]] = []) -> pid_t? {
+  /// - Throws: a failure to create the process.
+  static func start(_ name: String, _ arguments: [[UInt8]] = []) throws(Failure) -> pid_t? {
     guard let path = path(of: name) else { return nil }
     var words: [UnsafeMutablePointer<CChar>?] = ([Array(name.utf8)] + arguments).map { word in
       (word + [0]).withUnsafeBytes { strdup($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }
@@ -25,8 +27,18 @@ enum Program {
     defer { for word in words { free(word) } }
     fflush(nil)
     var child: pid_t = 0
-    return path.withPlatformString { posix_spawn(&child, $0, nil, nil, &words, environ) } == 0 ? child : nil
+    let error = path.withPlatformString { posix_spawn(&child, $0, nil, nil, &words, environ) }
+    guard error == 0 else {
+      throw Failure(
+        .system,
+        error == EAGAIN ? "\(name) cannot be run: \(limitReached)" : "\(path): \(Errno(rawValue: error))")
+    }
+    return child
   }
+
+  /// Why no process or thread can be created, and what to do. (EAGAIN)
+  static let limitReached =
+    "the limit of processes is reached; raise it (ulimit -u of this user, pids.max of this control group)"
 
   /// The path of a program; nil if there is none that this user may run.
   static func path(of name: String) -> FilePath? {

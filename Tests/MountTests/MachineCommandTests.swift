@@ -38,6 +38,35 @@ import Testing
     #expect(doctor.text.contains("displayfs unmount \(view.mountPoint)"), "\(doctor.text)")
   }
 
+  /// A daemon that refuses INIT makes the kernel return ECONNREFUSED to every program. Linux 7.3 does so, too, once a daemon has
+  /// ended that had not replied to INIT. (`fuse_get_req`)
+  @Test(.asRoot) func mountThatRefusesConnections_isDead_andIsReplaced() throws {
+    let view = try view()
+    view.unmount()
+    let refusing = PythonProgram(
+      """
+      import ctypes, struct
+      device = os.open("/dev/fuse", os.O_RDWR)
+      data = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
+      if ctypes.CDLL(None).mount(b"source", b"\(view.mountPoint)", b"fuse.displayfs", 0, data): raise OSError("mount")
+      request = os.read(device, 1 << 17)
+      os.write(device, struct.pack("=IiQ", 16, -5, *struct.unpack_from("=Q", request, 8)))
+      time.sleep(60)
+      """
+    ).start()
+    defer {
+      refusing.send(SIGTERM)
+      refusing.wait()
+    }
+    try waitUntil {
+      object(of: view, Displayfs.run(["list", "--json"]))?.contains("\"state\": \"dead\"") == true
+    }
+    #expect(Displayfs.run(["doctor"]).text.contains("the daemon of \(view.mountPoint) has died"))
+    let outcome = Displayfs.run(["mount", view.source, view.mountPoint])
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(isThere(view.at("notes.txt")))
+  }
+
   @Test func stoppedDaemon_isReportedAsSilentByListAndDoctor() throws {
     let view = try view()
     let daemon = try #require(view.daemon)

@@ -99,6 +99,31 @@ struct UserMountTests {
     #expect(eventually(within: .work) { !isThere("/proc/\(daemon)") })
   }
 
+  /// A user that may have no more processes is not shown that a daemon does not respond, nor that a program is missing.
+  @Test(arguments: [("list", 0), ("doctor", 2), ("unmount", 2), ("mount", 2)])
+  func command_withoutFurtherProcess_reportsThat(command: String, status: CInt) throws {
+    let view = try view()
+    let arguments: [String] =
+      switch command {
+      case "unmount": [view.mountPoint]
+      case "mount": [view.source, view.mountPoint]
+      default: []
+      }
+    let outcome = OrdinaryUser.run(
+      OrdinaryUser.owner, ["prlimit", "--nproc=1", Displayfs.path, command] + arguments)
+    #expect(outcome.status == status)
+    let text = outcome.text + outcome.errorText
+    #expect(text.contains("pids.max") && !text.contains("respond") && !text.contains("missing"), "\(text)")
+  }
+
+  /// A query needs no further process.
+  @Test func query_withoutFurtherProcess_isAnswered() throws {
+    let view = try view { root in try put("x", at: "\(root)/notes.txt") }
+    let outcome = OrdinaryUser.run(
+      OrdinaryUser.owner, ["prlimit", "--nproc=1", Displayfs.path, "realpath", view.at("notes")])
+    #expect(outcome.text == "\(view.source)/notes.txt", "\(outcome.complaint)")
+  }
+
   /// Whatever the number of threads that the user may have: the mount works, or the command says why not.
   @Test(arguments: [2, 4, 6, 9, 12]) func mount_withFewThreads_succeedsOrReportsError(limit: Int) throws {
     let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }

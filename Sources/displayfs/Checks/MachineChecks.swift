@@ -239,23 +239,28 @@ enum MachineChecks {
     (try? FilePath("/proc/self/exe").resolvingSymlinks()) ?? "displayfs"
   }
 
-  private static var mounts: [Finding] {
-    MountTable.displayfs.map { mount in
-      switch MountState.of(mount.mountPoint) {
-      case .responding, .foreign: .ok("mount", "\(mount.mountPoint) shows \(mount.source)")
-      case .dead:
-        .problem(
-          "mount",
-          "the daemon of \(mount.mountPoint) has died: programs get \"\(Errno(rawValue: ENOTCONN))\"",
-          do:
-            "displayfs unmount \(mount.mountPoint), then mount it again; what was written is in \(mount.source)"
-        )
-      case .silent:
-        .problem(
-          "mount", "the daemon of \(mount.mountPoint) does not respond: programs that use the mount wait",
-          do: "check that \(mount.source) responds (a server, a disk); if it does, run "
-            + "displayfs unmount --force \(mount.mountPoint), then mount it again")
-      }
+  private static var mounts: [Finding] { MountTable.displayfs.map(finding(of:)) }
+
+  private static func finding(of mount: MountTable.Line) -> Finding {
+    let state = MountState.of(mount)
+    switch state {
+    case .responding, .foreign: return .ok("mount", "\(mount.mountPoint) shows \(mount.source)")
+    case .dead:
+      return .problem(
+        "mount",
+        "the daemon of \(mount.mountPoint) has died: all calls of programs fail there",
+        do:
+          "displayfs unmount \(mount.mountPoint), then mount it again; what was written is in \(mount.source)"
+      )
+    case .silent:
+      return .problem(
+        "mount", "the daemon of \(mount.mountPoint) does not respond: programs that use the mount wait",
+        do: "check that \(mount.source) responds (a server, a disk); if it does, run "
+          + "displayfs unmount --force \(mount.mountPoint), then mount it again")
+    case .unknown:
+      return .problem(
+        "mount", "\(mount.mountPoint) was not examined: this user may have no further process",
+        do: "raise the limit of processes (ulimit -u of this user, pids.max of this control group)")
     }
   }
 }

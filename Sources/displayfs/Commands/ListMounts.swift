@@ -12,7 +12,7 @@ struct ListMounts: ParsableCommand {
   var json = false
 
   func run() {
-    let mounts = MountTable.displayfs.map { (line: $0, state: MountState.of($0.mountPoint)) }
+    let mounts = MountTable.displayfs.map { (line: $0, state: MountState.of($0)) }
     if json {
       let objects = mounts.map { mount in
         JSON.object([
@@ -37,12 +37,14 @@ struct ListMounts: ParsableCommand {
 /// Whether a mount can be used.
 enum MountState: String {
   case responding = "answers"
-  /// Its daemon has died, and every call fails with ENOTCONN.
+  /// Its daemon has died, and every call fails.
   case dead
   /// It belongs to another user, and only that user may access it.
   case foreign
   /// Its daemon is running but does not reply.
   case silent
+  /// This user may have no further process, which could wait for the daemon.
+  case unknown
 
   var sentence: String {
     switch self {
@@ -50,38 +52,43 @@ enum MountState: String {
     case .dead: "its daemon has died; remove the mount with displayfs unmount"
     case .foreign: "it belongs to another user"
     case .silent: "its daemon does not respond; detach it with displayfs unmount --force"
+    case .unknown: "it cannot be examined: \(Program.limitReached)"
     }
   }
 
   /// How long a daemon may take before it counts as silent, in milliseconds.
   private static let replyTimeout: CInt = 3000
 
-  static func of(_ mountPoint: FilePath) -> MountState {
-    switch probe(mountPoint, look, for: replyTimeout) {
-    case 0: .responding
-    case ENOTCONN: .dead
-    case EACCES: .foreign
-    default: .silent
+  static func of(_ mount: MountTable.Line) -> MountState {
+    switch probe(mount.mountPoint, look, for: replyTimeout) {
+    case .error(0): .responding
+    case .error(ENOTCONN): .dead
+    // The daemon refused INIT, or since Linux 7.3 ended before it replied. A backing tree may return it, too. (`fuse_get_req`)
+    case .error(ECONNREFUSED) where DaemonProcesses(of: mount).waitUntilEnded(milliseconds: 500): .dead
+    case .error(EACCES): .foreign
+    case .error, .none: .silent
+    case .notMade: .unknown
     }
   }
 
   /// Why a mount point does not reply to a query, which failed with `error`.
   static func failure(of mountPoint: FilePath, _ error: Errno) -> Failure {
-    guard MountTable.topmost(at: mountPoint)?.type == "fuse.displayfs" else {
+    guard let mount = MountTable.topmost(at: mountPoint), mount.type == "fuse.displayfs" else {
       return Failure(.usage, "\(mountPoint): no displayfs is mounted here")
     }
-    let state = of(mountPoint)
+    let state = of(mount)
     return Failure(.usage, "\(mountPoint): \(state == .responding ? "\(error)" : state.sentence)")
   }
 
   /// How long anything else may take before a command gives up, in milliseconds. A disk may have to spin up.
   private static let longestReply: CInt = 10_000
 
-  /// Throws if a call does not end: the file system of a path, or one beneath, does not respond.
+  /// Throws if a call does not end: the file system of a path, or one beneath, does not respond. Where no process can be created
+  /// that would wait for it, the caller has to.
   static func expectReply(
     _ path: FilePath, to call: (FilePath) throws(Errno) -> Void = look
   ) throws(Failure) {
-    if probe(path, call, for: longestReply) != nil { return }
+    guard case .none = probe(path, call, for: longestReply) else { return }
     throw Failure(
       .system,
       "\(path): the file system has not replied for \(longestReply / 1000) seconds; if the daemon of a view is stopped, "
@@ -90,14 +97,21 @@ enum MountState: String {
 
   private static func look(_ path: FilePath) throws(Errno) { try path.statBypassingCache() }
 
+  private enum Reply {
+    /// The errno of the call; 0 if it succeeded.
+    case error(CInt)
+    /// The call did not end in time.
+    case none
+    /// No process could be created.
+    case notMade
+  }
+
   /// Makes a call in a child process: a process that waits for a hanging daemon cannot be interrupted.
-  ///
-  /// - Returns: 0 or the errno of the call, or of making the process; nil when the call does not end in time.
   private static func probe(
     _ path: FilePath, _ call: (FilePath) throws(Errno) -> Void, for timeout: CInt
-  ) -> Int32? {
+  ) -> Reply {
     var ends: [CInt] = [0, 0]
-    guard pipe(&ends) == 0 else { return errno }
+    guard pipe(&ends) == 0 else { return .notMade }
     defer { close(ends[0]) }
     let child = dfs_fork()
     if child == 0 {
@@ -113,14 +127,14 @@ enum MountState: String {
       _exit(0)
     }
     close(ends[1])
-    guard child > 0 else { return errno }
+    guard child > 0 else { return .notMade }
     var waiting = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
     var reply: UInt8 = 0
     guard poll(&waiting, 1, timeout) == 1, read(ends[0], &reply, 1) == 1 else {
       kill(child, SIGKILL)
-      return nil
+      return .none
     }
     waitpid(child, nil, 0)
-    return Int32(reply)
+    return .error(CInt(reply))
   }
 }

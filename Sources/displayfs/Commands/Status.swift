@@ -38,7 +38,7 @@ struct Status: ParsableCommand {
 
   private func measureCommand() throws {
     let before = try report()
-    let status = Program.run("env", [Array("--".utf8)] + command.map(Arguments.bytes))
+    let status = try Program.run("env", [Array("--".utf8)] + command.map(Arguments.bytes))
     show(try report().since(before))
     if status != 0 { throw ExitCode(status ?? ExitStatus.system.rawValue) }
   }

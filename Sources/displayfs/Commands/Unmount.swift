@@ -80,7 +80,7 @@ struct Unmount: ParsableCommand {
     }
     if manner == .forced, let mount = MountTable.topmost(at: path) { endConnection(of: mount) }
     let arguments = (isLast ? [] : ["-q"]) + (manner == .orderly ? ["-u"] : ["-u", "-z"]) + ["--"]
-    guard let status = Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
+    guard let status = try Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
       throw Failure(
         .system, "fusermount3 is missing, so only root can unmount: install the package fuse3")
     }

@@ -69,7 +69,7 @@ enum Daemon {
       exit(ExitStatus.success.rawValue)
     }
     guard working != nil else {
-      throw Failure(.system, "cannot create a thread: raise the limit of processes (ulimit -u)")
+      throw Failure(.system, "cannot create a thread: \(Program.limitReached)")
     }
     while true { pause() }
   }

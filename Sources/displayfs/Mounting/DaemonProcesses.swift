@@ -19,8 +19,10 @@ struct DaemonProcesses {
   /// Waits until the processes have ended, and thus closed their files in the backing tree.
   ///
   /// - Parameter milliseconds: the longest time to wait.
-  func waitUntilEnded(milliseconds: Int) {
+  /// - Returns: whether they have ended.
+  @discardableResult func waitUntilEnded(milliseconds: Int) -> Bool {
     for _ in 0..<milliseconds / 5 where processes.contains(where: isRunning) { usleep(5000) }
+    return !processes.contains(where: isRunning)
   }
 
   private func isRunning(_ process: pid_t) -> Bool {

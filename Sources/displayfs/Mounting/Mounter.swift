@@ -31,16 +31,20 @@ struct Mounter {
       try serve(debug: false, logHandler: SystemLog.init, onReady: ready)
     } failed: {
       // If no further process could be created, the daemon could not even run fusermount3 to unmount again.
-      try? Self.cleanUp(mountPoint)
+      do throws(Failure) { try Self.cleanUp(mountPoint) } catch { printError("displayfs: \(error)") }
     }
     if opens { openInFileManager() }
   }
 
   /// On a desktop without a file manager, the mount stays.
   private func openInFileManager() {
-    guard Program.start("xdg-open", [mountPoint.bytes]) == nil else { return }
-    printError(
-      "displayfs: \(mountPoint) is mounted; to show it in a file manager, install xdg-utils (xdg-open)")
+    do throws(Failure) {
+      if try Program.start("xdg-open", [mountPoint.bytes]) != nil { return }
+      printError(
+        "displayfs: \(mountPoint) is mounted; to show it in a file manager, install xdg-utils (xdg-open)")
+    } catch {
+      printError("displayfs: \(mountPoint) is mounted, but no file manager was started: \(error)")
+    }
   }
 
   private func serve(
@@ -138,11 +142,13 @@ struct Mounter {
   /// Unmounts a mount that a dead daemon has left at the mount point: it is of no use any more. A mount whose daemon does not
   /// reply is reported, since a request to it would not return.
   ///
-  /// Later steps report other problems with the mount point, or with unmounting.
+  /// Later steps report other problems with the mount point.
   private static func cleanUp(_ mountPoint: FilePath) throws(Failure) {
     guard let mount = MountTable.topmost(at: mountPoint), mount.type == "fuse.displayfs" else { return }
-    switch MountState.of(mount.mountPoint) {
-    case .dead: try? Unmount.perform(mount.mountPoint, .lazy)
+    let state = MountState.of(mount)
+    switch state {
+    case .dead: try Unmount.perform(mount.mountPoint, .lazy)
+    case .unknown: throw Failure(.system, "\(mountPoint): a displayfs is mounted here; \(state.sentence)")
     case .silent:
       throw Failure(
         .mount,
@@ -159,8 +165,9 @@ struct Mounter {
       try resolved.statBypassingCache()
       if try resolved.stat().type == .directory { return resolved }
     } catch {
+      let isView = MountTable.topmost(at: path)?.type == "fuse.displayfs"
       switch error.rawValue {
-      case ENOTCONN:
+      case ENOTCONN where isView, ECONNREFUSED where isView:
         throw Failure(
           .mount,
           "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
