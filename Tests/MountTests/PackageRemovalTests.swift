@@ -107,7 +107,11 @@ import Testing
 
   private static let canMountImages =
     Shell.run(
-      "cd $(mktemp -d) && truncate -s 4M i && mkfs.ext4 -q -O ^filetype i && mkdir m && mount -o loop i m && umount m"
+      """
+      place=$(mktemp -d)
+      trap 'rm -rf --one-file-system "$place"' EXIT
+      cd "$place" && truncate -s 4M i && mkfs.ext4 -q -O ^filetype i && mkdir m && mount -o loop i m && umount m
+      """
     ).status == 0
 
   /// ext4 without its feature `filetype` lists every entry as DT_UNKNOWN, as some network file systems do.
@@ -319,7 +323,12 @@ import Testing
 
   private static let hasOverlays =
     Shell.run(
-      "unshare -m sh -c 'cd $(mktemp -d) && mount -t tmpfs t . && cd . && mkdir l u w m && mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m'"
+      """
+      place=$(mktemp -d)
+      trap 'rmdir "$place"' EXIT
+      unshare -m sh -ec 'mount -t tmpfs t "$1" && cd "$1" && mkdir l u w m &&
+        mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m' sh "$place"
+      """
     ).status == 0
 
   /// rename(2) of a directory that lies in a lower layer fails with EXDEV. (redirect_dir=off)
