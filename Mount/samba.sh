@@ -5,6 +5,7 @@
 # shellcheck disable=SC2154 # set by the script
 port=$((20000 + $$ % 20000))
 failures=0
+server=''
 
 # The beginning of smb.conf: its global settings, to which the script may add more.
 samba_settings() {
@@ -26,11 +27,10 @@ END
   done
 }
 
-# start_samba SHARE: starts the server, and waits until a client can list that share. Sets $server.
+# start_samba SHARE: starts the server, and waits until a client can list that share.
 start_samba() {
   # It ends its process group when it is ended, so it gets one of its own.
   setsid smbd -s "$work/smb.conf" --foreground --no-process-group >"$work/output" 2>&1 &
-  # shellcheck disable=SC2034 # for the script
   server=$!
   attempts=0
   until client "$1" ls >/dev/null 2>&1; do
@@ -38,6 +38,13 @@ start_samba() {
     [ "$attempts" -lt 150 ] || { cat "$work/output"; fail 'the Samba server does not respond'; }
     sleep 0.2
   done
+}
+
+# Ends the server if it was started, even if it does not reply yet.
+end_samba() {
+  [ -n "$server" ] || return 0
+  kill "$server" 2>/dev/null || true
+  wait "$server" 2>/dev/null || true
 }
 
 # check TEXT EXPECTED ACTUAL: prints what holds, and counts what does not in $failures.
