@@ -37,8 +37,9 @@ enum Program {
   }
 
   /// Why no process or thread can be created, and what to do. (EAGAIN)
-  static let limitReached =
-    "the limit of processes is reached; raise it (ulimit -u of this user, pids.max of this control group)"
+  static let limitReached = "the limit of processes is reached; raise it (\(limits))"
+
+  static let limits = "ulimit -u of this user, pids.max of this control group"
 
   /// The path of a program; nil if there is none that this user may run.
   static func path(of name: String) -> FilePath? {

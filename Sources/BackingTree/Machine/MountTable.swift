@@ -18,10 +18,13 @@ public struct MountTable {
     }
     /// The minor device number, which is the connection's name in /sys/fs/fuse/connections.
     public let device: String
+
+    /// Whether the mount is one of displayfs.
+    public var isView: Bool { type == "fuse.displayfs" }
   }
 
   /// The mounts of displayfs.
-  public static var displayfs: [Line] { current.filter { $0.type == "fuse.displayfs" } }
+  public static var displayfs: [Line] { current.filter(\.isView) }
 
   /// The topmost mount at a path; nil when nothing is mounted there.
   ///

@@ -242,8 +242,7 @@ enum MachineChecks {
   private static var mounts: [Finding] { MountTable.displayfs.map(finding(of:)) }
 
   private static func finding(of mount: MountTable.Line) -> Finding {
-    let state = MountState.of(mount)
-    switch state {
+    switch MountState.of(mount) {
     case .responding, .foreign: return .ok("mount", "\(mount.mountPoint) shows \(mount.source)")
     case .dead:
       return .problem(
@@ -260,7 +259,7 @@ enum MachineChecks {
     case .unknown:
       return .problem(
         "mount", "\(mount.mountPoint) was not examined: this user may have no further process",
-        do: "raise the limit of processes (ulimit -u of this user, pids.max of this control group)")
+        do: "raise the limit of processes (\(Program.limits))")
     }
   }
 }

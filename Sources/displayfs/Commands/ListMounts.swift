@@ -63,7 +63,8 @@ enum MountState: String {
     switch probe(mount.mountPoint, look, for: replyTimeout) {
     case .error(0): .responding
     case .error(ENOTCONN): .dead
-    // The daemon refused INIT, or since Linux 7.3 ended before it replied. A backing tree may return it, too. (`fuse_get_req`)
+    // The daemon refused INIT, or since Linux 7.3 ended before it replied (`fuse_get_req`). A backing tree may return it, too, so
+    // no process may have the connection open; displayfs-passthrough may for a moment longer than the daemon.
     case .error(ECONNREFUSED) where DaemonProcesses(of: mount).waitUntilEnded(milliseconds: 500): .dead
     case .error(EACCES): .foreign
     case .error, .none: .silent
@@ -73,7 +74,7 @@ enum MountState: String {
 
   /// Why a mount point does not reply to a query, which failed with `error`.
   static func failure(of mountPoint: FilePath, _ error: Errno) -> Failure {
-    guard let mount = MountTable.topmost(at: mountPoint), mount.type == "fuse.displayfs" else {
+    guard let mount = MountTable.topmost(at: mountPoint), mount.isView else {
       return Failure(.usage, "\(mountPoint): no displayfs is mounted here")
     }
     let state = of(mount)

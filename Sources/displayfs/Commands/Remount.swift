@@ -8,7 +8,7 @@ import SystemPackage
 enum Remount {
   /// Calls mount(2) with MS_REMOUNT.
   static func perform(_ mountPoint: FilePath, _ options: MountOptions) throws(Failure) {
-    guard let mount = MountTable.topmost(at: mountPoint), mount.type == "fuse.displayfs" else {
+    guard let mount = MountTable.topmost(at: mountPoint), mount.isView else {
       throw Failure(.mount, "\(mountPoint): no displayfs is mounted here whose options could be changed")
     }
     let flags = flags(options.fuse) | UInt(MS_REMOUNT)

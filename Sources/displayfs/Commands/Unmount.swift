@@ -42,7 +42,7 @@ struct Unmount: ParsableCommand {
       if ifMounted { return }
       throw Failure(.mount, "\(mountpoint): nothing is mounted here")
     }
-    guard mount.type == "fuse.displayfs" else {
+    guard mount.isView else {
       throw Failure(.usage, "\(mountpoint): the mount here is no displayfs (\(mount.type)); use umount")
     }
     try perform(mount.mountPoint, manner)

@@ -144,7 +144,7 @@ struct Mounter {
   ///
   /// Later steps report other problems with the mount point.
   private static func cleanUp(_ mountPoint: FilePath) throws(Failure) {
-    guard let mount = MountTable.topmost(at: mountPoint), mount.type == "fuse.displayfs" else { return }
+    guard let mount = MountTable.topmost(at: mountPoint), mount.isView else { return }
     let state = MountState.of(mount)
     switch state {
     case .dead: try Unmount.perform(mount.mountPoint, .lazy)
@@ -165,7 +165,7 @@ struct Mounter {
       try resolved.statBypassingCache()
       if try resolved.stat().type == .directory { return resolved }
     } catch {
-      let isView = MountTable.topmost(at: path)?.type == "fuse.displayfs"
+      let isView = MountTable.topmost(at: path)?.isView ?? false
       switch error.rawValue {
       case ENOTCONN where isView, ECONNREFUSED where isView:
         throw Failure(
