@@ -67,6 +67,25 @@ import Testing
     #expect(isThere(view.at("notes.txt")))
   }
 
+  /// The calls fail with the error that a dead daemon causes, too.
+  @Test(.asRoot) func viewWhoseSourceIsGone_isReportedAsFailing_andStaysMounted() throws {
+    let lower = try MountedView("profile=none") { root in try put("x", at: "\(root)/notes.txt") }
+    let view = try MountedView { root in
+      try #require(Shell.run("mount --bind '\(lower.mountPoint)' '\(root)'").status == 0)
+    }
+    #expect(view.listing() == ["notes"])
+    let (served, daemon) = (try #require(lower.daemon), try #require(view.daemon))
+    #expect(kill(served, SIGKILL) == 0)
+    try waitUntil { !isThere(view.at("notes")) && errno == ENOTCONN }
+    let listed = object(of: view, Displayfs.run(["list", "--json"]))
+    #expect(listed?.contains("\"state\": \"failing\"") == true, "\(listed ?? "")")
+    let doctor = Displayfs.run(["doctor"])
+    #expect(doctor.text.contains("\(view.mountPoint) shows a source that fails: "), "\(doctor.text)")
+    let mount = Displayfs.run(["mount", lower.source, view.mountPoint])
+    #expect(mount.status != 0 && mount.errorText.contains("its source fails: "), "\(mount.complaint)")
+    #expect(view.daemon == daemon)
+  }
+
   @Test func stoppedDaemon_isReportedAsSilentByListAndDoctor() throws {
     let view = try view()
     let daemon = try #require(view.daemon)

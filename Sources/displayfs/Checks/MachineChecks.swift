@@ -251,6 +251,12 @@ enum MachineChecks {
         do:
           "displayfs unmount \(mount.mountPoint), then mount it again; what was written is in \(mount.source)"
       )
+    case .failing(let error):
+      return .problem(
+        "mount", "\(mount.mountPoint) shows a source that fails: \(error)",
+        do:
+          "check that \(mount.source) can be listed (a server, a disk); if its file system was mounted anew, "
+          + "run displayfs unmount \(mount.mountPoint), then mount it again")
     case .silent:
       return .problem(
         "mount", "the daemon of \(mount.mountPoint) does not respond: programs that use the mount wait",

@@ -18,7 +18,7 @@ struct ListMounts: ParsableCommand {
         JSON.object([
           ("source", mount.line.source.bytes), ("mountPoint", mount.line.mountPoint.bytes),
           ("options", Array(mount.line.options.joined(separator: ",").utf8)),
-          ("state", Array(mount.state.rawValue.utf8)),
+          ("state", Array(mount.state.word.utf8)),
         ])
       }
       return Output.line(JSON.array(objects))
@@ -35,10 +35,12 @@ struct ListMounts: ParsableCommand {
 }
 
 /// Whether a mount can be used.
-enum MountState: String {
-  case responding = "answers"
+enum MountState: Equatable {
+  case responding
   /// Its daemon has died, and every call fails.
   case dead
+  /// Its daemon responds, but the backing tree returns an error, as where the server of a network file system is gone.
+  case failing(Errno)
   /// It belongs to another user, and only that user may access it.
   case foreign
   /// Its daemon is running but does not reply.
@@ -46,10 +48,24 @@ enum MountState: String {
   /// This user may have no further process, which could wait for the daemon.
   case unknown
 
+  /// The word for it in JSON.
+  var word: String {
+    switch self {
+    case .responding: "answers"
+    case .dead: "dead"
+    case .failing: "failing"
+    case .foreign: "foreign"
+    case .silent: "silent"
+    case .unknown: "unknown"
+    }
+  }
+
   var sentence: String {
     switch self {
     case .responding: "its daemon responds"
     case .dead: "its daemon has died; remove the mount with displayfs unmount"
+    case .failing(let error):
+      "its source fails: \(error); if its file system was mounted anew, run displayfs unmount and mount the view again"
     case .foreign: "it belongs to another user"
     case .silent: "its daemon does not respond; detach it with displayfs unmount --force"
     case .unknown: "it cannot be examined: \(Program.limitReached)"
@@ -62,14 +78,27 @@ enum MountState: String {
   static func of(_ mount: MountTable.Line) -> MountState {
     switch probe(mount.mountPoint, look, for: replyTimeout) {
     case .error(0): .responding
-    case .error(ENOTCONN): .dead
-    // The daemon refused INIT, or since Linux 7.3 ended before it replied (`fuse_get_req`). A backing tree may return it, too, so
-    // no process may have the connection open; displayfs-passthrough may for a moment longer than the daemon.
-    case .error(ECONNREFUSED) where DaemonProcesses(of: mount).waitUntilEnded(milliseconds: 500): .dead
     case .error(EACCES): .foreign
-    case .error, .none: .silent
+    // ECONNREFUSED: the daemon refused INIT, or since Linux 7.3 ended before it replied (`fuse_get_req`).
+    case .error(let error) where [ENOTCONN, ECONNREFUSED].contains(error) && !isServed(mount): .dead
+    case .error(let error): .failing(Errno(rawValue: error))
+    case .none: .silent
     case .notMade: .unknown
     }
+  }
+
+  /// Whether a daemon has the connection of a mount open. The errors of a dead mount may come from the backing tree, too: a network
+  /// file system that waits for its server returns ENOTCONN.
+  private static func isServed(_ mount: MountTable.Line) -> Bool {
+    // displayfs-passthrough and the guardian may have it open for a moment longer than the daemon.
+    guard DaemonProcesses(of: mount).waitUntilEnded(milliseconds: 500) else { return true }
+    // The kernel may not show who has a connection open. The daemon replies to this query without the backing tree.
+    let query = probe(
+      mount.mountPoint,
+      { (path) throws(Errno) in if MountQuery.of("status", path) == nil { throw Errno(rawValue: errno) } },
+      for: replyTimeout)
+    if case .error(0) = query { return true }
+    return false
   }
 
   /// Why a mount point does not reply to a query, which failed with `error`.

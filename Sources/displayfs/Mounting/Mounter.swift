@@ -140,7 +140,8 @@ struct Mounter {
   // MARK: Checks
 
   /// Unmounts a mount that a dead daemon has left at the mount point: it is of no use any more. A mount whose daemon does not
-  /// reply is reported, since a request to it would not return.
+  /// reply is reported, since a request to it would not return, and so is one whose source fails, since programs may wait for the
+  /// source to return.
   ///
   /// Later steps report other problems with the mount point.
   private static func cleanUp(_ mountPoint: FilePath) throws(Failure) {
@@ -154,6 +155,8 @@ struct Mounter {
         .mount,
         "\(mountPoint): a displayfs is mounted here whose daemon does not respond; wait for it, or detach it with "
           + "displayfs unmount --force \(mountPoint)")
+    case .failing:
+      throw Failure(.mount, "\(mountPoint): a displayfs is mounted here already; \(state.sentence)")
     case .responding, .foreign: break
     }
   }
@@ -165,17 +168,14 @@ struct Mounter {
       try resolved.statBypassingCache()
       if try resolved.stat().type == .directory { return resolved }
     } catch {
-      let isView = MountTable.topmost(at: path)?.isView ?? false
-      switch error.rawValue {
-      case ENOTCONN where isView, ECONNREFUSED where isView:
+      if let mount = MountTable.topmost(at: path), mount.isView, MountState.of(mount) == .dead {
         throw Failure(
           .mount,
           "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
-      case ENOENT:
-        throw Failure(
-          .usage, "\(role) \(path): there is no such directory; create it with mkdir or correct the path")
-      default: throw Failure(.usage, "\(role) \(path): \(error)")
       }
+      guard error.rawValue == ENOENT else { throw Failure(.usage, "\(role) \(path): \(error)") }
+      throw Failure(
+        .usage, "\(role) \(path): there is no such directory; create it with mkdir or correct the path")
     }
     throw Failure(.usage, "\(role) \(path): this is not a directory")
   }
