@@ -168,6 +168,71 @@ import Testing
     #expect(status(view.real("open/chown"))?.permissions == 0o777)
   }
 
+  private static let origin = "user.com.apple.metadata:kMDItemWhereFroms"
+
+  /// A file's attributes stay with its name at a save, but are given to no user who could not read them.
+  @Test(arguments: [
+    "os.rename('open/diary', 'open/kept'); open('open/diary', 'x')",
+    "os.unlink('open/diary'); open('open/diary', 'x')",
+    "open('open/own', 'x'); os.rename('open/own', 'open/diary')",
+  ])
+  func savedFile_getsNoAttributesThatItsWriterMayNotRead(save: String) throws {
+    let view = try view { root in
+      for (name, mode) in [("diary", 0o600), ("letter", 0o644)] as [(String, mode_t)] {
+        let path = "\(root)/open/\(name).txt"
+        try put("private", at: path)
+        try #require(setAttribute(Self.origin, to: Array("secret".utf8), of: path) == nil)
+        try #require(chown(path, Self.anna, Self.anna) == 0 && chmod(path, mode) == 0)
+      }
+    }
+    #expect(view.run(as: Self.bert, "getfattr -n \(Self.origin) open/diary").status != 0)
+    let readable = save.replacing("diary", with: "letter").replacing("kept", with: "moved")
+    for script in [save, readable] {
+      let outcome = PythonProgram(script, as: Self.bert, in: view.mountPoint).run()
+      #expect(outcome.status == 0, "\(outcome.complaint)")
+    }
+    func saved(_ name: String) -> String? {
+      ["\(name).txt", name].map { view.real("open/\($0)") }.first { status($0)?.st_uid == Self.bert }
+    }
+    #expect(attributeBytes(Self.origin, of: try #require(saved("diary"))) == nil)
+    #expect(attributeBytes(Self.origin, of: try #require(saved("letter"))) == Array("secret".utf8))
+  }
+
+  @Test func tunnelByTime_givesNoAttributesToAnotherUser() throws {
+    let view = try view("allow_other,tunnel=time") { root in
+      let path = "\(root)/open/diary.txt"
+      try put("private", at: path)
+      try #require(setAttribute(Self.origin, to: Array("secret".utf8), of: path) == nil)
+      try #require(chown(path, Self.anna, Self.anna) == 0 && chmod(path, 0o600) == 0)
+    }
+    #expect(view.run(as: Self.anna, "rm open/diary").status == 0)
+    #expect(view.run(as: Self.bert, ": >open/diary").status == 0)
+    #expect(status(view.real("open/diary.txt"))?.st_uid == Self.bert)
+    #expect(attributeBytes(Self.origin, of: view.real("open/diary.txt")) == nil)
+  }
+
+  /// A user may rename a file of another over an own one, but not give it attributes. The owner of a file may give it some,
+  /// whatever its mode.
+  @Test func renamedFile_getsNoAttributesThatTheClientMayNotSet() throws {
+    let view = try view { root in
+      for name in ["notes", "letter"] {
+        try put("x", at: "\(root)/open/\(name).txt")
+        try #require(
+          setAttribute(Self.origin, to: Array("chosen".utf8), of: "\(root)/open/\(name).txt") == nil)
+        try #require(chown("\(root)/open/\(name).txt", Self.bert, Self.bert) == 0)
+      }
+      try put("root", at: "\(root)/open/other")
+      chmod("\(root)/open/other", 0o600)
+    }
+    #expect(view.run(as: Self.bert, "mv -f open/other open/notes").status == 0)
+    #expect(text(view.real("open/notes.txt")) == "root")
+    #expect(attributeBytes(Self.origin, of: view.real("open/notes.txt")) == nil)
+    let saved = view.run(as: Self.bert, "umask 333; : >open/own; mv -f open/own open/letter")
+    #expect(saved.status == 0, "\(saved.complaint)")
+    #expect(status(view.real("open/letter.txt"))?.permissions == 0o444)
+    #expect(attributeBytes(Self.origin, of: view.real("open/letter.txt")) == Array("chosen".utf8))
+  }
+
   @Test func mountOfRoot_withoutAllowOther_isClosedToUsers() throws {
     let view = try view("")
     #expect(view.run(as: Self.anna, "ls").status != 0)

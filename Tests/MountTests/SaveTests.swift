@@ -355,6 +355,26 @@ struct SaveDirectory: Sendable {
     #expect(view.realListing() == ["report", "Sub"])
   }
 
+  /// Another process gives the name to a file that has it as its real name. A save keeps that.
+  @Test(arguments: [
+    "os.unlink('report')", "os.rename('report', 'report~')",
+  ])
+  func tunnel_afterAnotherFileHadTheName_givesNoNameBack(removal: String) throws {
+    let view = try view()
+    let saved = PythonProgram(
+      """
+      os.rename("report", "kept")
+      with open("\(view.real("report"))", "x") as other: other.write("other")
+      while os.listdir(".").count("report") == 0: time.sleep(0.01)
+      \(removal)
+      with open("report", "x") as new: new.write("new")
+      """, in: view.mountPoint
+    ).run()
+    #expect(saved.status == 0, "\(saved.complaint)")
+    #expect(text(view.real("report")) == "new")
+    #expect(!view.realListing().contains("report.txt"))
+  }
+
   @Test(arguments: [
     "sed -i s/old/new/ report", "printf new >new; mv -f new report", "printf new >new; cp new report; rm new",
     "printf new >new; cp --remove-destination new report; rm new",

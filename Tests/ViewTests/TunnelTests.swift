@@ -8,7 +8,8 @@ private let second: Int64 = 1_000_000_000
 @Suite struct TunnelTests {
   private func tunnel(_ mode: TunnelMode = .process, timeout: UInt64 = 15, capacity: Int = 4096) -> Tunnel {
     let tunnel = Tunnel(mode: mode, timeout: timeout, capacity: capacity)
-    tunnel.record(directory: 1, display: "notes", real: "notes.txt", process: 7, now: 100 * second)
+    tunnel.record(
+      directory: 1, display: "notes", real: "notes.txt", user: 1000, process: 7, now: 100 * second)
     return tunnel
   }
 
@@ -49,7 +50,7 @@ private let second: Int64 = 1_000_000_000
   // Requests from a foreign PID namespace all carry the process id 0: only the time distinguishes their processes.
   @Test func processesWithoutPID_shareName() {
     let tunnel = Tunnel()
-    tunnel.record(directory: 1, display: "notes", real: "notes.txt", process: 0, now: 0)
+    tunnel.record(directory: 1, display: "notes", real: "notes.txt", user: 1000, process: 0, now: 0)
     #expect(tunnel.take(directory: 1, display: "notes", process: 7, now: 1) == nil)
     #expect(tunnel.take(directory: 1, display: "notes", process: 0, now: 1) != nil)
   }
@@ -78,7 +79,8 @@ private let second: Int64 = 1_000_000_000
 
   @Test func remember_ofSameDisplayName_replacesEarlierOne() {
     let tunnel = tunnel()
-    tunnel.record(directory: 1, display: "notes", real: "notes.rtf", process: 8, now: 110 * second)
+    tunnel.record(
+      directory: 1, display: "notes", real: "notes.rtf", user: 1000, process: 8, now: 110 * second)
     #expect(tunnel.peek(directory: 1, display: "notes", process: 7, now: 111 * second) == nil)
     #expect(
       tunnel.take(directory: 1, display: "notes", process: 8, now: 120 * second)?.realName == "notes.rtf")
@@ -91,13 +93,14 @@ private let second: Int64 = 1_000_000_000
       name: Array("user.com.apple.FinderInfo".utf8), value: [UInt8](repeating: 1, count: 32))
     let huge = Tunnel.Attribute(
       name: Array("user.huge".utf8), value: [UInt8](repeating: 2, count: Tunnel.attributeLimit))
-    tunnel.record(directory: 1, display: "a", real: "a.txt", attributes: [huge, info], process: 7, now: 0)
+    tunnel.record(
+      directory: 1, display: "a", real: "a.txt", attributes: [huge, info], user: 1000, process: 7, now: 0)
     #expect(tunnel.take(directory: 1, display: "a", process: 7, now: 1)?.attributes == [info])
   }
 
   @Test func forget_ofDirectory_dropsItsNames() {
     let tunnel = tunnel()
-    tunnel.record(directory: 2, display: "notes", real: "notes.md", process: 7, now: 100 * second)
+    tunnel.record(directory: 2, display: "notes", real: "notes.md", user: 1000, process: 7, now: 100 * second)
     tunnel.removeAll(in: 1)
     tunnel.removeAll(in: 3)
     #expect(tunnel.peek(directory: 1, display: "notes", process: 7, now: 101 * second) == nil)
@@ -119,7 +122,8 @@ private let second: Int64 = 1_000_000_000
   @Test func fullTunnel_dropsOldestNames() {
     let tunnel = Tunnel(capacity: 3)
     for index in 0..<7 {
-      tunnel.record(directory: 1, display: Name("\(index)"), real: Name("\(index).txt"), process: 7, now: 0)
+      tunnel.record(
+        directory: 1, display: Name("\(index)"), real: Name("\(index).txt"), user: 1000, process: 7, now: 0)
     }
     let left = (0..<7).filter { tunnel.peek(directory: 1, display: Name("\($0)"), process: 7, now: 0) != nil }
     #expect(left == [4, 5, 6])
@@ -128,7 +132,7 @@ private let second: Int64 = 1_000_000_000
   @Test func nameRememberedAgain_isNewest() {
     let tunnel = Tunnel(capacity: 2)
     for name: Name in ["a", "a", "b"] {
-      tunnel.record(directory: 1, display: name, real: "r", process: 7, now: 0)
+      tunnel.record(directory: 1, display: name, real: "r", user: 1000, process: 7, now: 0)
     }
     #expect(tunnel.peek(directory: 1, display: "a", process: 7, now: 0) != nil)
   }
@@ -150,7 +154,7 @@ private let second: Int64 = 1_000_000_000
       case 0..<4:
         let real = Name("real \(step)")
         tunnel.record(
-          directory: key.directory, display: key.display, real: real, process: process, now: now)
+          directory: key.directory, display: key.display, real: real, user: 1000, process: process, now: now)
         model[key] = (real, process, now)
       case 4..<7:
         let taken = tunnel.take(directory: key.directory, display: key.display, process: process, now: now)
@@ -174,7 +178,8 @@ private let second: Int64 = 1_000_000_000
         group.addTask {
           (0..<2_000).count { index in
             let name = Name("\(index % 8)")
-            tunnel.record(directory: UInt64(process), display: name, real: "r", process: process, now: 0)
+            tunnel.record(
+              directory: UInt64(process), display: name, real: "r", user: 1000, process: process, now: 0)
             if index % 100 == 0 { tunnel.removeAll(in: UInt64(process)) }
             return tunnel.take(directory: UInt64(process), display: name, process: process, now: 0) != nil
           }

@@ -1,4 +1,5 @@
 import BackingTree
+import CLinux
 import DisplayNames
 import Glibc
 import MacMetadata
@@ -8,7 +9,7 @@ import SystemPackage
 extension FinderMetadata {
   /// The metadata to transfer when a file takes another's place: the attributes of all stores that the entry has, DOS
   /// attributes included; the streams in Samba's depot, under their names; and the side files, under their paths. The
-  /// copies of the streams and the side files will belong to the client, so the client must be allowed to read the originals.
+  /// client may read the copies, so only what it may read is transferred.
   ///
   /// - Parameter sideFiles: the kinds that the entry may have.
   func stored(
@@ -51,11 +52,7 @@ extension FinderMetadata {
           stores.append(bytes)
         }
       }
-      var result = stores.compactMap { store in
-        store.withCName { attributes.value($0, limit: Tunnel.attributeLimit) }.map {
-          Tunnel.Attribute(name: store, value: $0)
-        }
-      }
+      var result = stores.isEmpty ? [] : Self.readable(stores, of: cName, in: directory, client)
       if isInDepot, let root, let streams = depotPath(of: name.name, in: directory) {
         for stream in SambaDepot.itemStreams {
           guard let value = readable(Self.depotFile(stream, in: streams), in: root.directory) else {
@@ -68,8 +65,35 @@ extension FinderMetadata {
     }
   }
 
+  /// The attributes of those names that the client may read.
+  private static func readable(
+    _ names: [[UInt8]], of file: UnsafePointer<CChar>, in directory: Directory, _ client: Client
+  ) -> [Tunnel.Attribute] {
+    // Another file may take the name meanwhile: the rights are those on the file that is read.
+    guard let opened = try? directory.open(file, dfs_O_PATH | O_NOFOLLOW),
+      let status = try? fileStatus(opened.rawValue), FileType(mode: status.st_mode) == .regular
+    else { return [] }
+    let attributes = ExtendedAttributes(of: opened.rawValue)
+    var result: [Tunnel.Attribute] = []
+    try? withRights(of: client, on: status) {
+      result = names.compactMap { name in
+        name.withCName { attributes.value($0, limit: Tunnel.attributeLimit) }.map {
+          Tunnel.Attribute(name: name, value: $0)
+        }
+      }
+    }
+    return result
+  }
+
+  /// Runs `body` with the client's rights on the attributes of a file. The owner could change the file's mode first, so the mode
+  /// does not limit the owner: tags are transferred to a file that is saved with mode 0444, too.
+  private static func withRights(of client: Client, on file: stat, _ body: () -> Void) throws(Errno) {
+    if file.st_uid == client.user { return body() }
+    try client.impersonateWithGroups { () throws(Errno) in body() }
+  }
+
   /// Adds the transferred metadata to a file, as far as it has none of its own. Where the backing file system refuses, the file
-  /// stays without it.
+  /// stays without it, as it does where the client may not write it: a client may rename a file over another that it may not write.
   func restore(
     _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, client: Client
   ) {
@@ -79,11 +103,18 @@ extension FinderMetadata {
     // A list and the files that it names are one store: the file has its own, or gets this one.
     let hasList = attributes.lazy.compactMap { NetatalkAttributeFiles.list(at: $0.name) }.first
       .map { $0.withCName { directory.has($0) } }
+    var own: [Tunnel.Attribute] = []
     for attribute in attributes where attribute.name.first != UInt8(ascii: ":") {
       if hasList == true, NetatalkAttributeFiles.list(at: attribute.name) != nil { continue }
       if attribute.name.first == UInt8(ascii: ".") {
         try? writeSideFile(attribute.value, at: attribute.name, in: directory, client)
       } else {
+        own.append(attribute)
+      }
+    }
+    guard !own.isEmpty, let status = try? fileStatus(file.rawValue) else { return }
+    try? Self.withRights(of: client, on: status) {
+      for attribute in own {
         attribute.name.withCName { name in
           attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
         }
@@ -134,8 +165,9 @@ extension FinderMetadata {
       try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in try directory.unlink(entry.cName) }
       for stream in attributes { try Self.create(stream.name, in: directory, holding: stream.value) }
     }
-    try SambaDepot.mark.withUnsafeBytesTyped { (bytes) throws(Errno) in
-      try stored.set(SambaDepot.marker, bytes, flags: 0)
+    // Without the mark nothing reads the streams.
+    try Self.withRights(of: client, on: fileStatus(file.rawValue)) {
+      SambaDepot.mark.withUnsafeBytes { try? stored.set(SambaDepot.marker, $0, flags: 0) }
     }
   }
 }

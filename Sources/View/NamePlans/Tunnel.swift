@@ -34,7 +34,14 @@ package final class Tunnel: Sendable {
 
   package struct Remembered: Sendable, Equatable {
     package let realName: Name
+    /// The attributes, which `user` could read.
     package let attributes: [Attribute]
+    package let user: UInt32
+
+    /// The same for another user, who may not know the attributes.
+    package func visible(to user: UInt32) -> Remembered {
+      user == self.user ? self : Remembered(realName: realName, attributes: [], user: user)
+    }
   }
 
   /// In bytes, names and values of one entry together. Attributes beyond this limit are not remembered.
@@ -93,9 +100,12 @@ package final class Tunnel: Sendable {
 
   /// Records that a name went away from `directory`, where it stood for `real` and had other bytes.
   ///
-  /// - Parameter display: the name, or what equal names have in common: it may be `real` then.
+  /// - Parameters:
+  ///   - display: the name, or what equal names have in common: it may be `real` then.
+  ///   - attributes: those that `user` may read.
   package func record(
-    directory: UInt64, display: Name, real: Name, attributes: [Attribute] = [], process: Int32, now: Int64
+    directory: UInt64, display: Name, real: Name, attributes: [Attribute] = [], user: UInt32, process: Int32,
+    now: Int64
   ) {
     guard mode != .off else { return }
     var room = Self.attributeLimit
@@ -106,8 +116,8 @@ package final class Tunnel: Sendable {
       return true
     }
     let entry = Entry(
-      directory: directory, display: display, remembered: Remembered(realName: real, attributes: kept),
-      process: process, since: now)
+      directory: directory, display: display,
+      remembered: Remembered(realName: real, attributes: kept, user: user), process: process, since: now)
     ring.withLock { $0.append(entry, capacity: capacity) }
   }
 
@@ -123,6 +133,13 @@ package final class Tunnel: Sendable {
   /// What `take` would return, without removing it.
   package func peek(directory: UInt64, display: Name, process: Int32, now: Int64) -> Remembered? {
     ring.withLock { match(&$0, directory, display, process, now)?.remembered }
+  }
+
+  /// Drops what is remembered for a name, whatever process it is remembered for.
+  package func remove(directory: UInt64, display: Name) {
+    ring.withLock { ring in
+      if let position = ring.position(directory, display) { ring.clear(position) }
+    }
   }
 
   /// Whether nothing is remembered, so that the process need not be determined.

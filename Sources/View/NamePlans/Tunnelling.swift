@@ -7,9 +7,13 @@ extension View {
   /// The data to remember when a display name that hides an extension goes away. Called before that, because it reads the file's
   /// Finder info.
   func tunnelMemory(of name: PreparedName, _ client: Client) -> TunnelMemory? {
-    guard let entry = name.entry, entry.byDisplayName || entry.isMatch, !entry.realName.equals(name.bytes),
-      entry.kind == .file
-    else { return nil }
+    guard let entry = name.entry, entry.byDisplayName || entry.isMatch, entry.kind == .file else {
+      return nil
+    }
+    if entry.realName.equals(name.bytes) {
+      dropAllTunnelled(name)
+      return nil
+    }
     return TunnelMemory(
       directory: key(name.directory.node), display: form(of: name.typed), real: entry.realName.name,
       attributes: stored(of: entry.realName, in: name.directory, client))
@@ -53,7 +57,7 @@ extension View {
     guard let memory else { return }
     tunnel.record(
       directory: memory.directory, display: memory.display, real: memory.real, attributes: memory.attributes,
-      process: client.threadGroup, now: monotonicNanoseconds())
+      user: client.user, process: client.threadGroup, now: monotonicNanoseconds())
   }
 
   /// The remembered data for a name that is about to be created.
@@ -62,7 +66,8 @@ extension View {
     let (directory, display) = (key(parent), form(of: typed))
     guard tunnel.mayRecall(directory: directory, display: display) else { return nil }
     return tunnel.peek(
-      directory: directory, display: display, process: client.threadGroup, now: monotonicNanoseconds())
+      directory: directory, display: display, process: client.threadGroup, now: monotonicNanoseconds()
+    )?.visible(to: client.user)
   }
 
   /// Drops the data of a name that was created again: it is used only once.
@@ -70,6 +75,12 @@ extension View {
     _ = tunnel.take(
       directory: key(parent), display: form(of: typed), process: client.threadGroup,
       now: monotonicNanoseconds())
+  }
+
+  /// Drops what is remembered for a name that has stood for another file since.
+  private func dropAllTunnelled(_ name: PreparedName) {
+    guard !tunnel.isEmpty else { return }
+    tunnel.remove(directory: key(name.directory.node), display: form(of: name.typed))
   }
 
   /// Restores attributes on a file that has just got the name.
