@@ -360,4 +360,28 @@ private let temporary: (countsReading: Bool, hasDirectIO: Bool) = {
     #expect(truncated.status.st_size == 0)
     #expect(status(view.real("notes.txt"))?.st_size == 0)
   }
+
+  /// With O_RDONLY a file is emptied, too, for a client that may write it.
+  @Test(.asRoot) func openToReadAndTruncate_emptiesFile() throws {
+    let view = try MountedView("allow_other") { root in
+      for name in ["notes.txt", "closed.txt", "nameless.txt"] { try put("content", at: "\(root)/\(name)") }
+      try #require(chmod("\(root)/notes.txt", 0o666) == 0)
+    }
+    let user = try #require(OrdinaryUser.identifier)
+    let emptied = PythonProgram(
+      """
+      file = os.open("notes", os.O_TRUNC)
+      assert os.fstat(file).st_size == 0
+      try: os.open("closed", os.O_TRUNC)
+      except PermissionError: pass
+      else: raise OSError("closed was opened")
+      """, as: user, in: view.mountPoint
+    ).run()
+    #expect(emptied.status == 0, "\(emptied.complaint)")
+    #expect(text(view.real("notes.txt")) == "" && text(view.real("closed.txt")) == "content")
+    let nameless = try OpenFile(view.at("nameless"))
+    #expect(unlink(view.at("nameless")) == 0)
+    _ = try OpenFile("/proc/self/fd/\(nameless.descriptor)", O_RDONLY | O_TRUNC)
+    #expect(nameless.status.st_size == 0)
+  }
 }

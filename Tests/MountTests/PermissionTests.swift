@@ -55,6 +55,31 @@ import Testing
     #expect(view.realListing() == ["open", "secret.txt", "closed", "public.txt"])
   }
 
+  /// As `/dev/stdin` after su(1), or of a program that was passed a descriptor.
+  @Test func openFile_canBeOpenedAgain_inDirectoryThatTheClientMayNotSearch() throws {
+    let view = try view { root in
+      for (name, owner) in [("own", Self.anna), ("other", 0)] {
+        try put(name, at: "\(root)/closed/\(name).txt")
+        try #require(chown("\(root)/closed/\(name).txt", owner, owner) == 0)
+        chmod("\(root)/closed/\(name).txt", 0o600)
+      }
+      chmod("\(root)/closed", 0o700)
+    }
+    let outcome = PythonProgram(
+      """
+      own, other = (os.open(f"closed/{name}", os.O_RDONLY) for name in ("own", "other"))
+      os.setgroups([]); os.setgid(\(Self.anna)); os.setuid(\(Self.anna))
+      again = os.open(f"/proc/self/fd/{own}", os.O_RDWR)
+      assert os.read(again, 10) == b"own"
+      for path in (f"/proc/self/fd/{other}", "closed/own", "closed/own.txt"):
+          try: os.open(path, os.O_RDONLY)
+          except PermissionError: pass
+          else: raise OSError(f"{path} was opened")
+      """, in: view.mountPoint
+    ).run()
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+  }
+
   @Test func unreadableDirectory_canBeTraversed() throws {
     let view = try view { root in
       try put("x", at: "\(root)/passage/known.txt")

@@ -113,9 +113,8 @@ extension View {
     guard flags & O_TRUNC != 0, status.st_size > 0, FileType(mode: status.st_mode) == .regular else {
       return status
     }
-    let descriptor = file.rawValue
-    try client.impersonate { () throws(Errno) in try setSize(descriptor, 0) }
-    return try fileStatus(descriptor)
+    try empty(file, flags, client)
+    return try fileStatus(file.rawValue)
   }
 
   private func openExisting(

@@ -64,12 +64,23 @@ extension View {
   func open(_ id: NodeID, flags: CInt, client: Client) throws(Errno) -> OpenFile {
     if flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0 { try refuseAltering(id) }
     let file = try openChecked(id, flags: flags, client: client)
-    // With the client's credentials: whether truncation drops the set-user-ID bit depends on them.
-    if flags & O_TRUNC != 0 {
-      try client.impersonate { () throws(Errno) in try setSize(file.descriptor.rawValue, 0) }
-    }
+    if flags & O_TRUNC != 0 { try empty(file.descriptor, flags, client) }
     openNodes.insert(file)
     return file
+  }
+
+  /// Empties a file that a client opens with these flags, O_TRUNC among them. Only a descriptor for writing can be truncated, but
+  /// with O_RDONLY a file is emptied, too. (open(2))
+  func empty(_ file: borrowing Descriptor, _ flags: CInt, _ client: Client) throws(Errno) {
+    // With the client's credentials: whether truncation drops the set-user-ID bit depends on them.
+    try client.impersonate { () throws(Errno) in
+      if flags & O_ACCMODE == O_RDONLY {
+        let writable = try file.opened(O_WRONLY | O_NONBLOCK)
+        try setSize(writable.rawValue, 0)
+      } else {
+        try setSize(file.rawValue, 0)
+      }
+    }
   }
 
   private func openChecked(_ id: NodeID, flags: CInt, client: Client) throws(Errno) -> OpenFile {
@@ -89,7 +100,14 @@ extension View {
         let parent = try directory(link.parent).directory
         let found = try link.name.withPointer { (name) throws(Errno) in
           if isExecution { return try parent.open(name, backing) }
-          return try client.impersonateWithAnySetID { () throws(Errno) in try parent.open(name, backing) }
+          do throws(Errno) {
+            return try client.impersonateWithAnySetID { () throws(Errno) in try parent.open(name, backing) }
+          } catch {
+            // A client may open anew what it has open, as through `/proc/self/fd`, in a directory that it may not search.
+            guard error == .permissionDenied, openNodes.file(of: id) != nil else { throw error }
+            let located = try parent.open(name, dfs_O_PATH | O_NOFOLLOW)
+            return try client.impersonateWithAnySetID { () throws(Errno) in try located.opened(backing) }
+          }
         }
         let status = try fileStatus(found.rawValue)
         if link.matches(status) {
