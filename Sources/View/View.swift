@@ -66,6 +66,11 @@ package final class View: Sendable {
     self.cached = cached
     queue.doesContentAffectListing.store(rules.inspector.options.aliases == .symlink, ordering: .relaxed)
     onFirstFound(by: rules.inspector)
+    // The watch must not keep what refers to it. It delivers no change after this view is gone.
+    watch?.onDirectoryAttributes { [unowned cached, unowned nodes] place in
+      nodes.node(of: place.parent).flatMap(cached.directory)?.changes.noteAttributes(
+        ofDirectory: place.directory.inode)
+    }
   }
 
   // MARK: Options

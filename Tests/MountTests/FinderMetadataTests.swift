@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import Testing
 
@@ -202,6 +203,34 @@ import Testing
     _ = setAttribute(
       "user.com.apple.FinderInfo", to: TestTree.finderInfo(0x4000), of: view.real("share/b.txt"))
     #expect(view.listing("share") == [])
+  }
+
+  /// The kernel reports a change of a directory's attributes under the directory itself, which need not be watched.
+  @Test(.asRoot, arguments: [false, true])
+  func attributesOfDirectory_writtenLater_takeEffect(isLookedInto: Bool) throws {
+    let view = try MountedView("hidden=deny") { root in
+      for name in ["finder", "dos", "bundle", "plain"] { try put("x", at: "\(root)/\(name)/data") }
+    }
+    #expect(Set(view.listing()) == ["finder", "dos", "bundle", "plain"])
+    if isLookedInto { #expect(view.shell("ls -lR").status == 0) }
+    Self.changeDirectories(in: view)
+    #expect(Set(view.listing()) == ["bundle", "plain"])
+    for name in ["finder", "dos"] {
+      #expect(eventually { !isThere(view.at("\(name)/data")) }, "\(name)")
+    }
+    #expect(status(view.at("bundle"))?.isRegular == true)
+    #expect(removexattr(view.real("dos"), "user.DOSATTRIB") == 0)
+    #expect(Set(view.listing()) == ["bundle", "plain", "dos"])
+  }
+
+  /// Gives directories Finder info and DOS attributes beneath a view.
+  static func changeDirectories(in view: MountedView) {
+    for (name, flags) in [("finder", 0x4000), ("bundle", 0x2000)] as [(String, UInt16)] {
+      #expect(
+        setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(flags), of: view.real(name)) == nil)
+    }
+    let hidden = TestTree.dosAttributes(0x22, version: 5)
+    #expect(setAttribute("user.DOSATTRIB", to: hidden, of: view.real("dos")) == nil)
   }
 
   @Test func appleDoubleFile_whenRewritten_isReadAgain() throws {

@@ -117,6 +117,17 @@ struct UserMountTests {
     #expect(!text.contains("does not respond") && !text.contains("fusermount3 is missing"), "\(text)")
   }
 
+  /// fanotify reports a change of a directory's attributes to an ordinary user if the directory is watched.
+  @Test func attributesOfDirectory_writtenLater_takeEffect() throws {
+    let view = try view { root in
+      for name in ["finder", "dos", "bundle", "plain"] { try put("x", at: "\(root)/\(name)/data") }
+    }
+    #expect(shell(OrdinaryUser.owner, view, "ls -lR").status == 0)
+    FinderMetadataTests.changeDirectories(in: view)
+    let shown = shell(OrdinaryUser.owner, view, "ls; test -f bundle")
+    #expect(shown.status == 0 && shown.text == "bundle\nplain", "\(shown.complaint)")
+  }
+
   /// A query needs no further process.
   @Test func query_withoutFurtherProcess_isAnswered() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }

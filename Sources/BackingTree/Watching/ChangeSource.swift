@@ -31,6 +31,12 @@ protocol ChangeSource: Sendable {
   func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void)
 }
 
+/// A directory, and the one that it lies in.
+public struct DirectoryPlace: Sendable {
+  public let directory: FileIdentity
+  public let parent: FileIdentity
+}
+
 /// A change in a directory as reported by the kernel.
 struct ChangeEvent {
   /// The number of a watched directory.
@@ -43,6 +49,8 @@ struct ChangeEvent {
     case overflow
     /// The directory is no longer watched: it was deleted, or its watch was removed.
     case end
+    /// The attributes of a directory changed that is not watched itself, but lies in one that is. It has no number. (fanotify)
+    case unwatched
   }
 
   /// The event bits, which are the same in inotify and fanotify.
@@ -64,6 +72,8 @@ struct ChangeEvent {
   var kind = Kind.change
   var number: Number = 0
   var mask: Mask = []
+  /// The place of a directory whose own attributes changed, where the source knows it.
+  var place: DirectoryPlace?
   /// The entry. Valid only during the callback.
   var name: UnsafePointer<CChar>?
   /// Whether this process caused the event. False for what the kernel writes on behalf of a process, such as writeback.

@@ -91,6 +91,7 @@ public final class ChangeWatch: Sendable {
   /// Readable when `wait` is to return. (`eventfd`)
   private let waker: Descriptor
   private let watches = Guarded(Watches())
+  private let onDirectoryAttributes = Guarded<(@Sendable (DirectoryPlace) -> Void)?>(nil)
   /// Held while a watch begins or ends: the kernel has one watch for all owners of a directory.
   private let marking = RecursionFreeLock(.marking)
   /// Only one thread at a time reads and delivers events. Threads that call `drain` meanwhile share its next pass.
@@ -190,6 +191,13 @@ public final class ChangeWatch: Sendable {
       watches.listeners[watched, default: []].append(listener)
       return Subscription(self, watched, serial: watches.serial)
     }
+  }
+
+  /// Calls a handler, as one of `watch`, for each directory whose own attributes another process changes, watched or not, if it lies
+  /// in a watched one. inotify reports such a change as one of an entry instead; and an ordinary user's fanotify reports it only of
+  /// a directory that is watched.
+  public func onDirectoryAttributes(_ handler: @escaping @Sendable (DirectoryPlace) -> Void) {
+    onDirectoryAttributes.withLock { $0 = handler }
   }
 
   private func add(_ directory: Directory, on device: UInt64?) throws(Errno) -> Watched {
@@ -299,8 +307,10 @@ public final class ChangeWatch: Sendable {
   }
 
   private func deliver(_ event: ChangeEvent, isFallback: Bool) {
+    if let place = event.place { onDirectoryAttributes.withLock { $0 }?(place) }
     let watched = Watched(isFallback: isFallback, number: event.number)
     switch event.kind {
+    case .unwatched: break
     case .overflow: for listener in allListeners { listener.call(.everything) }
     // Either the directory is gone, or its watch was stopped. In the second case it has no listeners left, and a new watch on the
     // same directory has a new number.

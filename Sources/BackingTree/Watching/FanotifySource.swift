@@ -130,6 +130,24 @@ final class FanotifySource: ChangeSource {
     }
   }
 
+  /// The place of a directory; nil where there is neither a descriptor of it nor the right to open it by its handle.
+  ///
+  /// The kernel reports a change of a directory's attributes under the directory itself, not as one of an entry of its parent.
+  /// (`fanotify_dfid_inode`)
+  private func place(of handle: FileHandle, _ number: ChangeEvent.Number?) -> DirectoryPlace? {
+    if let kept = number.flatMap({ number in watches.withLock { $0.watches[number]?.directory } }) {
+      return Self.place(of: kept.descriptor)
+    }
+    guard isUnlimited, let opened = try? open(handle) else { return nil }
+    return Self.place(of: opened)
+  }
+
+  private static func place(of opened: borrowing Descriptor) -> DirectoryPlace? {
+    let directory = Directory(descriptor: opened.rawValue)
+    guard let status = try? directory.status(), let parent = try? directory.status("..") else { return nil }
+    return DirectoryPlace(directory: FileIdentity(status), parent: FileIdentity(parent))
+  }
+
   func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) {
     _ = try systemCall { dfs_fanotify_ignore_writing(group.rawValue, file, isSuppressed ? 1 : 0) }
   }
@@ -157,16 +175,26 @@ final class FanotifySource: ChangeSource {
         // struct fanotify_event_info_fid: u8 type, u8 pad, u16 length, 8 bytes of file system; struct file_handle; name.
         let start = Int(event.loadUnaligned(fromByteOffset: 6, as: UInt16.self))
         guard length > start + 20, event[start] == UInt8(FAN_EVENT_INFO_TYPE_DFID_NAME),
-          let handle = FileHandle(UnsafeRawBufferPointer(rebasing: event[(start + 12)..<length])),
-          let number = watches.withLock({ $0.numbers[handle] })
+          let handle = FileHandle(UnsafeRawBufferPointer(rebasing: event[(start + 12)..<length]))
         else { continue }
-        reported.number = number
         let name = (event.baseAddress! + start + 20 + handle.length).assumingMemoryBound(to: CChar.self)
-        if mask & UInt64(FAN_DELETE_SELF) != 0 {
-          reported.kind = .end
-          removeWatch(number)
-        } else if strcmp(name, ".") != 0 {
-          reported.name = name
+        let isOfDirectory = strcmp(name, ".") == 0
+        let number = watches.withLock { $0.numbers[handle] }
+        if isOfDirectory, reported.mask.contains(.attributes), !reported.isOwn {
+          reported.place = place(of: handle, number)
+        }
+        if let number {
+          reported.number = number
+          if mask & UInt64(FAN_DELETE_SELF) != 0 {
+            reported.kind = .end
+            removeWatch(number)
+          } else if !isOfDirectory {
+            reported.name = name
+          }
+        } else if reported.place != nil {
+          reported.kind = .unwatched
+        } else {
+          continue
         }
         body(reported)
       }

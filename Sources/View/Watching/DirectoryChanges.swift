@@ -61,6 +61,11 @@ final class DirectoryChanges: Sendable {
     self.add { pending, _, _ in pending.inspectAgain(add) }
   }
 
+  /// Records that the attributes of a directory in this one changed, which may decide how it is shown.
+  func noteAttributes(ofDirectory inode: UInt64) {
+    add { pending, hasView, _ in if hasView { pending.inspectAgain { $0.directories.insert(inode) } } }
+  }
+
   private func add(_ body: (inout PendingChanges, _ hasView: Bool, _ isCollecting: Bool) -> Void) {
     let isCollecting = queue.isCollecting
     // Release the view after the lock: this may be the last reference to it.
