@@ -247,6 +247,40 @@ import Testing
     #expect(eventually { status(view.at("Tool"))?.isRegular == true })
   }
 
+  /// A table of names that appears in a folder of its language, and a bundle that loses its content.
+  @Test func applicationChangedInside_isShownSo() throws {
+    let view = try MountedView("language=de") { root in
+      for name in ["Tool", "Flat"] {
+        try TestTree.application("\(root)/\(name).app", named: name, displayName: name)
+      }
+      makeDirectory("\(root)/Tool.app/Contents/Resources/de.lproj")
+      makeDirectory("\(root)/Tool.app/Contents/Resources/en.lproj")
+    }
+    #expect(Set(view.listing()) == ["Tool", "Flat"])
+    try put(
+      "\"CFBundleDisplayName\" = \"Werkzeug\";\n",
+      at: view.real("Tool.app/Contents/Resources/de.lproj/InfoPlist.strings"))
+    #expect(eventually { Set(view.listing()) == ["Werkzeug", "Flat"] })
+    for name in ["Tool", "Flat"] {
+      #expect(rename(view.real("\(name).app/Contents"), view.real("\(name).app/Old")) == 0)
+    }
+    #expect(eventually { Set(view.listing()) == ["Tool.app", "Flat.app"] })
+    #expect(eventually { status(view.at("Flat.app"))?.isDirectory == true })
+    #expect(rename(view.real("Flat.app/Old"), view.real("Flat.app/Contents")) == 0)
+    #expect(eventually { status(view.at("Flat"))?.isRegular == true })
+  }
+
+  /// A directory that programs look into gets a name of its own.
+  @Test func directoryNamedInBackingTree_isShownByThatName() throws {
+    let view = try MountedView("desktop-names=on,language=de") { root in makeDirectory("\(root)/folder/inner")
+    }
+    #expect(view.shell("ls -R").status == 0)
+    try put("[Desktop Entry]\nType=Directory\nName[de]=Dings\n", at: view.real("folder/.directory"))
+    #expect(eventually { view.listing() == ["Dings"] })
+    #expect(unlink(view.real("folder/.directory")) == 0)
+    #expect(eventually { view.listing() == ["folder"] })
+  }
+
   @Test func directoryReplacedInBackingTree_showsNewContents() throws {
     let view = try view()
     for round in 0..<10 {

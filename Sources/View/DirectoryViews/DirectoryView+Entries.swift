@@ -174,7 +174,7 @@ extension DirectoryView {
     else { return }
     let old = state.sideWatches.entries.removeValue(forKey: slot) ?? []
     var new: [(path: [UInt8], subscription: ChangeWatch.Subscription)] = []
-    for path in sources {
+    for path in sources where !new.contains(where: { $0.path == path }) {
       let source =
         path.first == 0x2f
         ? inspector.metadata.open(beneathSource: path.dropFirst())

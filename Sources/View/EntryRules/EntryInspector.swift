@@ -150,10 +150,9 @@ package final class EntryInspector: Sendable {
       let isPackage =
         verdict.kind.map { $0.value == .package }
         ?? candidate.map { isComplete($0, name, in: directory) } ?? false
-      if isPackage {
-        child.kind = .package
-      } else if verdict.kind == nil, candidate != nil {
-        // The directory becomes a package as soon as it has a property list.
+      if isPackage { child.kind = .package }
+      if verdict.kind == nil, candidate?.needsInfoPlist ?? false {
+        // The directory is a package while it has a property list.
         sources += [name.bytes, name.bytes + Array("/Contents".utf8)]
       }
     }

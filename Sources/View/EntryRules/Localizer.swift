@@ -91,21 +91,33 @@ struct Localizer: Sendable {
     return nil
   }
 
+  /// How many of the best languages of an application without a table in them are watched for one.
+  private static let watchedLanguages = 4
+
   /// The table of InfoPlist.strings in the best language, or else the one in InfoPlist.loctable.
   private func bundleTable(
     _ resources: [UInt8], in directory: Directory, _ info: BundleInfo, sources: inout [[UInt8]]
   ) -> [String: String]? {
     let suffix = Array(".lproj".utf8)
     let file = Array("/InfoPlist.strings".utf8)
-    let available = entries(of: resources, in: directory, suffix: suffix).filter { language in
-      directory.hasFile(resources + [0x2f] + Array(language.utf8) + suffix + file)
+    func folder(_ language: String) -> [UInt8] { resources + [0x2f] + Array(language.utf8) + suffix }
+    let folders = entries(of: resources, in: directory, suffix: suffix)
+    func best(of available: [String]) -> String? {
+      LanguageMatch.best(
+        preferred: languages, available: available, developmentRegion: info.developmentRegion)
     }
-    if let language = LanguageMatch.best(
-      preferred: languages, available: available, developmentRegion: info.developmentRegion),
-      let table = table(resources + [0x2f] + Array(language.utf8) + suffix + file, in: directory),
+    let language = best(of: folders.filter { directory.hasFile(folder($0) + file) })
+    // A table may appear in a better language.
+    var candidates = folders
+    while let candidate = best(of: candidates), folders.count - candidates.count < Self.watchedLanguages {
+      sources.append(folder(candidate))
+      if candidate == language { break }
+      candidates.removeAll { $0 == candidate }
+    }
+    if let language, let table = table(folder(language) + file, in: directory),
       BundleNames({ table[$0] }) != BundleNames()
     {
-      sources.append(resources + [0x2f] + Array(language.utf8) + suffix)
+      sources.append(folder(language))
       return table
     }
     guard let bytes = read(resources + Array("/InfoPlist.loctable".utf8), in: directory) else { return nil }

@@ -33,7 +33,10 @@ extension View {
     }
     if stale.haveAttributesChanged { expireAttributes(of: id, kernel) }
     let handle = try? self.directory(id)
-    for name in stale.names { invalidate(name, in: directory, handle, kernel) }
+    for name in stale.names {
+      invalidate(name, in: directory, handle, kernel)
+      CName(name).withPointer { noteMarker($0, in: id) }
+    }
     for name in stale.contents.subtracting(stale.names) {
       expireAttributes(of: name, in: id, handle, kernel)
     }
