@@ -159,6 +159,58 @@ import Testing
     PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
   }
 
+  /// Where the kernel passes data through, the view does not see what is written through a mapping once the file is closed, nor
+  /// who has it open in the tree.
+  @Test(
+    .passthrough,
+    arguments: [
+      "mapped = libc.mmap(None, len(stream), 3, 1, file, 0)\nos.close(file)\nlater = lambda: ctypes.memmove(mapped, b'CHANGED!', 8)",
+      "other = os.open(tree, os.O_RDWR)\nos.close(file)\nlater = lambda: (os.pwrite(other, b'CHANGED!', 0), os.close(other))",
+    ])
+  func streamThatIsStillWritten_isKeptAndBecomesFileAgain(write: String) throws {
+    let view = try view()
+    let program = PythonProgram(
+      """
+      import ctypes
+      libc = ctypes.CDLL(None)
+      libc.mmap.restype = ctypes.c_void_p
+      libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+      stream, tree = open("Album", "rb").read(), "\(view.real("Copy"))"
+      file = os.open("Copy", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+      os.write(file, stream)
+      \(write)
+      while not os.path.isdir(tree + ".photoslibrary"): time.sleep(0.01)
+      time.sleep(0.2)
+      later()
+      """, in: view.mountPoint
+    )
+    let outcome = program.run()
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(eventually { status(view.real("Copy"))?.isRegular == true })
+    #expect(contents(view.real("Copy"))?.starts(with: "CHANGED!".utf8) == true)
+    #expect(eventually { view.realListing() == ["Album.photoslibrary", "Copy"] })
+    #expect(view.leftovers.isEmpty)
+  }
+
+  /// A program that has it open in the tree ends without having written anything.
+  @Test(.passthrough) func streamThatIsNotWrittenAfterAll_isRemoved() throws {
+    let view = try view()
+    let writer = PythonProgram(
+      """
+      stream = open("Album", "rb").read()
+      with open("Copy", "xb") as file:
+          file.write(stream)
+          file.flush()
+          other = os.open("\(view.real("Copy"))", os.O_RDWR)
+      time.sleep(0.5)
+      assert len(os.listdir("\(view.real(".displayfs-staging"))")) == 1
+      """, in: view.mountPoint
+    ).run()
+    #expect(writer.status == 0, "\(writer.complaint)")
+    #expect(view.leftovers.isEmpty)
+    PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
+  }
+
   @Test(.tracing) func fileTakingNameDuringImport_isNotOverwritten() throws {
     let view = try view()
     let outside = "\(view.source).stick"

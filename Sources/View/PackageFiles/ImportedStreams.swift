@@ -1,4 +1,5 @@
 import BackingTree
+import CLinux
 import Glibc
 import PackageStream
 import SystemPackage
@@ -9,6 +10,11 @@ import SystemPackage
 /// the stream is kept in staging until its last close: if it has been written to by then, it comes back.
 final class ImportedStreams: Sendable {
   private let streams = Guarded<[NodeID: ImportedStream]>([:])
+  /// Streams that are kept although no client has them open in the view.
+  private let kept = Guarded<[ImportedStream]>([])
+  /// Between two looks at the kept streams, in microseconds.
+  static let pause: useconds_t = 250_000
+
   /// The files of which the log says why they do not become packages.
   private let refused = Guarded<Set<NodeID>>([])
 
@@ -30,12 +36,35 @@ final class ImportedStreams: Sendable {
     }
   }
 
+  /// The kept ones, too.
   func takeAll() -> [ImportedStream] {
-    streams.withLock { streams in
+    let open = streams.withLock { streams in
       defer { streams = [:] }
       return Array(streams.values)
     }
+    return open + takeKept { _ in true }
   }
+
+  /// - Returns: whether it is the only kept stream.
+  func keep(_ stream: ImportedStream) -> Bool {
+    kept.withLock { kept in
+      kept.append(stream)
+      return kept.count == 1
+    }
+  }
+
+  var keepsAny: Bool { kept.withLock { !$0.isEmpty } }
+
+  func takeKept(_ condition: (ImportedStream) -> Bool) -> [ImportedStream] {
+    let ready = keptStreams.filter(condition)
+    return kept.withLock { kept in
+      let places = Set(ready.map(\.place.name))
+      defer { kept.removeAll { places.contains($0.place.name) } }
+      return kept.filter { places.contains($0.place.name) }
+    }
+  }
+
+  private var keptStreams: [ImportedStream] { kept.withLock { $0 } }
 }
 
 /// A stream that became a package.
@@ -54,6 +83,13 @@ struct ImportedStream: Sendable {
   var isAsImported: Bool {
     let now = CName(place.name).withPointer { try? place.directory.status($0) }
     return now.map(StreamState.init) == written
+  }
+
+  /// Whether a process may write to the stream, be it through a mapping. False where the file system does not show that.
+  var mayBeWrittenUnseen: Bool {
+    let stream = CName(place.name).withPointer { try? place.directory.directory.openRegular($0, O_RDONLY) }
+    guard let stream else { return false }
+    return dfs_may_be_open_for_writing(stream.descriptor.rawValue) && errno == EAGAIN
   }
 }
 

@@ -194,9 +194,11 @@ extension View {
   // MARK: Streams that are still open
 
   /// Called when a file may have lost its last writer. Does nothing while a client can still write to the file.
-  func finishImport(_ node: NodeID) {
+  package func finishImport(_ node: NodeID) {
     guard !openNodes.isBeingWritten(node), let stream = packages.imported.take(node) else { return }
-    finishImport(stream)
+    // The kernel may not have closed yet what a client has closed.
+    for _ in 0..<10 where stream.mayBeWrittenUnseen { usleep(1000) }
+    if stream.mayBeWrittenUnseen { keep(stream) } else { finishImport(stream) }
   }
 
   /// Called when the session ends: files that are still open can no longer be written.
@@ -206,6 +208,20 @@ extension View {
 
   private func finishImport(_ stream: ImportedStream) {
     if stream.isAsImported { discard(stream.place) } else { _ = revertToStream(stream) }
+  }
+
+  /// Keeps a stream that no client has open in the view, but that may still be written: through a mapping of a file whose data the
+  /// kernel passes through, or in the tree.
+  private func keep(_ stream: ImportedStream) {
+    guard packages.imported.keep(stream) else { return }
+    let thread = Thread { [self] in
+      while packages.imported.keepsAny {
+        usleep(ImportedStreams.pause)
+        for stream in packages.imported.takeKept({ !$0.mayBeWrittenUnseen }) { finishImport(stream) }
+      }
+    }
+    // Without a thread the end of the session finishes them.
+    thread?.detach()
   }
 
   /// Turns a package back into the stream that it was made from, because a client has written to the stream since. The package is

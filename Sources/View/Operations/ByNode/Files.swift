@@ -211,11 +211,11 @@ extension View {
     importPackage(file, client: client)
   }
 
-  /// Called when the kernel has released a file (RELEASE).
+  /// Called when the kernel has released a file (RELEASE). If it may have been written, `finishImport` must follow once its
+  /// descriptor is closed.
   package func close(_ file: OpenFile) {
     // Must precede `openNodes.remove`: after that only the recorded ctime shows that the file was written through the mount.
     if file.mayWrite { changes.own.note(file.descriptor.rawValue) }
     openNodes.remove(file)
-    if file.mayWrite { finishImport(file.node) }
   }
 }
