@@ -47,6 +47,20 @@ import Testing
     #expect(outcome.text == "\(kind.status), 0 links", "\(outcome.complaint)")
   }
 
+  @Test func fstat_ofFileWrittenAfterItsRemoval_reportsItsSize() throws {
+    let outcome = run(
+      """
+      file = os.open("it", os.O_RDWR | os.O_CREAT)
+      os.unlink("it")
+      os.write(file, b"hello")
+      other = os.open(f"/proc/self/fd/{file}", os.O_PATH)
+      os.close(file)
+      time.sleep(0.1)
+      print(look(other))
+      """, in: try MountedView())
+    #expect(outcome.text == "file 5, 0 links", "\(outcome.complaint)")
+  }
+
   @Test(.asRoot) func unlinkedDevice_staysWritable() throws {
     let view = try MountedView("dev")
     let outcome = view.shell(

@@ -44,6 +44,16 @@ final class UnlinkedNodes: Sendable {
     states.discard { $0.count < Self.limit ? $0.insert(new, for: id) : nil }
   }
 
+  /// Called when a file that a client may have written is closed: from then on the recorded status may have to do, if there is one.
+  func noteClosed(_ file: OpenFile) {
+    guard let known = states.withLock({ $0[file.node] }), known.descriptor == nil,
+      var status = try? fileStatus(file.descriptor.rawValue)
+    else { return }
+    status.st_nlink = known.before.st_nlink
+    // Another thread may drop the entry meanwhile, and a node that the kernel has forgotten must not come back.
+    states.discard { $0[file.node] == nil ? nil : $0.insert(LastState(before: status), for: file.node) }
+  }
+
   func remove(_ id: NodeID) { states.discard { $0.remove(id) } }
 
   /// Closes all held files, because descriptors have run out or the disk is full. The recorded status has to do from then on.

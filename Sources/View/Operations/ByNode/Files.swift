@@ -215,7 +215,10 @@ extension View {
   /// descriptor is closed.
   package func close(_ file: OpenFile) {
     // Must precede `openNodes.remove`: after that only the recorded ctime shows that the file was written through the mount.
-    if file.mayWrite { changes.own.note(file.descriptor.rawValue) }
+    if file.mayWrite {
+      changes.own.note(file.descriptor.rawValue)
+      unlinkedNodes.noteClosed(file)
+    }
     openNodes.remove(file)
   }
 }
