@@ -28,7 +28,8 @@ extension PassthroughHelperTests {
 
     @Test func passthroughHelper_withRandomMessages_registersNothingForbidden() throws {
       let user = try #require(OrdinaryUser.identifier)
-      let directory = try TemporaryDirectory()
+      // `Mount/fuzz` sets TMPDIR to a tmpfs, of which the helper registers no files.
+      let directory = try TemporaryDirectory(in: "/var/tmp")
       let offers = try offers(in: directory, user)
       defer { for offer in offers { close(offer.descriptor) } }
       var served: Served?

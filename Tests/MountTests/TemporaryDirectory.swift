@@ -6,8 +6,8 @@ final class TemporaryDirectory {
   /// Its absolute path, without symlinks.
   let root: String
 
-  init() throws {
-    var template = Array("\(Shell.temporaryDirectory)/displayfs-test-XXXXXX".utf8CString)
+  init(in place: String = Shell.temporaryDirectory) throws {
+    var template = Array("\(place)/displayfs-test-XXXXXX".utf8CString)
     let made = mkdtemp(&template).flatMap { realpath($0, nil) }
     defer { free(made) }
     root = String(cString: try #require(made))
