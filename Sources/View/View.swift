@@ -85,7 +85,7 @@ package final class View: Sendable {
   ///
   /// - Throws: EINVAL for options that would turn a view into a mirror, or a mirror into a view.
   package func replaceOptions(_ options: ViewOptions) throws(Errno) {
-    guard let inspector = try rules.inspector(for: options, of: source.root.directory) else { return }
+    let inspector = try rules.inspector(for: options, of: source.root.directory)
     onFirstFound(by: inspector)
     // This invalidates the names that the old options give.
     let directories = cached.all

@@ -21,14 +21,15 @@ final class ViewRules: Sendable {
 
   var inspector: EntryInspector { current.withLock { $0 } }
 
-  /// The inspector for other options; nil if they are the ones in force.
+  /// An inspector for other options, or for the ones in force with what the volume declares now.
   ///
   /// - Throws: EINVAL for options that would turn a view into a mirror, or a mirror into a view.
-  func inspector(for options: ViewOptions, of source: Directory) throws(Errno) -> EntryInspector? {
+  func inspector(for options: ViewOptions, of source: Directory) throws(Errno) -> EntryInspector {
     let options = Self.resolved(options, of: source)
     guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
-    if options == inspector.options { return nil }
-    return EntryInspector(options: options, root: source, malformedMetadataLog: malformedMetadataLog)
+    return EntryInspector(
+      options: options, root: source, malformedMetadataLog: malformedMetadataLog,
+      isMetadataFound: inspector.metadata.isPresent)
   }
 
   func replace(_ inspector: EntryInspector) { current.withLock { $0 = inspector } }

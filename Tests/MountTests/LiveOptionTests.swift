@@ -42,6 +42,26 @@ import Testing
     #expect(view.listing().contains("notes.txt"))
   }
 
+  /// Whether a volume has Finder info is found out once, by the first entries or by an attribute that is set.
+  @Test(.extendedAttributes) func set_keepsWhatFinderInfoHides() throws {
+    let view = try MountedView { root in for index in 10..<60 { try put("x", at: "\(root)/\(index).txt") } }
+    #expect(view.listing().count == 50)
+    let hidden = TestTree.dosAttributes(0x22, version: 5)
+    #expect(setAttribute("user.DOSATTRIB", to: hidden, of: view.at("59")) == nil)
+    #expect(view.listing().count == 49)
+    #expect(set(view, "extensions=show").status == 0)
+    #expect(view.listing().count == 49 && view.listing().contains("10.txt"))
+  }
+
+  @Test func set_readsDeclaredTypesAgain() throws {
+    let view = try MountedView("profile=macos,language=en") { root in makeDirectory("\(root)/My.penpot") }
+    #expect(view.listing() == ["My.penpot"])
+    try TestTree.declaringApplication(view.real("Applications/Editor.app"))
+    #expect(set(view, "language=en").status == 0)
+    #expect(view.listing() == ["My", "Applications"])
+    #expect(status(view.at("My"))?.isRegular == true)
+  }
+
   @Test func set_ofInvalidSetting_reportsIt() throws {
     let view = try view()
     let cases: [(setting: String, says: String)] = [

@@ -25,8 +25,13 @@ package final class EntryInspector: Sendable {
   let aliases: Aliases?
   private let rulesMakePackages: Bool
 
-  /// - Parameter options: the options, with the profile already determined.
-  init(options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog) {
+  /// - Parameters:
+  ///   - options: the options, with the profile already determined.
+  ///   - isMetadataFound: whether the volume is known to have Finder info.
+  init(
+    options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog,
+    isMetadataFound: Bool = false
+  ) {
     self.options = options
     protectsAnything = options.protectsAnything
     hiddenRules = HiddenRules(disabling: options.disabledRules)
@@ -47,7 +52,8 @@ package final class EntryInspector: Sendable {
     fileExtensions = KnownExtensions.known.subtracting(types.extensions)
     localizer = Localizer(
       languages: options.languages, root: root, malformedMetadataLog: malformedMetadataLog)
-    metadata = FinderMetadata(options: options, root: root, malformedMetadataLog: malformedMetadataLog)
+    metadata = FinderMetadata(
+      options: options, root: root, malformedMetadataLog: malformedMetadataLog, isFound: isMetadataFound)
     aliases = options.aliases == .symlink ? metadata.root.map(Aliases.init) : nil
   }
 

@@ -43,15 +43,17 @@ final class FinderMetadata: Sendable {
   /// SOURCE; nil where it cannot be opened.
   let root: DirectoryHandle?
 
-  init(options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog) {
+  /// - Parameter isFound: whether the volume is known to have such metadata.
+  init(options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog, isFound: Bool) {
     self.malformedMetadataLog = malformedMetadataLog
     self.root = Self.handle(of: root)
     isAutomatic = options.finderInfo == .auto
-    let isExpected = options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
-    isFound = Atomic(options.finderInfo == .on || options.finderInfo == .auto && isExpected)
+    let isExpected =
+      isFound || options.extensions == .flag || [.macos, .ios, .icloud].contains(options.profile)
+    self.isFound = Atomic(options.finderInfo == .on || options.finderInfo == .auto && isExpected)
     directoriesToProbe = Atomic(options.finderInfo == .auto && !isExpected ? 32 : 0)
     if options.finderInfo != .off { isNTFS.store(Self.isNTFS(root), ordering: .relaxed) }
-    if isNTFS.load(ordering: .relaxed) { isFound.store(true, ordering: .relaxed) }
+    if isNTFS.load(ordering: .relaxed) { self.isFound.store(true, ordering: .relaxed) }
   }
 
   private static func handle(of root: Directory) -> DirectoryHandle? {
