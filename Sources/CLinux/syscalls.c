@@ -36,6 +36,11 @@ int dfs_open_beneath(int dir, const char *path, int flags) {
   return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 }
 
+int dfs_open_parent(int dir) {
+  struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_XDEV};
+  return (int)syscall(SYS_openat2, dir, "..", &how, sizeof how);
+}
+
 int dfs_check_access(int dir, const char *name, int access) {
   return (int)syscall(SYS_faccessat2, dir, name, access, AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH);
 }

@@ -66,10 +66,22 @@ package final class View: Sendable {
     self.cached = cached
     queue.doesContentAffectListing.store(rules.inspector.options.aliases == .symlink, ordering: .relaxed)
     onFirstFound(by: rules.inspector)
+    if !rules.isPlainMirror { noteDirectoryAttributes(by: watch) }
+  }
+
+  /// Has a directory inspected again in the one that it lies in when its attributes changed, which its Finder info is among.
+  ///
+  /// Called while other threads wait for what changed: the place is looked up in the node table, and on the file system only where
+  /// the kernel knows the directory by no name.
+  private func noteDirectoryAttributes(by watch: ChangeWatch?) {
     // The watch must not keep what refers to it. It delivers no change after this view is gone.
-    watch?.onDirectoryAttributes { [unowned cached, unowned nodes] place in
-      nodes.node(of: place.parent).flatMap(cached.directory)?.changes.noteAttributes(
-        ofDirectory: place.directory.inode)
+    watch?.onDirectoryAttributes { [unowned cached, unowned nodes, unowned rules] directory in
+      if rules.inspector.options.finderInfo == .off { return }
+      if let link = nodes.node(of: directory.identity).flatMap(nodes.link) {
+        cached.directory(link.parent)?.changes.noteAttributes(ofDirectory: link.name.name)
+      } else if let (parent, name) = directory.place, let node = nodes.node(of: parent) {
+        cached.directory(node)?.changes.noteAttributes(ofDirectory: Name(name))
+      }
     }
   }
 

@@ -223,6 +223,28 @@ import Testing
     #expect(Set(view.listing()) == ["bundle", "plain", "dos"])
   }
 
+  /// The directory that it lies in is covered by the view itself, which must not be requested anything.
+  @Test(.asRoot) func attributesOfDirectory_beneathViewMountedOverItsSource_takeEffect() throws {
+    let view = try MountedView { root in
+      for name in ["finder", "dos", "bundle", "plain"] { try put("x", at: "\(root)/\(name)/data") }
+    }
+    let source = view.source
+    view.unmount()
+    let beside = try TemporaryDirectory()
+    try #require(Shell.run("mount --bind '\(source)' '\(beside.root)'").status == 0)
+    defer { _ = Shell.run("umount '\(beside.root)'") }
+    try #require(Displayfs.run(["mount", "-o", "language=en", source, source]).status == 0)
+    defer { _ = Displayfs.run(["unmount", source]) }
+    #expect(Shell.run("ls -lR '\(source)'").status == 0)
+    for (name, flags) in [("finder", 0x4000), ("bundle", 0x2000)] as [(String, UInt16)] {
+      #expect(
+        setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(flags), of: beside.path(name))
+          == nil)
+    }
+    let shown = Shell.run("cd '\(source)' && ls && test -f bundle")
+    #expect(shown.status == 0 && shown.names == ["bundle", "dos", "plain"], "\(shown.complaint)")
+  }
+
   /// Gives directories Finder info and DOS attributes beneath a view.
   static func changeDirectories(in view: MountedView) {
     for (name, flags) in [("finder", 0x4000), ("bundle", 0x2000)] as [(String, UInt16)] {

@@ -68,17 +68,21 @@ import Testing
   }
 
   /// The calls fail with the error that a dead daemon causes, too.
-  @Test(.asRoot) func viewWhoseSourceIsGone_isReportedAsFailing_andStaysMounted() throws {
-    let lower = try MountedView("profile=none") { root in try put("x", at: "\(root)/notes.txt") }
-    let view = try MountedView { root in
+  @Test(.asRoot, .programForAll) func viewWhoseSourceIsGone_isReportedAsFailing_andStaysMounted() throws {
+    let lower = try MountedView("profile=none,allow_other") { root in try put("x", at: "\(root)/notes.txt") }
+    let view = try MountedView("allow_other") { root in
       try #require(Shell.run("mount --bind '\(lower.mountPoint)' '\(root)'").status == 0)
     }
     #expect(view.listing() == ["notes"])
     let (served, daemon) = (try #require(lower.daemon), try #require(view.daemon))
     #expect(kill(served, SIGKILL) == 0)
     try waitUntil { !isThere(view.at("notes")) && errno == ENOTCONN }
-    let listed = object(of: view, Displayfs.run(["list", "--json"]))
-    #expect(listed?.contains("\"state\": \"failing\"") == true, "\(listed ?? "")")
+    // An ordinary user does not see the daemon's process.
+    for user in ["root", OrdinaryUser.owner] {
+      let outcome = OrdinaryUser.run(user, [Displayfs.path, "list", "--json"])
+      let listed = object(of: view, outcome)
+      #expect(listed?.contains("\"state\": \"failing\"") == true, "\(user): \(outcome.complaint)")
+    }
     let doctor = Displayfs.run(["doctor"])
     #expect(doctor.text.contains("\(view.mountPoint) shows a source that fails: "), "\(doctor.text)")
     let mount = Displayfs.run(["mount", lower.source, view.mountPoint])

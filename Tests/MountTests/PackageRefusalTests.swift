@@ -164,7 +164,8 @@ import Testing
   @Test(
     .passthrough,
     arguments: [
-      "mapped = libc.mmap(None, len(stream), 3, 1, file, 0)\nos.close(file)\nlater = lambda: ctypes.memmove(mapped, b'CHANGED!', 8)",
+      "mapped = libc.mmap(None, len(stream), 3, 1, file, 0)\nos.close(file)\n"
+        + "later = lambda: ctypes.memmove(mapped, b'CHANGED!', 8)",
       "other = os.open(tree, os.O_RDWR)\nos.close(file)\nlater = lambda: (os.pwrite(other, b'CHANGED!', 0), os.close(other))",
     ])
   func streamThatIsStillWritten_isKeptAndBecomesFileAgain(write: String) throws {
@@ -209,6 +210,34 @@ import Testing
     #expect(writer.status == 0, "\(writer.complaint)")
     #expect(view.leftovers.isEmpty)
     PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
+  }
+
+  /// A program that has it open in the tree writes after the view was unmounted, and after the next mount.
+  @Test(.passthrough, arguments: [false, true])
+  func streamThatIsWrittenAfterUnmount_isKept(isMountedAgain: Bool) throws {
+    let view = try view()
+    let writer = PythonProgram(
+      """
+      stream = open("Album", "rb").read()
+      with open("Copy", "xb") as file:
+          file.write(stream)
+          file.flush()
+          other = os.open("\(view.real("Copy"))", os.O_RDWR)
+      os.chdir("/")
+      while not os.path.exists("\(view.source).go"): time.sleep(0.01)
+      os.pwrite(other, b"CHANGED!", 0)
+      """, in: view.mountPoint
+    ).start()
+    defer { writer.wait() }
+    #expect(eventually(within: .work) { status(view.real("Copy.photoslibrary"))?.isDirectory == true })
+    #expect(eventually { !Shell.run("ls '\(view.real(".displayfs-staging"))'").text.isEmpty })
+    usleep(300_000)
+    view.unmount()
+    if isMountedAgain { try view.mount("profile=macos,language=en") }
+    try put("", at: "\(view.source).go")
+    defer { unlink("\(view.source).go") }
+    // In staging, or a file again where the daemon has not ended when the program does.
+    #expect(eventually { Shell.run("grep -rq '^CHANGED!' '\(view.source)'").status == 0 })
   }
 
   @Test(.tracing) func fileTakingNameDuringImport_isNotOverwritten() throws {

@@ -39,6 +39,10 @@ extension Descriptor {
     }
   }
 
+  /// Whether a process has the file open for writing, or mapped so. False where the file system does not show that. The descriptor
+  /// must be open for reading only. (`fcntl`, F_SETLEASE: EAGAIN)
+  public borrowing func hasWriter() -> Bool { dfs_may_be_open_for_writing(rawValue) && errno == EAGAIN }
+
   /// Reopens the file with other flags. (`open` of `/proc/self/fd/N`)
   public borrowing func opened(_ flags: CInt) throws(Errno) -> Descriptor {
     Descriptor(adopting: try systemCall { dfs_reopen(rawValue, flags) })

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import SystemPackage
 
@@ -31,10 +32,28 @@ protocol ChangeSource: Sendable {
   func read(into buffer: UnsafeMutableRawBufferPointer, _ body: (ChangeEvent) -> Void)
 }
 
-/// A directory, and the one that it lies in.
-public struct DirectoryPlace: Sendable {
-  public let directory: FileIdentity
-  public let parent: FileIdentity
+/// A directory of which an event gives only the handle.
+public struct ReportedDirectory {
+  public let identity: FileIdentity
+  fileprivate let descriptor: CInt
+
+  /// - Parameter directory: open as long as this value is used.
+  /// - Throws: the error of fstat(2).
+  init(_ directory: borrowing Descriptor) throws(Errno) {
+    descriptor = directory.rawValue
+    identity = FileIdentity(try fileStatus(descriptor))
+  }
+
+  /// The directory that it lies in, and its name there; nil where a file system is mounted on that directory, which must not be
+  /// reached: its server may wait for the calling thread. (`openat2`, RESOLVE_NO_XDEV; `/proc/self/fd`)
+  public var place: (parent: FileIdentity, name: [UInt8])? {
+    let parent = Descriptor(adopting: dfs_open_parent(descriptor))
+    guard parent.rawValue >= 0, let status = try? fileStatus(parent.rawValue),
+      let path = try? Directory(descriptor: AT_FDCWD).symlinkTarget("/proc/self/fd/\(descriptor)"),
+      let name = path.split(separator: UInt8(ascii: "/")).last
+    else { return nil }
+    return (FileIdentity(status), Array(name))
+  }
 }
 
 /// A change in a directory as reported by the kernel.
@@ -72,8 +91,8 @@ struct ChangeEvent {
   var kind = Kind.change
   var number: Number = 0
   var mask: Mask = []
-  /// The place of a directory whose own attributes changed, where the source knows it.
-  var place: DirectoryPlace?
+  /// The directory whose own attributes changed, where the source can open it. Valid only during the callback.
+  var directory: ReportedDirectory?
   /// The entry. Valid only during the callback.
   var name: UnsafePointer<CChar>?
   /// Whether this process caused the event. False for what the kernel writes on behalf of a process, such as writeback.

@@ -91,7 +91,7 @@ public final class ChangeWatch: Sendable {
   /// Readable when `wait` is to return. (`eventfd`)
   private let waker: Descriptor
   private let watches = Guarded(Watches())
-  private let onDirectoryAttributes = Guarded<(@Sendable (DirectoryPlace) -> Void)?>(nil)
+  private let onDirectoryAttributes = Guarded<(@Sendable (ReportedDirectory) -> Void)?>(nil)
   /// Held while a watch begins or ends: the kernel has one watch for all owners of a directory.
   private let marking = RecursionFreeLock(.marking)
   /// Only one thread at a time reads and delivers events. Threads that call `drain` meanwhile share its next pass.
@@ -193,10 +193,10 @@ public final class ChangeWatch: Sendable {
     }
   }
 
-  /// Calls a handler, as one of `watch`, for each directory whose own attributes another process changes, watched or not, if it lies
-  /// in a watched one. inotify reports such a change as one of an entry instead; and an ordinary user's fanotify reports it only of
-  /// a directory that is watched.
-  public func onDirectoryAttributes(_ handler: @escaping @Sendable (DirectoryPlace) -> Void) {
+  /// Calls a handler, as one of `watch`, for each directory whose own attributes another process changes, watched or not, if it
+  /// lies in a watched one. inotify reports such a change as one of an entry instead; and an ordinary user's fanotify reports it
+  /// only of a directory that is watched.
+  public func onDirectoryAttributes(_ handler: @escaping @Sendable (ReportedDirectory) -> Void) {
     onDirectoryAttributes.withLock { $0 = handler }
   }
 
@@ -307,7 +307,7 @@ public final class ChangeWatch: Sendable {
   }
 
   private func deliver(_ event: ChangeEvent, isFallback: Bool) {
-    if let place = event.place { onDirectoryAttributes.withLock { $0 }?(place) }
+    if let directory = event.directory { onDirectoryAttributes.withLock { $0 }?(directory) }
     let watched = Watched(isFallback: isFallback, number: event.number)
     switch event.kind {
     case .unwatched: break

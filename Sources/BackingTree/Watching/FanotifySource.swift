@@ -130,22 +130,18 @@ final class FanotifySource: ChangeSource {
     }
   }
 
-  /// The place of a directory; nil where there is neither a descriptor of it nor the right to open it by its handle.
+  /// Calls `body` with a directory; with nil where there is neither a descriptor of it nor the right to open it by its handle.
   ///
   /// The kernel reports a change of a directory's attributes under the directory itself, not as one of an entry of its parent.
   /// (`fanotify_dfid_inode`)
-  private func place(of handle: FileHandle, _ number: ChangeEvent.Number?) -> DirectoryPlace? {
+  private func withDirectory(
+    _ handle: FileHandle, _ number: ChangeEvent.Number?, _ body: (ReportedDirectory?) -> Void
+  ) {
     if let kept = number.flatMap({ number in watches.withLock { $0.watches[number]?.directory } }) {
-      return Self.place(of: kept.descriptor)
+      return body(try? ReportedDirectory(kept.descriptor))
     }
-    guard isUnlimited, let opened = try? open(handle) else { return nil }
-    return Self.place(of: opened)
-  }
-
-  private static func place(of opened: borrowing Descriptor) -> DirectoryPlace? {
-    let directory = Directory(descriptor: opened.rawValue)
-    guard let status = try? directory.status(), let parent = try? directory.status("..") else { return nil }
-    return DirectoryPlace(directory: FileIdentity(status), parent: FileIdentity(parent))
+    guard isUnlimited, let opened = try? open(handle) else { return body(nil) }
+    body(try? ReportedDirectory(opened))
   }
 
   func suppressModifications(of file: CInt, _ isSuppressed: Bool) throws(Errno) {
@@ -180,9 +176,6 @@ final class FanotifySource: ChangeSource {
         let name = (event.baseAddress! + start + 20 + handle.length).assumingMemoryBound(to: CChar.self)
         let isOfDirectory = strcmp(name, ".") == 0
         let number = watches.withLock { $0.numbers[handle] }
-        if isOfDirectory, reported.mask.contains(.attributes), !reported.isOwn {
-          reported.place = place(of: handle, number)
-        }
         if let number {
           reported.number = number
           if mask & UInt64(FAN_DELETE_SELF) != 0 {
@@ -191,12 +184,18 @@ final class FanotifySource: ChangeSource {
           } else if !isOfDirectory {
             reported.name = name
           }
-        } else if reported.place != nil {
-          reported.kind = .unwatched
         } else {
+          reported.kind = .unwatched
+        }
+        guard isOfDirectory, reported.kind != .end, reported.mask.contains(.attributes), !reported.isOwn
+        else {
+          if number != nil { body(reported) }
           continue
         }
-        body(reported)
+        withDirectory(handle, number) {
+          reported.directory = $0
+          body(reported)
+        }
       }
       return count
     }

@@ -9,7 +9,7 @@ extension Operations {
     table.getxattr = { raw, id, name, size in
       Request.serve(raw, id) { (request, id) throws(Errno) in
         try request.replyValue(size) { (buffer) throws(Errno) in
-          if id == NodeTable.root, strcmp(name!, Statistics.attribute) == 0 {
+          if id == NodeTable.root, Statistics.isAttribute(name!) {
             return try Statistics.report(of: request.server).copied(into: buffer)
           }
           if id == NodeTable.root, let setting = LiveOptions.setting(name!) {

@@ -108,30 +108,18 @@ extension DirectoryView {
       inspector.metadata.noteNetatalkDirectory()
       isOutdated = true
     }
-    let attributes = changed.attributes.union(names(of: changed.directories))
-    if inspector.metadata.mayAppear, !attributes.isEmpty {
-      for name in attributes { inspector.metadata.probe(name, in: handle.directory) }
+    if inspector.metadata.mayAppear, !changed.attributes.isEmpty {
+      for name in changed.attributes { inspector.metadata.probe(name, in: handle.directory) }
       if inspector.metadata.isPresent { isOutdated = true }
     }
     if isOutdated { return try readAll() }
     if try haveTimesChanged() { return try readAll() }
     var names = changed.names
     if !changed.contents.isEmpty { names.formUnion(changed.contents.filter(inspector.mayAffectOwnListing)) }
-    if inspector.metadata.isPresent { names.formUnion(attributes) }
+    if inspector.metadata.isPresent { names.formUnion(changed.attributes) }
     for name in names {
       inspect(name)
       inspectSidecarOwner(name)
-    }
-  }
-
-  /// The names of the entries with these inode numbers.
-  private func names(of inodes: Set<UInt64>) -> [Name] {
-    if inodes.isEmpty { return [] }
-    return (0..<state.projection.slotLimit).compactMap { slot in
-      guard let summary = state.projection.summary(at: slot), inodes.contains(summary.inode) else {
-        return nil
-      }
-      return state.projection.realName(at: slot)
     }
   }
 

@@ -1,5 +1,4 @@
 import BackingTree
-import CLinux
 import Glibc
 import PackageStream
 import SystemPackage
@@ -10,8 +9,13 @@ import SystemPackage
 /// the stream is kept in staging until its last close: if it has been written to by then, it comes back.
 final class ImportedStreams: Sendable {
   private let streams = Guarded<[NodeID: ImportedStream]>([:])
+  private struct Kept {
+    var streams: [ImportedStream] = []
+    /// Whether a thread looks at them.
+    var areWatched = false
+  }
   /// Streams that are kept although no client has them open in the view.
-  private let kept = Guarded<[ImportedStream]>([])
+  private let kept = Guarded(Kept())
   /// Between two looks at the kept streams, in microseconds.
   static let pause: useconds_t = 250_000
 
@@ -36,35 +40,43 @@ final class ImportedStreams: Sendable {
     }
   }
 
-  /// The kept ones, too.
   func takeAll() -> [ImportedStream] {
-    let open = streams.withLock { streams in
+    streams.withLock { streams in
       defer { streams = [:] }
       return Array(streams.values)
     }
-    return open + takeKept { _ in true }
   }
 
-  /// - Returns: whether it is the only kept stream.
+  // MARK: Kept streams
+
+  /// - Returns: whether a thread is needed to look at the kept streams.
   func keep(_ stream: ImportedStream) -> Bool {
     kept.withLock { kept in
-      kept.append(stream)
-      return kept.count == 1
+      kept.streams.append(stream)
+      defer { kept.areWatched = true }
+      return !kept.areWatched
     }
   }
 
-  var keepsAny: Bool { kept.withLock { !$0.isEmpty } }
+  /// Called when no thread could be started.
+  func noteUnwatched() { kept.withLock { $0.areWatched = false } }
 
-  func takeKept(_ condition: (ImportedStream) -> Bool) -> [ImportedStream] {
-    let ready = keptStreams.filter(condition)
+  /// - Returns: false when no stream is kept any more: the thread ends.
+  func continuesWatching() -> Bool {
+    kept.withLock { kept in
+      kept.areWatched = !kept.streams.isEmpty
+      return kept.areWatched
+    }
+  }
+
+  /// Removes and returns the kept streams that fulfil a condition.
+  func takeKept(where condition: (ImportedStream) -> Bool = { _ in true }) -> [ImportedStream] {
+    let places = Set(kept.withLock { $0.streams }.filter(condition).map(\.place.name))
     return kept.withLock { kept in
-      let places = Set(ready.map(\.place.name))
-      defer { kept.removeAll { places.contains($0.place.name) } }
-      return kept.filter { places.contains($0.place.name) }
+      defer { kept.streams.removeAll { places.contains($0.place.name) } }
+      return kept.streams.filter { places.contains($0.place.name) }
     }
   }
-
-  private var keptStreams: [ImportedStream] { kept.withLock { $0 } }
 }
 
 /// A stream that became a package.
@@ -85,11 +97,16 @@ struct ImportedStream: Sendable {
     return now.map(StreamState.init) == written
   }
 
-  /// Whether a process may write to the stream, be it through a mapping. False where the file system does not show that.
-  var mayBeWrittenUnseen: Bool {
+  /// Whether a process has the stream open for writing, or mapped so.
+  var hasWriter: Bool {
     let stream = CName(place.name).withPointer { try? place.directory.directory.openRegular($0, O_RDONLY) }
     guard let stream else { return false }
-    return dfs_may_be_open_for_writing(stream.descriptor.rawValue) && errno == EAGAIN
+    return stream.descriptor.hasWriter()
+  }
+
+  /// Whether `isAsImported` shows what is written through a mapping.
+  var showsMappedWrites: Bool {
+    FileSystemKind(of: place.directory.directory.descriptor).updatesTimesOfMappedWrites
   }
 }
 

@@ -196,14 +196,31 @@ extension View {
   /// Called when a file may have lost its last writer. Does nothing while a client can still write to the file.
   package func finishImport(_ node: NodeID) {
     guard !openNodes.isBeingWritten(node), let stream = packages.imported.take(node) else { return }
-    // The kernel may not have closed yet what a client has closed.
-    for _ in 0..<10 where stream.mayBeWrittenUnseen { usleep(1000) }
-    if stream.mayBeWrittenUnseen { keep(stream) } else { finishImport(stream) }
+    if !keepsWriter(stream) { return finishImport(stream) }
+    if stream.showsMappedWrites { keep(stream) } else { _ = revertToStream(stream) }
   }
 
-  /// Called when the session ends: files that are still open can no longer be written.
+  /// Called when the session ends: files that are still open in the view can no longer be written.
   package func finishImports() {
     for stream in packages.imported.takeAll() { finishImport(stream) }
+    for stream in packages.imported.takeKept() {
+      if !stream.hasWriter {
+        finishImport(stream)
+      } else {
+        logger.notice(
+          "\(stream.file.name) became a package, and a program may still write to its stream: that is kept as \(stream.place.name) in \(Staging.name) until the next mount"
+        )
+      }
+    }
+  }
+
+  /// Whether a stream still has a writer a moment after it was closed: the kernel may have to close what a client has closed.
+  private func keepsWriter(_ stream: ImportedStream) -> Bool {
+    for _ in 0..<10 {
+      if !stream.hasWriter { return false }
+      usleep(1000)
+    }
+    return stream.hasWriter
   }
 
   private func finishImport(_ stream: ImportedStream) {
@@ -215,13 +232,13 @@ extension View {
   private func keep(_ stream: ImportedStream) {
     guard packages.imported.keep(stream) else { return }
     let thread = Thread { [self] in
-      while packages.imported.keepsAny {
+      while packages.imported.continuesWatching() {
         usleep(ImportedStreams.pause)
-        for stream in packages.imported.takeKept({ !$0.mayBeWrittenUnseen }) { finishImport(stream) }
+        for stream in packages.imported.takeKept(where: { !$0.hasWriter }) { finishImport(stream) }
       }
     }
     // Without a thread the end of the session finishes them.
-    thread?.detach()
+    if let thread { thread.detach() } else { packages.imported.noteUnwatched() }
   }
 
   /// Turns a package back into the stream that it was made from, because a client has written to the stream since. The package is

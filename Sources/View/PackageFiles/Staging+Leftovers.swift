@@ -198,6 +198,12 @@ extension View {
       try directory.openRegular(name, O_RDONLY)
     }
     guard let stream else { return false }
+    if stream.descriptor.hasWriter() {
+      logger.notice(
+        "\(name) in \(Staging.name) is the stream of a package that a program may still write to: it is kept until the next mount"
+      )
+      return true
+    }
     if (try? PackageImport(checking: stream.descriptor.rawValue).checkData()) != nil { return false }
     logger.error(
       "\(name) in \(Staging.name) is the stream of a package and was written to afterwards: inspect it, then delete it"

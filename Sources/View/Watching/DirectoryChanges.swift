@@ -61,9 +61,11 @@ final class DirectoryChanges: Sendable {
     self.add { pending, _, _ in pending.inspectAgain(add) }
   }
 
-  /// Records that the attributes of a directory in this one changed, which may decide how it is shown.
-  func noteAttributes(ofDirectory inode: UInt64) {
-    add { pending, hasView, _ in if hasView { pending.inspectAgain { $0.directories.insert(inode) } } }
+  /// Records that the attributes of a directory in this one changed, which may decide how it is shown. The watch reports that of
+  /// the directory itself.
+  func noteAttributes(ofDirectory name: Name) {
+    changes.add(1, ordering: .releasing)
+    add { pending, hasView, _ in if hasView { pending.inspectAgain { $0.attributes.insert(name) } } }
   }
 
   private func add(_ body: (inout PendingChanges, _ hasView: Bool, _ isCollecting: Bool) -> Void) {

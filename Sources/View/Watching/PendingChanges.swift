@@ -41,8 +41,6 @@ struct PendingChanges {
     var moved: Set<Name> = []
     /// The names whose attributes changed, which may decide how an entry is shown.
     var attributes: Set<Name> = []
-    /// The inode numbers of directories of which the same is known.
-    var directories: Set<UInt64> = []
     /// The names of entries of which another file holds metadata that was written.
     var metadata: Set<Name> = []
     /// The names whose content was written, which may decide how an entry is shown.
@@ -52,7 +50,7 @@ struct PendingChanges {
     var rules: DirectoryView.Rules?
 
     fileprivate var isEmpty: Bool {
-      !isEverything && names.isEmpty && attributes.isEmpty && directories.isEmpty && contents.isEmpty
+      !isEverything && names.isEmpty && attributes.isEmpty && contents.isEmpty
     }
   }
 

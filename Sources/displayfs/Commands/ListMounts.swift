@@ -79,25 +79,21 @@ enum MountState: Equatable {
     switch probe(mount.mountPoint, look, for: replyTimeout) {
     case .error(0): .responding
     case .error(EACCES): .foreign
-    // ECONNREFUSED: the daemon refused INIT, or since Linux 7.3 ended before it replied (`fuse_get_req`).
-    case .error(let error) where [ENOTCONN, ECONNREFUSED].contains(error) && !isServed(mount): .dead
+    // ECONNREFUSED: the daemon refused INIT, or since Linux 7.3 ended before it replied (`fuse_get_req`). ECONNABORTED: it has just
+    // died.
+    case .error(let error) where [ENOTCONN, ECONNREFUSED, ECONNABORTED].contains(error) && !isServed(mount):
+      .dead
     case .error(let error): .failing(Errno(rawValue: error))
     case .none: .silent
     case .notMade: .unknown
     }
   }
 
-  /// Whether a daemon has the connection of a mount open. The errors of a dead mount may come from the backing tree, too: a network
-  /// file system that waits for its server returns ENOTCONN.
+  /// Whether a daemon replies. The errors of a dead mount may come from the backing tree, too: a network file system that waits for
+  /// its server returns ENOTCONN.
   private static func isServed(_ mount: MountTable.Line) -> Bool {
-    // displayfs-passthrough and the guardian may have it open for a moment longer than the daemon.
-    guard DaemonProcesses(of: mount).waitUntilEnded(milliseconds: 500) else { return true }
-    // The kernel may not show who has a connection open. The daemon replies to this query without the backing tree.
-    let query = probe(
-      mount.mountPoint,
-      { (path) throws(Errno) in if MountQuery.of("status", path) == nil { throw Errno(rawValue: errno) } },
-      for: replyTimeout)
-    if case .error(0) = query { return true }
+    let reply = probe(mount.mountPoint, MountQuery.requireReply, for: replyTimeout)
+    if case .error(0) = reply { return true }
     return false
   }
 

@@ -1,6 +1,7 @@
 import BackingTree
 import CLinux
 import DisplayNames
+import FuseServer
 import Glibc
 import SystemPackage
 import View
@@ -18,6 +19,15 @@ enum MountQuery {
         })
     }
     return value.isEmpty ? nil : value
+  }
+
+  /// Queries a mount point in a way that needs nothing of the backing tree, neither of the daemon nor of the kernel.
+  ///
+  /// - Throws: the error of the call, if no daemon of a view replies.
+  static func requireReply(_ mountPoint: FilePath) throws(Errno) {
+    _ = try systemCall {
+      mountPoint.withPlatformString { lgetxattr($0, Statistics.unrestrictedAttribute, nil, 0) }
+    }
   }
 
   /// Returns all values; nil if the path does not lie in a mounted view.

@@ -64,7 +64,9 @@ extension View {
   func open(_ id: NodeID, flags: CInt, client: Client) throws(Errno) -> OpenFile {
     if flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0 { try refuseAltering(id) }
     let file = try openChecked(id, flags: flags, client: client)
-    if flags & O_TRUNC != 0 { try empty(file.descriptor, flags, client) }
+    if flags & O_TRUNC != 0 {
+      try retryingAfterRelease { () throws(Errno) in try empty(file.descriptor, flags, client) }
+    }
     openNodes.insert(file)
     return file
   }
