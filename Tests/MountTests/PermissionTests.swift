@@ -261,6 +261,12 @@ import Testing
   @Test func mountOfRoot_withoutAllowOther_isClosedToUsers() throws {
     let view = try view("")
     #expect(view.run(as: Self.anna, "ls").status != 0)
+    for name in ["user.displayfs.status", "system.displayfs.status"] {
+      let shown = PythonProgram(
+        "print(os.getxattr('\(view.mountPoint)', '\(name)'))", as: Self.anna
+      ).run()
+      #expect(!shown.text.contains("requests"), "\(name): \(shown.text)")
+    }
     #expect(view.shell("ls").text == "open")
   }
 

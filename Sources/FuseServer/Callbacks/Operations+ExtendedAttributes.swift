@@ -9,9 +9,10 @@ extension Operations {
     table.getxattr = { raw, id, name, size in
       Request.serve(raw, id) { (request, id) throws(Errno) in
         try request.replyValue(size) { (buffer) throws(Errno) in
-          if id == NodeTable.root, Statistics.isAttribute(name!) {
+          if id == NodeTable.root, strcmp(name!, Statistics.attribute) == 0 {
             return try Statistics.report(of: request.server).copied(into: buffer)
           }
+          if id == NodeTable.root, strcmp(name!, Statistics.unrestrictedAttribute) == 0 { return 0 }
           if id == NodeTable.root, let setting = LiveOptions.setting(name!) {
             // A client that queries the length first sets the option when it reads the value.
             if size == 0 { return 4096 }

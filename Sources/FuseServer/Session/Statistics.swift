@@ -8,13 +8,9 @@ import View
 public enum Statistics {
   /// Reserved by the mount; `displayfs status` reads it.
   static let attribute = ViewStatus.attribute
-  /// The same for a client that only wants to know whether a daemon replies. For this name the kernel requires no permission, for
-  /// which it might request attributes that the backing tree does not give. (`xattr_permission`)
+  /// Empty, for a client that only wants to know whether a daemon replies. For this name the kernel requires no permission, for
+  /// which it might request attributes that the backing tree does not give. So any user may query it. (`xattr_permission`)
   public static let unrestrictedAttribute = "system.displayfs.status"
-
-  static func isAttribute(_ name: UnsafePointer<CChar>) -> Bool {
-    strcmp(name, attribute) == 0 || strcmp(name, unrestrictedAttribute) == 0
-  }
 
   /// The names of the lines that count since the mount was made: their growth shows the current activity. `requests` counts each
   /// kind.

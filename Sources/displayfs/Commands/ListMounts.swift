@@ -79,22 +79,26 @@ enum MountState: Equatable {
     switch probe(mount.mountPoint, look, for: replyTimeout) {
     case .error(0): .responding
     case .error(EACCES): .foreign
-    // ECONNREFUSED: the daemon refused INIT, or since Linux 7.3 ended before it replied (`fuse_get_req`). ECONNABORTED: it has just
-    // died.
-    case .error(let error) where [ENOTCONN, ECONNREFUSED, ECONNABORTED].contains(error) && !isServed(mount):
-      .dead
+    case .error(let error) where errorsOfDeadMount.contains(error): ofMount(mount, failingWith: error)
     case .error(let error): .failing(Errno(rawValue: error))
     case .none: .silent
     case .notMade: .unknown
     }
   }
 
-  /// Whether a daemon replies. The errors of a dead mount may come from the backing tree, too: a network file system that waits for
-  /// its server returns ENOTCONN.
-  private static func isServed(_ mount: MountTable.Line) -> Bool {
-    let reply = probe(mount.mountPoint, MountQuery.requireReply, for: replyTimeout)
-    if case .error(0) = reply { return true }
-    return false
+  /// ECONNREFUSED: the daemon refused INIT, or since Linux 7.3 ended before it replied (`fuse_get_req`). ECONNABORTED: it has just
+  /// died.
+  private static let errorsOfDeadMount: Set = [ENOTCONN, ECONNREFUSED, ECONNABORTED]
+
+  /// The errors of a dead mount may come from the backing tree, too: a network file system that waits for its server returns
+  /// ENOTCONN.
+  private static func ofMount(_ mount: MountTable.Line, failingWith error: CInt) -> MountState {
+    switch probe(mount.mountPoint, MountQuery.requireReply, for: replyTimeout) {
+    case .error(let reply) where errorsOfDeadMount.contains(reply): .dead
+    case .error: .failing(Errno(rawValue: error))
+    case .none: .silent
+    case .notMade: .unknown
+    }
   }
 
   /// Why a mount point does not reply to a query, which failed with `error`.
