@@ -225,7 +225,7 @@ import Testing
           other = os.open("\(view.real("Copy"))", os.O_RDWR)
       os.chdir("/")
       while not os.path.exists("\(view.source).go"): time.sleep(0.01)
-      os.pwrite(other, b"CHANGED!", 0)
+      os.pwrite(other, b"CHANGED!", stream.index(b"picture 7"))
       """, in: view.mountPoint
     ).start()
     defer { writer.wait() }
@@ -237,7 +237,15 @@ import Testing
     try put("", at: "\(view.source).go")
     defer { unlink("\(view.source).go") }
     // In staging, or a file again where the daemon has not ended when the program does.
-    #expect(eventually { Shell.run("grep -rq '^CHANGED!' '\(view.source)'").status == 0 })
+    let isThere = "grep -rq 'CHANGED!' '\(view.source)'"
+    #expect(eventually { Shell.run(isThere).status == 0 })
+    // It is still a package's stream, and yet no later mount deletes it.
+    writer.wait()
+    if Displayfs.isMounted(view.mountPoint) { view.unmount() }
+    try view.mount("profile=macos,language=en")
+    #expect(view.listing().contains("Copy"))
+    view.unmount()
+    #expect(Shell.run(isThere).status == 0)
   }
 
   @Test(.tracing) func fileTakingNameDuringImport_isNotOverwritten() throws {

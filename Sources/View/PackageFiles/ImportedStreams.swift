@@ -121,4 +121,25 @@ struct StreamState: Equatable, Sendable {
     size = Int64(status.st_size)
     modified = [status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
   }
+
+  // MARK: The record on a staged stream
+
+  /// The attribute of a staged stream that holds its state as of the import: a later mount sees by it whether it was written to.
+  private static let attribute = "user.displayfs.imported"
+
+  private var bytes: [UInt8] { Array(([Int(size)] + modified).map(String.init).joined(separator: " ").utf8) }
+
+  /// Where the file system keeps no attributes, there is no record.
+  func record(on stream: borrowing Descriptor) {
+    bytes.withUnsafeBytes { try? ExtendedAttributes(of: stream.rawValue).set(Self.attribute, $0, flags: 0) }
+  }
+
+  static func removeRecord(from stream: borrowing Descriptor) {
+    try? ExtendedAttributes(of: stream.rawValue).remove(attribute)
+  }
+
+  /// Whether this is the recorded state; nil where none is recorded.
+  func isRecorded(on stream: borrowing Descriptor) -> Bool? {
+    ExtendedAttributes(of: stream.rawValue).value(Self.attribute, limit: 256).map { $0 == bytes }
+  }
 }

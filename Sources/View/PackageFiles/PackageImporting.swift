@@ -122,6 +122,7 @@ extension View {
     }
     // Removes the stream at once, or when no client can write to it any more.
     guard let node else { return discard(leftover) }
+    state.record(on: stream)
     let packageStamp = try? PackageStamp(of: Directory(descriptor: package.rawValue))
     packages.imported.add(
       ImportedStream(
@@ -248,6 +249,8 @@ extension View {
       let view = try directoryView(stream.parent)
       let leftover = try view.changing { (_) throws(Errno) in try exchangeForStream(stream, view) }
       if let leftover { discard(leftover) }
+      let file = stream.file.withPointer { try? view.handle.directory.openRegular($0, O_RDONLY) }
+      if let file { StreamState.removeRecord(from: file.descriptor) }
       logger.notice("\(stream.file.name) was written to after it had become a package: it is a file again")
       return true
     } catch {

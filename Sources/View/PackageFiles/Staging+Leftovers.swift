@@ -204,7 +204,10 @@ extension View {
       )
       return true
     }
-    if (try? PackageImport(checking: stream.descriptor.rawValue).checkData()) != nil { return false }
+    let isAsImported = StreamState(stream.status).isRecorded(on: stream.descriptor)
+    if isAsImported ?? ((try? PackageImport(checking: stream.descriptor.rawValue).checkData()) != nil) {
+      return false
+    }
     logger.error(
       "\(name) in \(Staging.name) is the stream of a package and was written to afterwards: inspect it, then delete it"
     )
