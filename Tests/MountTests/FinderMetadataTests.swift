@@ -208,12 +208,10 @@ import Testing
   /// The kernel reports a change of a directory's attributes under the directory itself, which need not be watched.
   @Test(.asRoot, arguments: [false, true])
   func attributesOfDirectory_writtenLater_takeEffect(isLookedInto: Bool) throws {
-    let view = try MountedView("hidden=deny") { root in
-      for name in ["finder", "dos", "bundle", "plain"] { try put("x", at: "\(root)/\(name)/data") }
-    }
+    let view = try MountedView("hidden=deny", build: Self.makeDirectories)
     #expect(Set(view.listing()) == ["finder", "dos", "bundle", "plain"])
     if isLookedInto { #expect(view.shell("ls -lR").status == 0) }
-    Self.changeDirectories(in: view)
+    Self.changeDirectories(in: view.source)
     #expect(Set(view.listing()) == ["bundle", "plain"])
     for name in ["finder", "dos"] {
       #expect(eventually { !isThere(view.at("\(name)/data")) }, "\(name)")
@@ -223,11 +221,9 @@ import Testing
     #expect(Set(view.listing()) == ["bundle", "plain", "dos"])
   }
 
-  /// The directory that it lies in is covered by the view itself, which must not be requested anything.
+  /// The view itself covers the directory that they lie in. It must get no request, which the daemon would have to reply to.
   @Test(.asRoot) func attributesOfDirectory_beneathViewMountedOverItsSource_takeEffect() throws {
-    let view = try MountedView { root in
-      for name in ["finder", "dos", "bundle", "plain"] { try put("x", at: "\(root)/\(name)/data") }
-    }
+    let view = try MountedView(build: Self.makeDirectories)
     let source = view.source
     view.unmount()
     let beside = try TemporaryDirectory()
@@ -236,23 +232,24 @@ import Testing
     try #require(Displayfs.run(["mount", "-o", "language=en", source, source]).status == 0)
     defer { _ = Displayfs.run(["unmount", source]) }
     #expect(Shell.run("ls -lR '\(source)'").status == 0)
-    for (name, flags) in [("finder", 0x4000), ("bundle", 0x2000)] as [(String, UInt16)] {
-      #expect(
-        setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(flags), of: beside.path(name))
-          == nil)
-    }
+    Self.changeDirectories(in: beside.root)
     let shown = Shell.run("cd '\(source)' && ls && test -f bundle")
-    #expect(shown.status == 0 && shown.names == ["bundle", "dos", "plain"], "\(shown.complaint)")
+    #expect(shown.status == 0 && shown.names == ["bundle", "plain"], "\(shown.complaint)")
   }
 
-  /// Gives directories Finder info and DOS attributes beneath a view.
-  static func changeDirectories(in view: MountedView) {
+  static func makeDirectories(in root: String) throws {
+    for name in ["finder", "dos", "bundle", "plain"] { try put("x", at: "\(root)/\(name)/data") }
+  }
+
+  /// Gives these directories Finder info and DOS attributes, beneath a view.
+  static func changeDirectories(in root: String) {
     for (name, flags) in [("finder", 0x4000), ("bundle", 0x2000)] as [(String, UInt16)] {
       #expect(
-        setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(flags), of: view.real(name)) == nil)
+        setAttribute("user.com.apple.FinderInfo", to: TestTree.finderInfo(flags), of: "\(root)/\(name)")
+          == nil)
     }
     let hidden = TestTree.dosAttributes(0x22, version: 5)
-    #expect(setAttribute("user.DOSATTRIB", to: hidden, of: view.real("dos")) == nil)
+    #expect(setAttribute("user.DOSATTRIB", to: hidden, of: "\(root)/dos") == nil)
   }
 
   @Test func appleDoubleFile_whenRewritten_isReadAgain() throws {

@@ -160,7 +160,7 @@ import Testing
   }
 
   /// Where the kernel passes data through, the view does not see what is written through a mapping once the file is closed, nor
-  /// who has it open in the tree.
+  /// which processes have it open in the tree.
   @Test(
     .passthrough,
     arguments: [
@@ -193,16 +193,23 @@ import Testing
     #expect(view.leftovers.isEmpty)
   }
 
+  /// Python that copies a package's stream and keeps the copy open in the tree.
+  private static func copying(in view: MountedView) -> String {
+    """
+    stream = open("Album", "rb").read()
+    with open("Copy", "xb") as file:
+        file.write(stream)
+        file.flush()
+        other = os.open("\(view.real("Copy"))", os.O_RDWR)
+    """
+  }
+
   /// A program that has it open in the tree ends without having written anything.
   @Test(.passthrough) func streamThatIsNotWrittenAfterAll_isRemoved() throws {
     let view = try view()
     let writer = PythonProgram(
       """
-      stream = open("Album", "rb").read()
-      with open("Copy", "xb") as file:
-          file.write(stream)
-          file.flush()
-          other = os.open("\(view.real("Copy"))", os.O_RDWR)
+      \(Self.copying(in: view))
       time.sleep(0.5)
       assert len(os.listdir("\(view.real(".displayfs-staging"))")) == 1
       """, in: view.mountPoint
@@ -218,11 +225,7 @@ import Testing
     let view = try view()
     let writer = PythonProgram(
       """
-      stream = open("Album", "rb").read()
-      with open("Copy", "xb") as file:
-          file.write(stream)
-          file.flush()
-          other = os.open("\(view.real("Copy"))", os.O_RDWR)
+      \(Self.copying(in: view))
       os.chdir("/")
       while not os.path.exists("\(view.source).go"): time.sleep(0.01)
       os.pwrite(other, b"CHANGED!", stream.index(b"picture 7"))

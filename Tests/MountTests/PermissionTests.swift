@@ -195,7 +195,7 @@ import Testing
 
   private static let origin = "user.com.apple.metadata:kMDItemWhereFroms"
 
-  /// A file's attributes stay with its name at a save, but are given to no user who could not read them.
+  /// A file's attributes stay with its name at a save, but a user gets none that it could not read.
   @Test(arguments: [
     "os.rename('open/diary', 'open/kept'); open('open/diary', 'x')",
     "os.unlink('open/diary'); open('open/diary', 'x')",

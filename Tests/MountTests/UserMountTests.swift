@@ -119,11 +119,9 @@ struct UserMountTests {
 
   /// fanotify reports a change of a directory's attributes to an ordinary user if the directory is watched.
   @Test func attributesOfDirectory_writtenLater_takeEffect() throws {
-    let view = try view { root in
-      for name in ["finder", "dos", "bundle", "plain"] { try put("x", at: "\(root)/\(name)/data") }
-    }
+    let view = try view(build: FinderMetadataTests.makeDirectories)
     #expect(shell(OrdinaryUser.owner, view, "ls -lR").status == 0)
-    FinderMetadataTests.changeDirectories(in: view)
+    FinderMetadataTests.changeDirectories(in: view.source)
     let shown = shell(OrdinaryUser.owner, view, "ls; test -f bundle")
     #expect(shown.status == 0 && shown.text == "bundle\nplain", "\(shown.complaint)")
   }

@@ -91,7 +91,7 @@ struct ChangeEvent {
   var kind = Kind.change
   var number: Number = 0
   var mask: Mask = []
-  /// The directory whose own attributes changed, where the source can open it. Valid only during the callback.
+  /// The directory itself, where its attributes changed and the source can open it. Valid only during the callback.
   var directory: ReportedDirectory?
   /// The entry. Valid only during the callback.
   var name: UnsafePointer<CChar>?

@@ -193,9 +193,9 @@ public final class ChangeWatch: Sendable {
     }
   }
 
-  /// Calls a handler, as one of `watch`, for each directory whose own attributes another process changes, watched or not, if it
-  /// lies in a watched one. inotify reports such a change as one of an entry instead; and an ordinary user's fanotify reports it
-  /// only of a directory that is watched.
+  /// Calls a handler, as one of `watch`, for each directory of which another process changes the attributes, watched or not, if
+  /// it lies in a watched one. inotify reports such a change as one of an entry instead; and an ordinary user's fanotify reports
+  /// it only of a directory that is watched.
   public func onDirectoryAttributes(_ handler: @escaping @Sendable (ReportedDirectory) -> Void) {
     onDirectoryAttributes.withLock { $0 = handler }
   }

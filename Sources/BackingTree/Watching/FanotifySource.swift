@@ -187,13 +187,12 @@ final class FanotifySource: ChangeSource {
         } else {
           reported.kind = .unwatched
         }
-        guard isOfDirectory, reported.kind != .end, reported.mask.contains(.attributes), !reported.isOwn
-        else {
-          if number != nil { body(reported) }
-          continue
-        }
-        withDirectory(handle, number) {
-          reported.directory = $0
+        if isOfDirectory, reported.kind != .end, reported.mask.contains(.attributes), !reported.isOwn {
+          withDirectory(handle, number) {
+            reported.directory = $0
+            body(reported)
+          }
+        } else if number != nil {
           body(reported)
         }
       }

@@ -38,7 +38,7 @@ package final class Tunnel: Sendable {
     package let attributes: [Attribute]
     package let user: UInt32
 
-    /// The same for another user, who may not know the attributes.
+    /// What a user gets: the attributes only where it is the one that could read them.
     package func visible(to user: UInt32) -> Remembered {
       user == self.user ? self : Remembered(realName: realName, attributes: [], user: user)
     }

@@ -8,12 +8,13 @@ import SystemPackage
 /// A program may close a duplicate of its descriptor when the stream happens to be complete, and write on through another. So
 /// the stream is kept in staging until its last close: if it has been written to by then, it comes back.
 final class ImportedStreams: Sendable {
-  private let streams = Guarded<[NodeID: ImportedStream]>([:])
   private struct Kept {
     var streams: [ImportedStream] = []
     /// Whether a thread looks at them.
     var areWatched = false
   }
+
+  private let streams = Guarded<[NodeID: ImportedStream]>([:])
   /// Streams that are kept although no client has them open in the view.
   private let kept = Guarded(Kept())
   /// Between two looks at the kept streams, in microseconds.

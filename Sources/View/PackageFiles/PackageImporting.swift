@@ -228,8 +228,8 @@ extension View {
     if stream.isAsImported { discard(stream.place) } else { _ = revertToStream(stream) }
   }
 
-  /// Keeps a stream that no client has open in the view, but that may still be written: through a mapping of a file whose data the
-  /// kernel passes through, or in the tree.
+  /// Keeps a stream that no client has open in the view, but that a process may still write: through a mapping of the backing file,
+  /// which the kernel makes where data passes through, or in the tree.
   private func keep(_ stream: ImportedStream) {
     guard packages.imported.keep(stream) else { return }
     let thread = Thread { [self] in

@@ -19,10 +19,8 @@ struct DaemonProcesses {
   /// Waits until the processes have ended, and thus closed their files in the backing tree.
   ///
   /// - Parameter milliseconds: the longest time to wait.
-  /// - Returns: whether they have ended.
-  @discardableResult func waitUntilEnded(milliseconds: Int) -> Bool {
+  func waitUntilEnded(milliseconds: Int) {
     for _ in 0..<milliseconds / 5 where processes.contains(where: isRunning) { usleep(5000) }
-    return !processes.contains(where: isRunning)
   }
 
   private func isRunning(_ process: pid_t) -> Bool {

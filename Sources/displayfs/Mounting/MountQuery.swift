@@ -21,9 +21,9 @@ enum MountQuery {
     return value.isEmpty ? nil : value
   }
 
-  /// Queries a mount point in a way that needs nothing of the backing tree, neither of the daemon nor of the kernel.
+  /// Requires a reply of the daemon at a mount point. Neither the daemon nor the kernel needs anything of the backing tree for it.
   ///
-  /// - Throws: the error of the call, if no daemon of a view replies.
+  /// - Throws: the error of the call. Where no daemon is left, that is the kernel's.
   static func requireReply(_ mountPoint: FilePath) throws(Errno) {
     _ = try systemCall {
       mountPoint.withPlatformString { lgetxattr($0, Statistics.unrestrictedAttribute, nil, 0) }

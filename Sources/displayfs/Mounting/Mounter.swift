@@ -139,9 +139,9 @@ struct Mounter {
 
   // MARK: Checks
 
-  /// Unmounts a mount that a dead daemon has left at the mount point: it is of no use any more. A mount whose daemon does not
-  /// reply is reported, since a request to it would not return, and so is one whose source fails, since programs may wait for the
-  /// source to return.
+  /// Unmounts a mount that a dead daemon has left at the mount point: it is of no use any more. A mount is reported where the
+  /// daemon does not reply, since a request to it would not return, and where the source fails, since programs may wait until it
+  /// works again.
   ///
   /// Later steps report other problems with the mount point.
   private static func cleanUp(_ mountPoint: FilePath) throws(Failure) {
