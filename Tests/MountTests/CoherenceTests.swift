@@ -191,6 +191,30 @@ import Testing
     #expect(view.listing() == ["notes", "Folder"])
   }
 
+  /// What close(2) of one descriptor wrote counts although the daemon keeps the file open: the client has another descriptor.
+  @Test func contentThatDecidesListing_takesEffectWhenCloseReturns() throws {
+    let view = try view("language=en,desktop-names=on") { root in
+      try put(TestTree.appleDouble(TestTree.finderInfo(0)), at: "\(root)/._notes.txt")
+      try put("[Desktop Entry]\nName=Reader\n", at: "\(root)/a.desktop")
+    }
+    #expect(view.listing() == ["notes", "Folder", "Reader"])
+    func write(_ bytes: [UInt8], to name: String, then body: () -> Void) throws {
+      let file = Glibc.open(view.at(name), O_WRONLY | O_TRUNC)
+      try #require(file >= 0)
+      #expect(Glibc.write(file, bytes, bytes.count) == bytes.count)
+      let other = dup(file)
+      defer { close(other) }
+      #expect(close(file) == 0)
+      body()
+    }
+    try write(TestTree.appleDouble(TestTree.finderInfo(0x4000)), to: "._notes.txt") {
+      #expect(view.listing() == ["Folder", "Reader"])
+    }
+    try write(Array("[Desktop Entry]\nName=Writer\n".utf8), to: "a.desktop") {
+      #expect(view.listing() == ["Folder", "Writer"])
+    }
+  }
+
   @Test func localizationMarkerCreatedInBackingTree_takesEffect() throws {
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     #expect(eventually { view.listing() == ["notes", "Folder", "Music"] })

@@ -152,7 +152,7 @@ extension View {
     if flags & O_ACCMODE == O_RDONLY { return false }
     if UInt64(status.st_dev) != source.device || !source.fileSystem.completesWritesBeforeClose { return true }
     return !isPlainMirror
-      && (strcmp(name, ".hidden") == 0 || packages.areImported && inspector.mayBecomePackage(name))
+      && (inspector.mayDecideListing(name) || packages.areImported && inspector.mayBecomePackage(name))
   }
 
   /// - Parameters:
@@ -203,12 +203,14 @@ extension View {
   package func closing(_ file: OpenFile, client: Client) {
     guard file.mayWrite, let link = nodes.link(of: file.node) else { return }
     // The watch reports the change only when the daemon's own descriptor is closed, some time after this.
-    if link.name.equals(".hidden") {
-      currentView(of: link.parent)?.noteAllChanged()
-      // Names that the list hides from now on must not be reached through cached dentries.
-      if options.hidden == .deny {
-        cached.directory(link.parent).map { invalidateAllNames(in: [$0], waits: true) }
-      }
+    let decides = link.name.withPointer { (name) in
+      guard inspector.mayDecideListing(name) else { return false }
+      currentView(of: link.parent)?.watched.changes.note(.content(name, isOwn: true))
+      return true
+    }
+    // Names that are hidden from now on must not be reached through cached dentries.
+    if decides, options.hidden == .deny {
+      cached.directory(link.parent).map { invalidateAllNames(in: [$0], waits: true) }
     }
     importPackage(file, client: client)
   }
