@@ -37,6 +37,21 @@ import Testing
     #expect(mkdir(view.at("more"), 0o755) == 0)
   }
 
+  /// The kernel writes all dirty pages in one request, of which the first part fits.
+  @Test(.asRoot) func mappedWrite_onFullFileSystem_failsWithENOSPC() throws {
+    let view = try MountedView("passthrough=off") { root in
+      try #require(mountTemporary(root, "size=512k"))
+    }
+    let file = try OpenFile(view.at("mapped"), O_RDWR | O_CREAT)
+    let size = 1 << 20
+    #expect(ftruncate(file.descriptor, size) == 0)
+    let memory = try #require(mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
+    try #require(memory != MAP_FAILED)
+    defer { munmap(memory, size) }
+    memset(memory, 0x41, size)
+    #expect(failure { msync(memory, size, MS_SYNC) } == .noSpace)
+  }
+
   /// A client that writes through root's daemon must not use the blocks that the file system reserves for root.
   @Test(.asRoot, .loopDevices, arguments: ["passthrough=on", "passthrough=off"])
   func userWrite_stopsBeforeBlocksReservedForRoot(options: String) throws {

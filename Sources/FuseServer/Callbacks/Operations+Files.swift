@@ -104,9 +104,15 @@ extension Operations {
           if appends, let bytes = input!.pointee.buf.mem {
             return try systemCall { dfs_append(data.buf.fd, bytes, data.buf.size) }
           }
-          let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
-          if count < 0 { throw Errno(rawValue: CInt(-count)) }
-          return count
+          var written = 0
+          repeat {
+            let count = fuse_buf_copy(&data, input, fuse_buf_copy_flags(0))
+            if count < 0 { throw Errno(rawValue: CInt(-count)) }
+            if isPage, count == 0 { throw .ioError }
+            written += count
+            // The kernel takes all pages for written unless the reply is an error. (`fuse_writepage_end`)
+          } while isPage && written < data.buf.size
+          return written
         }
         fuse_reply_write(raw, count)
       }
