@@ -110,6 +110,24 @@ import Testing
       watcher.reportsChanges("create letter", "written letter", "from notes", "to other", "delete other"))
   }
 
+  /// The directories are gone before the removal of what was in them can be replayed.
+  @Test func treeRemovedInBackingTree_isReportedEntryByEntry() throws {
+    let view = try view { root in
+      for number in 0..<5 { try put("x", at: "\(root)/Folder/Sub/note \(number).txt") }
+      try put("x", at: "\(root)/Folder/beside.txt")
+    }
+    _ = view.listing("Folder/Sub")
+    let watcher = try InotifyWatcher(view.mountPoint, view.at("Folder"), view.at("Folder/Sub"))
+    #expect(Shell.run("rm -r '\(view.real("Folder"))'").status == 0)
+    #expect(watcher.reportsChanges("delete Folder"))
+    let expected = (0..<5).map { "delete note \($0)" } + ["delete Sub", "delete beside", "delete Folder"]
+    #expect(Set(watcher.reportedEvents).isSuperset(of: expected), "\(watcher.reportedEvents)")
+    // New directories of the same names, perhaps with the same inode numbers, are others.
+    try put("y", at: view.real("Folder/Sub/note 0.txt"))
+    #expect(eventually { text(view.at("Folder/Sub/note 0")) == "y" })
+    #expect(view.listing("Folder") == ["Sub"])
+  }
+
   @Test func changesInBackingTree_areReportedWithDisplayNames() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let watcher = try InotifyWatcher(view.mountPoint)

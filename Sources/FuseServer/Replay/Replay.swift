@@ -15,8 +15,16 @@ import View
 /// directory run one after the other, in the order in which the changes were reported. No other replay and no request waits for
 /// them.
 final class Replay: @unchecked Sendable {
+  private struct QueuedChange {
+    let change: ViewChange
+    /// Those that it shares with no change that is replayed at the same time.
+    let directories: [NodeID]
+    /// The path of the directory that an entry vanished from.
+    let path: [PathComponent]?
+  }
+
   private struct Queue {
-    var changes: [ViewChange] = []
+    var changes: [QueuedChange] = []
     /// Directories with too many changes to replay one by one.
     var overflowed: Set<NodeID> = []
     /// Directories whose changes are being replayed.
@@ -26,12 +34,12 @@ final class Replay: @unchecked Sendable {
   }
 
   private enum Job {
-    case replay(ViewChange)
+    case replay(QueuedChange)
     case touch(NodeID)
 
     var directories: [NodeID] {
       switch self {
-      case .replay(let change): change.directories
+      case .replay(let queued): queued.directories
       case .touch(let directory): [directory]
       }
     }
@@ -60,6 +68,7 @@ final class Replay: @unchecked Sendable {
 
   /// Queues changes for replay.
   func add(_ changes: [ViewChange]) {
+    let changes = queued(changes)
     let isNoneIdle = queue.withLock { queue -> Bool in
       guard !queue.hasEnded else { return false }
       for change in changes {
@@ -99,7 +108,7 @@ final class Replay: @unchecked Sendable {
       var next: Job? = first
       // Open for a moment only: an open descriptor may keep the mount busy for unmounting.
       if let root = openMount() {
-        let replaying = ReplayingThread(
+        var replaying = ReplayingThread(
           view: view, notifier: notifier, responder: responder, root: Directory(descriptor: root.rawValue))
         guard replaying.isRecognized() else {
           finish(first)
@@ -109,7 +118,9 @@ final class Replay: @unchecked Sendable {
         while let job = next {
           if !hasEnded {
             switch job {
-            case .replay(let change): replaying.perform(change)
+            case .replay(let queued):
+              replaying.recordedPath = queued.path
+              replaying.perform(queued.change)
             case .touch(let directory): replaying.touch(directory)
             }
           }
@@ -118,6 +129,24 @@ final class Replay: @unchecked Sendable {
         }
       } else {
         finish(first)
+      }
+    }
+  }
+
+  private func queued(_ changes: [ViewChange]) -> [QueuedChange] {
+    var paths: [NodeID: [PathComponent]?] = [:]
+    return changes.map { change in
+      switch change {
+      case .appeared(let item), .written(let item), .attributes(let item):
+        return QueuedChange(change: change, directories: [item.directory], path: nil)
+      case .renamed(let old, let new):
+        return QueuedChange(change: change, directories: [old.directory, new.directory], path: nil)
+      case .vanished(let item):
+        let path = paths[item.directory] ?? view.path(to: item.directory)
+        paths[item.directory] = .some(path)
+        // A directory is gone after what was in it.
+        let directories = [item.directory] + (view.directoryNode(of: item).map { [$0] } ?? [])
+        return QueuedChange(change: change, directories: directories, path: path)
       }
     }
   }
@@ -182,16 +211,5 @@ final class Replay: @unchecked Sendable {
     }
     if isMount { return root }
     return nil
-  }
-}
-
-extension ViewChange {
-  /// The directories in which something changed.
-  var directories: [NodeID] {
-    switch self {
-    case .appeared(let item), .vanished(let item), .written(let item), .attributes(let item):
-      [item.directory]
-    case .renamed(let old, let new): [old.directory, new.directory]
-    }
   }
 }

@@ -12,6 +12,8 @@ final class ReplayResponder: Sendable {
     case idle
     /// It checks whether the daemon recognizes its requests.
     case probe
+    /// It opens a directory by this path. Programs may still watch directories that have been removed.
+    case reaching([PathComponent])
     case appearing(ListingEntry)
     case vanishing(ListingEntry)
     /// `yields` says whether the rename gives way to a client that is about to try again.
@@ -46,6 +48,13 @@ final class ReplayResponder: Sendable {
     case .probe:
       recognized.store(true, ordering: .releasing)
       throw .noSuchFileOrDirectory
+    case .reaching(let path):
+      do throws(Errno) { return try view.lookup(parent, name) } catch {
+        guard error == .noSuchFileOrDirectory || error == .staleNFSFileHandle,
+          let removed = path.first(where: { $0.parent == parent && $0.name.equals(name) })
+        else { throw error }
+        return try view.entryOfRemovedDirectory(removed.node)
+      }
     case .appearing(let item) where item.isAt(parent, name): throw .noSuchFileOrDirectory
     case .vanishing(let item) where item.isAt(parent, name):
       wasLookedUp.store(true, ordering: .releasing)
@@ -107,8 +116,13 @@ final class ReplayResponder: Sendable {
 
 extension ListingEntry {
   fileprivate func isAt(_ parent: NodeID, _ name: UnsafePointer<CChar>) -> Bool {
-    parent == directory
-      && self.name.bytes.elementsEqual(UnsafeRawBufferPointer(start: name, count: strlen(name)))
+    parent == directory && self.name.equals(name)
+  }
+}
+
+extension Name {
+  fileprivate func equals(_ name: UnsafePointer<CChar>) -> Bool {
+    bytes.elementsEqual(UnsafeRawBufferPointer(start: name, count: strlen(name)))
   }
 }
 

@@ -11,6 +11,8 @@ struct ReplayingThread {
   let notifier: KernelNotifier
   let responder: ReplayResponder
   let root: Directory
+  /// Where the directory of the change was when the change was reported. It may have been removed since.
+  var recordedPath: [PathComponent]?
 
   private static let probe = Name(".displayfs-replay")
   /// How often a rename gives way to clients, and the microseconds between: half a second in all, so that a client that is
@@ -139,9 +141,12 @@ struct ReplayingThread {
   }
 
   private func open(_ directory: NodeID) throws(Errno) -> Descriptor {
-    guard let path = view.path(of: directory) else { throw .noSuchFileOrDirectory }
-    return try (path.isEmpty ? [0x2e] : path).withCName { (path) throws(Errno) in
-      try root.openBeneath(path, dfs_O_PATH | O_DIRECTORY)
+    guard let path = view.path(to: directory) ?? recordedPath else { throw .noSuchFileOrDirectory }
+    responder.step = .reaching(path)
+    defer { responder.step = .idle }
+    let names = path.isEmpty ? [0x2e] : Array(path.map(\.name.bytes).joined(separator: [0x2f]))
+    return try names.withCName { (names) throws(Errno) in
+      try root.openBeneath(names, dfs_O_PATH | O_DIRECTORY)
     }
   }
 }

@@ -50,6 +50,37 @@ extension ViewChange {
     }
   }
 
+  /// Moves what vanished from a directory that vanished itself before that, which a request may have reported earlier.
+  ///
+  /// - Parameter node: the node of an entry that is a directory, nil for any other.
+  static func endingDirectoriesLast(_ changes: [ViewChange], node: (ListingEntry) -> NodeID?) -> [ViewChange]
+  {
+    let ended = changes.map { change -> NodeID? in
+      if case .vanished(let item) = change { return node(item) }
+      return nil
+    }
+    guard ended.contains(where: { $0 != nil }) else { return changes }
+    var inside: [NodeID: [Int]] = [:]
+    for (index, change) in changes.enumerated().reversed() {
+      if case .vanished(let item) = change { inside[item.directory, default: []].append(index) }
+    }
+    var ordered: [ViewChange] = []
+    var isSeen = [Bool](repeating: false, count: changes.count)
+    for first in changes.indices where !isSeen[first] {
+      isSeen[first] = true
+      var pending = [first]
+      while let index = pending.last {
+        if let next = ended[index].flatMap({ inside[$0]?.popLast() }) {
+          if !isSeen[next] { pending.append(next) }
+          isSeen[next] = true
+        } else {
+          ordered.append(changes[pending.removeLast()])
+        }
+      }
+    }
+    return ordered
+  }
+
   /// Joins an entry that vanished in one place and appeared in another into one rename, if the backing tree had such a rename.
   ///
   /// Deleting and creating a file is no rename, though a file system may reuse the inode number. An entry that a rename replaces

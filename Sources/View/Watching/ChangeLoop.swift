@@ -18,7 +18,8 @@ extension View {
       }
       if !viewChanges.isEmpty {
         invalidateNames(viewChanges)
-        report(ViewChange.joiningRenames(viewChanges))
+        report(
+          ViewChange.endingDirectoriesLast(ViewChange.joiningRenames(viewChanges)) { directoryNode(of: $0) })
       }
       pause = viewChanges.isEmpty ? min(2 * pause, 4 * Self.pause) : Self.pause
       usleep(pause)

@@ -8,12 +8,7 @@ extension View {
   /// The entry of a name that is gone from the view. The nlookup of its node rises by one. This is the node that the kernel
   /// knows by that name, or else a node that stands for no file.
   package func entryOfVanished(_ item: ListingEntry) -> Entry {
-    var attributes = stat()
-    attributes.st_mode = item.type.modeBits | 0o700
-    attributes.st_nlink = 1
-    attributes.st_uid = geteuid()
-    attributes.st_gid = getegid()
-    attributes.st_ino = inodeNumber(item.identity, item.nodeKind)
+    var attributes = attributes(ofGone: item.type, inodeNumber(item.identity, item.nodeKind))
     let isGone = isGone(item)
     if isGone, let node = nodes.node(of: item.identity, nodeKind: item.nodeKind),
       let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue)
@@ -28,6 +23,27 @@ extension View {
         identityMatch: .linked)!
     }
     return Entry(node, attributes)
+  }
+
+  /// The entry of a directory that the kernel still knows and that was removed in the backing tree. The nlookup of its node rises
+  /// by one.
+  ///
+  /// - Throws: ESTALE when the kernel has forgotten it.
+  package func entryOfRemovedDirectory(_ id: NodeID) throws(Errno) -> Entry {
+    guard let identity = nodes.identity(of: id), let node = nodes.lookUp(id) else {
+      throw .staleNFSFileHandle
+    }
+    return Entry(node, attributes(ofGone: .directory, inodeNumber(identity, .plain)))
+  }
+
+  private func attributes(ofGone type: FileType, _ inode: ino_t) -> stat {
+    var attributes = stat()
+    attributes.st_mode = type.modeBits | 0o700
+    attributes.st_nlink = 1
+    attributes.st_uid = geteuid()
+    attributes.st_gid = getegid()
+    attributes.st_ino = inode
+    return attributes
   }
 
   /// The entry of a file that another process has renamed in the backing tree. The nlookup of its node rises by one. The kernel
@@ -83,12 +99,15 @@ extension View {
     return status.st_nlink == 0
   }
 
+  /// The node by which the kernel may know a directory; nil for any other entry.
+  package func directoryNode(of item: ListingEntry) -> NodeID? {
+    item.type == .directory ? nodes.node(of: item.identity) : nil
+  }
+
   /// Whether a directory that the kernel may know is still at its place under its real name, though it is listed differently or
   /// not at all: its dentry must stay valid.
   package func isStillDirectory(_ item: ListingEntry) -> Bool {
-    guard item.type == .directory, let node = nodes.node(of: item.identity),
-      let link = nodes.link(of: node)
-    else { return false }
+    guard let node = directoryNode(of: item), let link = nodes.link(of: node) else { return false }
     return options.hidden != .deny && holds(item.directory, CName(item.realName), link)
   }
 

@@ -1,22 +1,26 @@
 import BackingTree
 import DisplayNames
 
+/// A directory on a path in the view.
+package struct PathComponent: Sendable {
+  package let parent: NodeID
+  /// The name that leads to the directory itself.
+  package let name: Name
+  package let node: NodeID
+}
+
 /// The display names of entries that the view knows by their real names.
 extension View {
-  /// The path of a directory in the view: display names from the root on, separated by `/`; nil when the directory has no
-  /// place.
-  package func path(of id: NodeID) -> [UInt8]? {
-    var path: [UInt8] = []
+  /// The path from the root to a directory; nil when the directory has no place.
+  package func path(to id: NodeID) -> [PathComponent]? {
+    var path: [PathComponent] = []
     var current = id
-    var steps = 0
     while current != NodeTable.root {
-      guard let link = nodes.link(of: current), steps < 65_536 else { return nil }
-      let name = listedDisplayName(of: link)
-      path = path.isEmpty ? name.bytes : name.bytes + [0x2f] + path
+      guard let link = nodes.link(of: current), path.count < 65_536 else { return nil }
+      path.append(PathComponent(parent: link.parent, name: listedDisplayName(of: link), node: current))
       current = link.parent
-      steps += 1
     }
-    return path
+    return path.reversed()
   }
 
   /// The name that leads to the directory itself: a package's display name leads to a file.
