@@ -235,6 +235,19 @@ import Testing
     #expect(eventually { view.listing().contains("Beigabe") })
   }
 
+  /// truncate(2) of a path closes no file.
+  @Test func contentThatDecidesListing_whenTruncatedInBackingTree_takesEffect() throws {
+    let view = try view("language=de") { root in
+      try put("notes.txt\n", at: "\(root)/.hidden")
+      try put("\"Extra\" = \"Zugabe\";\n", at: "\(root)/Extra.localized/.localized/de.strings")
+    }
+    #expect(view.listing() == ["Folder", "Zugabe"])
+    #expect(truncate(view.real("Extra.localized/.localized/de.strings"), 0) == 0)
+    #expect(eventually { view.listing() == ["Folder", "Extra"] })
+    #expect(truncate(view.real(".hidden"), 0) == 0)
+    #expect(eventually { view.listing() == ["notes", "Folder", "Extra"] })
+  }
+
   @Test func localizationMarkerCreatedThroughMount_takesEffectWhenCallReturns() throws {
     let view = try view("language=de,profile=macos") { root in makeDirectory("\(root)/Music") }
     #expect(view.listing() == ["notes", "Folder", "Music"])

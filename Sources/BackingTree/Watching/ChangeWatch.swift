@@ -40,20 +40,17 @@ public final class ChangeWatch: Sendable {
     /// directory does not report that the directory is gone; the events of its entries and of its parent have to suffice.
     case everything
 
-    /// False for a file that is still being modified and for a change of the directory itself only.
-    public var isComplete: Bool {
-      switch self {
-      case .modification, .directoryAttributes: false
-      default: true
-      }
-    }
-
     /// Whether entries may have appeared, disappeared or been renamed.
     public var isOfEntries: Bool {
       switch self {
       case .entry, .everything: true
       case .content, .modification, .attributes, .directoryAttributes: false
       }
+    }
+
+    /// Whether only the directory itself has changed.
+    public var isOfDirectoryAlone: Bool {
+      if case .directoryAttributes = self { true } else { false }
     }
   }
 

@@ -188,7 +188,7 @@ extension DirectoryView {
         let subscription = try? watch.watch(
           Directory(descriptor: source.rawValue),
           { [weak self] change in
-            guard isTarget ? change.isOfEntries : change.isComplete else { return }
+            guard isTarget ? change.isOfEntries : !change.isOfDirectoryAlone else { return }
             if isMetadata { self?.noteMetadataChange(of: name) } else { self?.noteChangeInside(name) }
           })
       else { continue }

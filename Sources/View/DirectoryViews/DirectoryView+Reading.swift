@@ -33,9 +33,9 @@ extension DirectoryView {
     state.sideWatches.userDirectories = try? watch.watch(Directory(descriptor: configuration.rawValue)) {
       [weak self] change in
       switch change {
-      case .entry(let name, _), .content(let name, _):
+      case .entry(let name, _), .content(let name, _), .modification(let name, _):
         if strcmp(name, "user-dirs.dirs") == 0 { self?.noteAllChanged() }
-      case .attributes, .modification, .directoryAttributes: break
+      case .attributes, .directoryAttributes: break
       case .everything: self?.noteAllChanged()
       }
     }
@@ -49,7 +49,7 @@ extension DirectoryView {
     state.sideWatches.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) {
       [weak self] change in
       switch change {
-      case .entry(let name, _), .content(let name, _):
+      case .entry(let name, _), .content(let name, _), .modification(let name, _):
         self?.noteMetadataChange(of: NetatalkAttributeFiles.owner(of: Name(copying: name)))
       case .everything: self?.noteAllChanged()
       default: break

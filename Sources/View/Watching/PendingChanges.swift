@@ -49,6 +49,14 @@ struct PendingChanges {
     /// The rules by which all entries must be inspected from now on.
     var rules: DirectoryView.Rules?
 
+    /// Adds a file of which the content changed.
+    fileprivate mutating func addContent(_ cName: UnsafePointer<CChar>) {
+      let name = Name(copying: cName)
+      contents.insert(name)
+      if strncmp(cName, "._", 2) == 0 { names.insert(name) }
+      if strcmp(cName, ".hidden") == 0 { isEverything = true }
+    }
+
     fileprivate var isEmpty: Bool {
       !isEverything && names.isEmpty && attributes.isEmpty && contents.isEmpty
     }
@@ -93,13 +101,12 @@ struct PendingChanges {
         stale.contents.insert(name)
       }
       guard hasView else { break }
-      inspectAgain {
-        if isContentOnly { return }
-        $0.contents.insert(name)
-        if strncmp(cName, "._", 2) == 0 { $0.names.insert(name) }
-        if strcmp(cName, ".hidden") == 0 { $0.isEverything = true }
-      }
-    case .modification(let cName, _): stale.contents.insert(Name(copying: cName))
+      inspectAgain { if !isContentOnly { $0.addContent(cName) } }
+    case .modification(let cName, _):
+      stale.contents.insert(Name(copying: cName))
+      // truncate(2) of a path is reported as this alone: no file is closed.
+      guard hasView, EntryInspector.mayAffectListing(cName) else { break }
+      inspectAgain { $0.addContent(cName) }
     case .attributes(let cName):
       let name = Name(copying: cName)
       if hasView, isCollecting { unreported.attributes.insert(name) } else { stale.contents.insert(name) }
