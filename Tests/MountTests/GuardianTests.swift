@@ -57,6 +57,22 @@ import Testing
     #expect(text(stuck.view.at("other")) == "x")
   }
 
+  /// The client that waits keeps the mount busy, and no signal ends it.
+  @Test(.asRoot, .tracing, arguments: [[], ["-z"]])
+  func mountOfKilledDaemonAndGuardian_isDeadAndUnmounted(option: [String]) throws {
+    let stuck = try StuckView()
+    try waitUntil { !children(of: stuck.daemon).isEmpty }
+    for process in children(of: stuck.daemon) + [stuck.daemon] { kill(process, SIGKILL) }
+    let asking = Shell.start("cd '\(stuck.view.mountPoint)' && exec stat other")
+    usleep(100_000)
+    let listed = Displayfs.run(["list"]).text
+    #expect(listed.contains("its daemon has died"), "\(listed)")
+    let outcome = Displayfs.run(["unmount"] + option + [stuck.view.mountPoint])
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(eventually(within: .work) { asking.hasEnded })
+    #expect(!Displayfs.isMounted(stuck.view.mountPoint))
+  }
+
   @Test func mountOverDeadMount_replacesIt() throws {
     let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
     #expect(kill(try #require(view.daemon), SIGKILL) == 0)

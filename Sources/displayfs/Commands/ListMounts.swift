@@ -81,7 +81,7 @@ enum MountState: Equatable {
     case .error(EACCES): .foreign
     case .error(let error) where errorsOfDeadMount.contains(error): ofMount(mount, failingWith: error)
     case .error(let error): .failing(Errno(rawValue: error))
-    case .none: .silent
+    case .none: DaemonProcesses.isOneKilled(of: mount) ? .dead : .silent
     case .notMade: .unknown
     }
   }
@@ -96,7 +96,7 @@ enum MountState: Equatable {
     switch probe(mount.mountPoint, MountQuery.requireReply, for: replyTimeout) {
     case .error(let reply) where errorsOfDeadMount.contains(reply): .dead
     case .error: .failing(Errno(rawValue: error))
-    case .none: .silent
+    case .none: DaemonProcesses.isOneKilled(of: mount) ? .dead : .silent
     case .notMade: .unknown
     }
   }

@@ -52,9 +52,11 @@ struct Unmount: ParsableCommand {
   ///
   /// - Parameter path: the mount point exactly as in the mount table.
   static func perform(_ path: FilePath, _ manner: Manner) throws(Failure) {
+    let endsConnection =
+      manner == .forced || MountTable.topmost(at: path).map(DaemonProcesses.isOneKilled) ?? false
     let daemons = manner == .orderly ? MountTable.topmost(at: path).map(DaemonProcesses.init) : nil
     for number in 0...20 {
-      if try attempt(path, manner, isLast: number == 20) {
+      if try attempt(path, manner, endsConnection: endsConnection, isLast: number == 20) {
         // The disk of the backing tree may be unmounted next: it must not be busy.
         daemons?.waitUntilEnded(milliseconds: 2000)
         return
@@ -65,20 +67,19 @@ struct Unmount: ParsableCommand {
   }
 
   /// - Returns: false if the mount is busy.
-  private static func attempt(_ path: FilePath, _ manner: Manner, isLast: Bool) throws(Failure) -> Bool {
+  private static func attempt(
+    _ path: FilePath, _ manner: Manner, endsConnection: Bool, isLast: Bool
+  ) throws(Failure) -> Bool {
     if geteuid() == 0 {
-      let flags: CInt =
-        switch manner {
-        case .orderly: 0
-        case .lazy: 2 /* MNT_DETACH */
-        case .forced: 3 /* MNT_FORCE, which ends the connection of a FUSE mount, too */
-        }
-      if path.withPlatformString({ umount2($0, flags | 8 /* UMOUNT_NOFOLLOW */) }) == 0 { return true }
+      var flags: CInt = 8 /* UMOUNT_NOFOLLOW */
+      if manner != .orderly { flags |= 2 /* MNT_DETACH */ }
+      if endsConnection { flags |= 1 /* MNT_FORCE */ }
+      if path.withPlatformString({ umount2($0, flags) }) == 0 { return true }
       let error = Errno(rawValue: errno)
       if error == .resourceBusy { return false }
       throw refused(path, error)
     }
-    if manner == .forced, let mount = MountTable.topmost(at: path) { endConnection(of: mount) }
+    if endsConnection, let mount = MountTable.topmost(at: path) { endConnection(of: mount) }
     let arguments = (isLast ? [] : ["-q"]) + (manner == .orderly ? ["-u"] : ["-u", "-z"]) + ["--"]
     guard let status = try Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
       throw Failure(

@@ -38,7 +38,7 @@ struct BusyProcesses {
     if isBelow(mount.mountPoint, "/proc/\(process)/root") { return "its root directory" }
     if isBelow(mount.mountPoint, "/proc/\(process)/exe") { return "its program" }
     let mark = Array("mnt_id:\t\(mount.id)\n".utf8)
-    return ProcessTable.hasOpen(mark, process) ? "a file open" : nil
+    return ProcessTable.hasOpen(mark, "\(process)") ? "a file open" : nil
   }
 
   private static func isBelow(_ mountPoint: FilePath, _ link: String) -> Bool {

@@ -18,9 +18,12 @@ enum ProcessTable {
   static func threads(of process: pid_t) -> [pid_t] { numbers(in: "/proc/\(process)/task") }
 
   /// Whether /proc/PID/fdinfo has the line for any open file of a process.
-  static func hasOpen(_ line: [UInt8], _ process: pid_t) -> Bool {
-    numbers(in: "/proc/\(process)/fdinfo").contains { number in
-      Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/fdinfo/\(number)")?.contains(line) ?? false
+  ///
+  /// - Parameter process: its number, or that of one of its threads, as a path in /proc: `PID` or `PID/task/TID`.
+  static func hasOpen(_ line: [UInt8], _ process: String) -> Bool {
+    let directory = "/proc/\(process)/fdinfo"
+    return numbers(in: directory).contains { number in
+      Directory(descriptor: AT_FDCWD).wholeFile("\(directory)/\(number)")?.contains(line) ?? false
     }
   }
 
