@@ -17,9 +17,9 @@ import View
 final class Replay: @unchecked Sendable {
   private struct QueuedChange {
     let change: ViewChange
-    /// Those that it shares with no change that is replayed at the same time.
+    /// The directories that no replay at the same time may use.
     let directories: [NodeID]
-    /// The path of the directory that an entry vanished from.
+    /// Where the directory was that an entry vanished from. It may be gone by now.
     let path: [PathComponent]?
   }
 
@@ -41,6 +41,13 @@ final class Replay: @unchecked Sendable {
       switch self {
       case .replay(let queued): queued.directories
       case .touch(let directory): [directory]
+      }
+    }
+
+    var path: [PathComponent]? {
+      switch self {
+      case .replay(let queued): queued.path
+      case .touch: nil
       }
     }
   }
@@ -117,10 +124,9 @@ final class Replay: @unchecked Sendable {
         }
         while let job = next {
           if !hasEnded {
+            replaying.recordedPath = job.path
             switch job {
-            case .replay(let queued):
-              replaying.recordedPath = queued.path
-              replaying.perform(queued.change)
+            case .replay(let queued): replaying.perform(queued.change)
             case .touch(let directory): replaying.touch(directory)
             }
           }
@@ -142,7 +148,12 @@ final class Replay: @unchecked Sendable {
       case .renamed(let old, let new):
         return QueuedChange(change: change, directories: [old.directory, new.directory], path: nil)
       case .vanished(let item):
-        let path = paths[item.directory] ?? view.path(to: item.directory)
+        let path: [PathComponent]?
+        if let known = paths[item.directory] {
+          path = known
+        } else {
+          path = view.lastPath(to: item.directory)
+        }
         paths[item.directory] = .some(path)
         // A directory is gone after what was in it.
         let directories = [item.directory] + (view.directoryNode(of: item).map { [$0] } ?? [])

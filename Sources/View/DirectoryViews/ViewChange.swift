@@ -50,7 +50,8 @@ extension ViewChange {
     }
   }
 
-  /// Moves what vanished from a directory that vanished itself before that, which a request may have reported earlier.
+  /// Puts what vanished from a directory before the end of the directory itself. A request that looks at the parent may report that
+  /// end first.
   ///
   /// - Parameter node: the node of an entry that is a directory, nil for any other.
   static func endingDirectoriesLast(_ changes: [ViewChange], node: (ListingEntry) -> NodeID?) -> [ViewChange]

@@ -25,15 +25,16 @@ extension View {
     return Entry(node, attributes)
   }
 
-  /// The entry of a directory that the kernel still knows and that was removed in the backing tree. The nlookup of its node rises
+  /// The entry of a directory that was removed in the backing tree and that the kernel still knows. The nlookup of its node rises
   /// by one.
   ///
-  /// - Throws: ESTALE when the kernel has forgotten it.
+  /// - Throws: ESTALE unless the view has the directory open still, without a link: a directory that exists, perhaps with the
+  ///   same number, must not get these attributes.
   package func entryOfRemovedDirectory(_ id: NodeID) throws(Errno) -> Entry {
-    guard let identity = nodes.identity(of: id), let node = nodes.lookUp(id) else {
-      throw .staleNFSFileHandle
-    }
-    return Entry(node, attributes(ofGone: .directory, inodeNumber(identity, .plain)))
+    guard let handle = directories.views.view(of: id)?.handle, nodes.hasIdentity(id, handle.identity),
+      try handle.directory.status().st_nlink == 0, let node = nodes.lookUp(id)
+    else { throw .staleNFSFileHandle }
+    return Entry(node, attributes(ofGone: .directory, inodeNumber(handle.identity, .plain)))
   }
 
   private func attributes(ofGone type: FileType, _ inode: ino_t) -> stat {

@@ -12,12 +12,22 @@ package struct PathComponent: Sendable {
 /// The display names of entries that the view knows by their real names.
 extension View {
   /// The path from the root to a directory; nil when the directory has no place.
-  package func path(to id: NodeID) -> [PathComponent]? {
+  package func path(to id: NodeID) -> [PathComponent]? { path(to: id) { listedDisplayName(of: $0) } }
+
+  /// The same by the names as of the last look. Waits for no file system and no other thread.
+  package func lastPath(to id: NodeID) -> [PathComponent]? {
+    path(to: id) { link in
+      let real = link.name.name
+      return directories.views.view(of: link.parent)?.displayNameUnlessLocked(real) ?? real
+    }
+  }
+
+  private func path(to id: NodeID, _ name: (NodeTable.Link) -> Name) -> [PathComponent]? {
     var path: [PathComponent] = []
     var current = id
     while current != NodeTable.root {
       guard let link = nodes.link(of: current), path.count < 65_536 else { return nil }
-      path.append(PathComponent(parent: link.parent, name: listedDisplayName(of: link), node: current))
+      path.append(PathComponent(parent: link.parent, name: name(link), node: current))
       current = link.parent
     }
     return path.reversed()
