@@ -189,6 +189,8 @@ extension DirectoryView {
           Directory(descriptor: source.rawValue),
           { [weak self] change in
             guard isTarget ? change.isOfEntries : !change.isOfDirectoryAlone else { return }
+            // Metadata that is still being written looks malformed.
+            if isMetadata, case .modification = change { return }
             if isMetadata { self?.noteMetadataChange(of: name) } else { self?.noteChangeInside(name) }
           })
       else { continue }

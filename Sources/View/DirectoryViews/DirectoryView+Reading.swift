@@ -49,7 +49,7 @@ extension DirectoryView {
     state.sideWatches.netatalk = try? watch.watch(Directory(descriptor: files.rawValue)) {
       [weak self] change in
       switch change {
-      case .entry(let name, _), .content(let name, _), .modification(let name, _):
+      case .entry(let name, _), .content(let name, _):
         self?.noteMetadataChange(of: NetatalkAttributeFiles.owner(of: Name(copying: name)))
       case .everything: self?.noteAllChanged()
       default: break

@@ -111,19 +111,24 @@ package final class EntryInspector: Sendable {
     aliases != nil || options.readsDesktopNames && Self.isDesktopEntry(name.bytes.span)
   }
 
-  /// Whether the content of a file of that name decides how it or its siblings are listed: the list `.hidden`, an AppleDouble
-  /// sidecar, or a desktop entry that is shown by the name in it.
+  /// Whether the view waits for no event, but inspects at once what a client wrote to a file of that name: the list `.hidden`, an
+  /// AppleDouble sidecar, or a desktop entry that is shown by the name in it.
   func mayDecideListing(_ name: UnsafePointer<CChar>) -> Bool {
-    if name[0] == 0x2e { return strcmp(name, ".hidden") == 0 || name[1] == 0x5f }
-    guard options.readsDesktopNames else { return false }
+    if Self.isHiddenList(name) { return true }
+    if strncmp(name, "._", 2) == 0 { return options.finderInfo != .off }
+    return options.readsDesktopNames && Self.isDesktopEntry(name)
+  }
+
+  static func isHiddenList(_ name: UnsafePointer<CChar>) -> Bool { strcmp(name, ".hidden") == 0 }
+
+  static func isDesktopEntry(_ name: UnsafePointer<CChar>) -> Bool {
     let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
-    return Self.isDesktopEntry(Span(_unsafeElements: bytes))
+    return isDesktopEntry(Span(_unsafeElements: bytes))
   }
 
   /// Whether, with any options, the content of a file of that name may determine how it or its siblings are listed.
   static func mayAffectListing(_ name: UnsafePointer<CChar>) -> Bool {
-    let bytes = UnsafeRawBufferPointer(start: name, count: strlen(name)).bindMemory(to: UInt8.self)
-    return name[0] == 0x2e || isDesktopEntry(Span(_unsafeElements: bytes))
+    name[0] == 0x2e || isDesktopEntry(name)
   }
 
   private static func isDesktopEntry(_ name: Span<UInt8>) -> Bool {

@@ -54,7 +54,7 @@ struct PendingChanges {
       let name = Name(copying: cName)
       contents.insert(name)
       if strncmp(cName, "._", 2) == 0 { names.insert(name) }
-      if strcmp(cName, ".hidden") == 0 { isEverything = true }
+      if EntryInspector.isHiddenList(cName) { isEverything = true }
     }
 
     fileprivate var isEmpty: Bool {
@@ -91,7 +91,7 @@ struct PendingChanges {
       inspectAgain {
         $0.names.insert(name)
         if wasMoved { $0.moved.insert(name) }
-        if strcmp(cName, ".hidden") == 0 { $0.isEverything = true }
+        if EntryInspector.isHiddenList(cName) { $0.isEverything = true }
       }
     case .content(let cName, let isOwn):
       let name = Name(copying: cName)
@@ -105,7 +105,7 @@ struct PendingChanges {
     case .modification(let cName, _):
       stale.contents.insert(Name(copying: cName))
       // truncate(2) of a path is reported as this alone: no file is closed.
-      guard hasView, EntryInspector.mayAffectListing(cName) else { break }
+      guard hasView, EntryInspector.isHiddenList(cName) || EntryInspector.isDesktopEntry(cName) else { break }
       inspectAgain { $0.addContent(cName) }
     case .attributes(let cName):
       let name = Name(copying: cName)

@@ -203,13 +203,14 @@ extension View {
   package func closing(_ file: OpenFile, client: Client) {
     guard file.mayWrite, let link = nodes.link(of: file.node) else { return }
     // The watch reports the change only when the daemon's own descriptor is closed, some time after this.
-    let decides = link.name.withPointer { (name) in
-      guard inspector.mayDecideListing(name) else { return false }
-      currentView(of: link.parent)?.watched.changes.note(.content(name, isOwn: true))
-      return true
+    let isHiddenList = link.name.withPointer { (name) in
+      if inspector.mayDecideListing(name) {
+        currentView(of: link.parent)?.watched.changes.note(.content(name, isOwn: true))
+      }
+      return EntryInspector.isHiddenList(name)
     }
-    // Names that are hidden from now on must not be reached through cached dentries.
-    if decides, options.hidden == .deny {
+    // Names that the list hides from now on must not be reached through cached dentries.
+    if isHiddenList, options.hidden == .deny {
       cached.directory(link.parent).map { invalidateAllNames(in: [$0], waits: true) }
     }
     importPackage(file, client: client)
