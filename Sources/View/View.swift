@@ -15,6 +15,7 @@ package final class View: Sendable {
   package let directories: Directories
   let openNodes: OpenNodes
   let unlinkedNodes: UnlinkedNodes
+  let births: BirthTimes
   let walks: PathWalks
   let packages: PackageFiles
   let tunnel: Tunnel
@@ -41,12 +42,13 @@ package final class View: Sendable {
     let cached = CachedDirectories(
       watch: watch, remoteMounts: directories.remoteMounts, views: directories.views, queue: queue)
     let packages = PackageFiles(in: source.root, imports: importsPackages && !rules.isPlainMirror)
-    let (walks, unlinkedNodes) = (PathWalks(), UnlinkedNodes())
+    let (walks, unlinkedNodes, births) = (PathWalks(), UnlinkedNodes(), BirthTimes())
     let nodes = NodeTable(root: source.identity, isExported: isExported) { id in
       walks.moved.remove(id)
       packages.imported.remove(id)
       directories.handles.remove(id)
       unlinkedNodes.remove(id)
+      births.remove(id)
       directories.views.remove(id)
       cached.remove(id)
     }
@@ -59,6 +61,7 @@ package final class View: Sendable {
     self.directories = directories
     self.openNodes = openNodes
     self.unlinkedNodes = unlinkedNodes
+    self.births = births
     self.walks = walks
     self.packages = packages
     self.tunnel = tunnel
