@@ -101,15 +101,6 @@ int dfs_birth_time(int fd, struct timespec *out) {
   return 1;
 }
 
-int dfs_birth_of(int dir, const char *name, uint64_t *inode, struct timespec *out) {
-  struct statx found;
-  if (statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, STATX_BTIME | STATX_INO, &found)) return -1;
-  if (!(found.stx_mask & STATX_BTIME)) return 0;
-  *inode = found.stx_ino;
-  *out = (struct timespec){found.stx_btime.tv_sec, found.stx_btime.tv_nsec};
-  return 1;
-}
-
 static void write_path(char *path, size_t size, int fd) { snprintf(path, size, "/proc/self/fd/%d", fd); }
 
 int dfs_reopen(int fd, int flags) {

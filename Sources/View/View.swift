@@ -15,7 +15,6 @@ package final class View: Sendable {
   package let directories: Directories
   let openNodes: OpenNodes
   let unlinkedNodes: UnlinkedNodes
-  let births: BirthTimes
   let walks: PathWalks
   let packages: PackageFiles
   let tunnel: Tunnel
@@ -42,13 +41,12 @@ package final class View: Sendable {
     let cached = CachedDirectories(
       watch: watch, remoteMounts: directories.remoteMounts, views: directories.views, queue: queue)
     let packages = PackageFiles(in: source.root, imports: importsPackages && !rules.isPlainMirror)
-    let (walks, unlinkedNodes, births) = (PathWalks(), UnlinkedNodes(), BirthTimes())
+    let (walks, unlinkedNodes) = (PathWalks(), UnlinkedNodes())
     let nodes = NodeTable(root: source.identity, isExported: isExported) { id in
       walks.moved.remove(id)
       packages.imported.remove(id)
       directories.handles.remove(id)
       unlinkedNodes.remove(id)
-      births.remove(id)
       directories.views.remove(id)
       cached.remove(id)
     }
@@ -61,7 +59,6 @@ package final class View: Sendable {
     self.directories = directories
     self.openNodes = openNodes
     self.unlinkedNodes = unlinkedNodes
-    self.births = births
     self.walks = walks
     self.packages = packages
     self.tunnel = tunnel

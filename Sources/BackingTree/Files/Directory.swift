@@ -28,14 +28,6 @@ public struct Directory: Sendable {
     return out
   }
 
-  /// The birth time of an entry; nil where the file system keeps none, and where the entry has another inode number. (`statx`,
-  /// STATX_BTIME)
-  public func birthTime(_ name: UnsafePointer<CChar>, ofInode inode: UInt64) -> timespec? {
-    var (found, time) = (UInt64(0), timespec())
-    guard dfs_birth_of(descriptor, name, &found, &time) == 1, found == inode else { return nil }
-    return time
-  }
-
   /// The status of the directory itself. (`fstat`)
   public func status() throws(Errno) -> stat { try fileStatus(descriptor) }
 

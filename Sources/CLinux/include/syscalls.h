@@ -39,8 +39,6 @@ int dfs_cached_status(int dir, const char *name, struct stat *out);
 int dfs_latest_status(int fd, struct stat *out);
 // The birth time of an open file. Returns 1, 0 where its file system keeps none, or -1. (STATX_BTIME)
 int dfs_birth_time(int fd, struct timespec *out);
-// The same of an entry, and its inode number.
-int dfs_birth_of(int dir, const char *name, uint64_t *inode, struct timespec *out);
 // Opens once more the file of an open descriptor or of an O_PATH descriptor.
 int dfs_reopen(int fd, int flags);
 // Opens the mount at a path. The descriptor does not keep the mount busy where that is allowed (a detached clone of the mount;

@@ -51,7 +51,7 @@ extension View {
           ? .staleNFSFileHandle : error
       }
       let status = try fileStatus(descriptor.rawValue)
-      guard link.matches(status), !isRemade(id, descriptor.rawValue) else { throw .staleNFSFileHandle }
+      guard link.matches(status) else { throw .staleNFSFileHandle }
       let opened = DirectoryHandle(
         adopting: descriptor, identity: link.identity, covered: source.covered,
         isLocal: source.fileSystem.isLocal && link.identity.device == source.device,

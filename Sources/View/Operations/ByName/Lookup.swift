@@ -110,15 +110,9 @@ extension View {
           durable: durable, identityMatch: identityMatch)
       }
     }
-    let birth = type == .directory ? birth(of: found) : nil
-    let isRemade =
-      if let birth, let known = nodes.node(of: FileIdentity(found.status)) {
-        births.differs(from: known) { birth }
-      } else { false }
     let node =
-      lookupOrInsertNode(isRemade ? .another : identityMatch) ?? lookupOrInsertNode(
+      lookupOrInsertNode(identityMatch) ?? lookupOrInsertNode(
         self.identityMatch(of: found.status, found.nodeKind))!
-    if let birth { births.note(birth, of: node.id) }
     if node.didMove { walks.moved.noteMove(of: node.id) }
     if let replaced = node.replaced { cached.kernel?.expireAttributes(of: replaced, in: nil) }
     if type != .regular, type != .directory, type != .symlink { noteSpecialFile(node.id, found.status) }
@@ -152,20 +146,5 @@ extension View {
     return Entry(
       node, attributes, nameVersion: isNameCacheable ? version : nil,
       attributesVersion: areAttributesCacheable ? version : nil)
-  }
-
-  /// When a directory was made, if that has to distinguish it from others with its inode number.
-  private func birth(of found: Found) -> timespec? {
-    guard found.nodeKind == .plain, source.fileSystem.reusesInodeNumbers,
-      UInt64(found.status.st_dev) == source.device, source.handles == nil
-    else { return nil }
-    return found.realName.withPointer {
-      found.directory.directory.birthTime($0, ofInode: UInt64(found.status.st_ino))
-    }
-  }
-
-  /// Whether a directory that was found at a node's link was made after the node's was removed.
-  func isRemade(_ id: NodeID, _ directory: CInt) -> Bool {
-    births.differs(from: id) { (try? BackingTree.birthTime(directory)) ?? nil }
   }
 }
