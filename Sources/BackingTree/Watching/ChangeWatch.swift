@@ -47,11 +47,6 @@ public final class ChangeWatch: Sendable {
       case .content, .modification, .attributes, .directoryAttributes: false
       }
     }
-
-    /// Whether only the directory itself has changed.
-    public var isOfDirectoryAlone: Bool {
-      if case .directoryAttributes = self { true } else { false }
-    }
   }
 
   private typealias Handler = @Sendable (Change) -> Void

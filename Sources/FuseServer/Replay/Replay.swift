@@ -140,7 +140,7 @@ final class Replay: @unchecked Sendable {
   }
 
   private func queued(_ changes: [ViewChange]) -> [QueuedChange] {
-    var paths: [NodeID: [PathComponent]?] = [:]
+    var paths: [NodeID: [PathComponent]] = [:]
     return changes.map { change in
       switch change {
       case .appeared(let item), .written(let item), .attributes(let item):
@@ -148,16 +148,10 @@ final class Replay: @unchecked Sendable {
       case .renamed(let old, let new):
         return QueuedChange(change: change, directories: [old.directory, new.directory], path: nil)
       case .vanished(let item):
-        let path: [PathComponent]?
-        if let known = paths[item.directory] {
-          path = known
-        } else {
-          path = view.lastPath(to: item.directory)
-        }
-        paths[item.directory] = .some(path)
+        if paths[item.directory] == nil { paths[item.directory] = view.lastPath(to: item.directory) }
         // A directory is gone after what was in it.
-        let directories = [item.directory] + (view.directoryNode(of: item).map { [$0] } ?? [])
-        return QueuedChange(change: change, directories: directories, path: path)
+        let directories = [item.directory, view.directoryNode(of: item)].compactMap(\.self)
+        return QueuedChange(change: change, directories: directories, path: paths[item.directory])
       }
     }
   }

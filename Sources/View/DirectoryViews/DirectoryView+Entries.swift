@@ -188,9 +188,12 @@ extension DirectoryView {
         let subscription = try? watch.watch(
           Directory(descriptor: source.rawValue),
           { [weak self] change in
-            guard isTarget ? change.isOfEntries : !change.isOfDirectoryAlone else { return }
+            switch change {
+            case .directoryAttributes: return
             // Metadata that is still being written looks malformed.
-            if isMetadata, case .modification = change { return }
+            case .modification where isMetadata: return
+            default: if isTarget, !change.isOfEntries { return }
+            }
             if isMetadata { self?.noteMetadataChange(of: name) } else { self?.noteChangeInside(name) }
           })
       else { continue }

@@ -111,8 +111,9 @@ package final class EntryInspector: Sendable {
     aliases != nil || options.readsDesktopNames && Self.isDesktopEntry(name.bytes.span)
   }
 
-  /// Whether the view waits for no event, but inspects at once what a client wrote to a file of that name: the list `.hidden`, an
-  /// AppleDouble sidecar, or a desktop entry that is shown by the name in it.
+  /// Whether the content of a file of that name decides, with these options, how entries are listed, so that what a client wrote
+  /// to it must take effect when the client closes it: the list `.hidden`, an AppleDouble sidecar, or a desktop entry that is shown
+  /// by the name in it.
   func mayDecideListing(_ name: UnsafePointer<CChar>) -> Bool {
     if Self.isHiddenList(name) { return true }
     if strncmp(name, "._", 2) == 0 { return options.finderInfo != .off }

@@ -81,7 +81,7 @@ enum MountState: Equatable {
     case .error(EACCES): .foreign
     case .error(let error) where errorsOfDeadMount.contains(error): ofMount(mount, failingWith: error)
     case .error(let error): .failing(Errno(rawValue: error))
-    case .none: DaemonProcesses.isOneKilled(of: mount) ? .dead : .silent
+    case .none: ofUnresponsive(mount)
     case .notMade: .unknown
     }
   }
@@ -96,9 +96,13 @@ enum MountState: Equatable {
     switch probe(mount.mountPoint, MountQuery.requireReply, for: replyTimeout) {
     case .error(let reply) where errorsOfDeadMount.contains(reply): .dead
     case .error: .failing(Errno(rawValue: error))
-    case .none: DaemonProcesses.isOneKilled(of: mount) ? .dead : .silent
+    case .none: ofUnresponsive(mount)
     case .notMade: .unknown
     }
+  }
+
+  private static func ofUnresponsive(_ mount: MountTable.Line) -> MountState {
+    DaemonProcesses.isOneKilled(of: mount) ? .dead : .silent
   }
 
   /// Why a mount point does not reply to a query, which failed with `error`.

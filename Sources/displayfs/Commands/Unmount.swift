@@ -52,9 +52,10 @@ struct Unmount: ParsableCommand {
   ///
   /// - Parameter path: the mount point exactly as in the mount table.
   static func perform(_ path: FilePath, _ manner: Manner) throws(Failure) {
-    let endsConnection =
-      manner == .forced || MountTable.topmost(at: path).map(DaemonProcesses.isOneKilled) ?? false
-    let daemons = manner == .orderly ? MountTable.topmost(at: path).map(DaemonProcesses.init) : nil
+    let mount = MountTable.topmost(at: path)
+    let endsConnection = manner == .forced || mount.map(DaemonProcesses.isOneKilled) ?? false
+    // To read what all daemons have open takes long, so only where it is needed.
+    let daemons = manner == .orderly ? mount.map(DaemonProcesses.init) : nil
     for number in 0...20 {
       if try attempt(path, manner, endsConnection: endsConnection, isLast: number == 20) {
         // The disk of the backing tree may be unmounted next: it must not be busy.
@@ -73,7 +74,7 @@ struct Unmount: ParsableCommand {
     if geteuid() == 0 {
       var flags: CInt = 8 /* UMOUNT_NOFOLLOW */
       if manner != .orderly { flags |= 2 /* MNT_DETACH */ }
-      if endsConnection { flags |= 1 /* MNT_FORCE */ }
+      if endsConnection { flags |= 1 /* MNT_FORCE, which ends the connection of a FUSE mount, too */ }
       if path.withPlatformString({ umount2($0, flags) }) == 0 { return true }
       let error = Errno(rawValue: errno)
       if error == .resourceBusy { return false }
