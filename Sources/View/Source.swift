@@ -35,4 +35,11 @@ package struct Source: Sendable {
       ExtendedAttributes(of: root.directory.descriptor).value(View.label, limit: 4096) != nil
     self.coherence = coherence.resolved(for: root.directory, on: fileSystem)
   }
+
+  /// The birth of a directory, which has to distinguish it from a removed one that had its inode number; unknown where the file
+  /// system does not reuse these numbers, and for other files: nothing is done by a name in these.
+  func birth(of status: stat) -> Birth {
+    fileSystem.reusesInodeNumbers && FileType(mode: status.st_mode) == .directory
+      && UInt64(status.st_dev) == device ? Birth(status) : .unknown
+  }
 }

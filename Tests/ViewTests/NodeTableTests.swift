@@ -46,7 +46,8 @@ import Testing
   /// To end what is kept may take seconds. A thread that removes nodes for clients leaves it to another one.
   @Test func forgottenNodes_whenReleaseIsDeferred_areReleasedByOneWakeup() throws {
     let released = Guarded<[NodeID]>([])
-    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1)) { id in released.withLock { $0.append(id) } }
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1)) { id in released.withLock { $0.append(id) }
+    }
     let wakeups = Guarded(0)
     nodes.deferRelease { wakeups.withLock { $0 += 1 } }
     func lookUp(_ inode: UInt64) throws -> NodeID {
@@ -89,6 +90,45 @@ import Testing
     #expect(nodes.node(of: FileIdentity(device: 1, inode: 2)) == made.id)
     // Also when it has the link of the old one.
     #expect(lookupOrInsert("made", .another)?.id != made.id)
+  }
+
+  /// A thread may have the status of a removed directory when another has found the one that was made in its place.
+  @Test func directoryWithAnotherBirth_isAnotherNodeOnceItsStatusWasReadAgain() throws {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
+    func lookupOrInsert(_ birth: Birth, _ identityMatch: NodeTable.IdentityMatch) -> NodeTable.LookupResult? {
+      "job".withCString {
+        nodes.lookupOrInsert(
+          FileIdentity(device: 1, inode: 2), .directory, nodeKind: .plain, parent: 1, name: $0, birth: birth,
+          identityMatch: identityMatch)
+      }
+    }
+    let (first, second) = (Birth(digest: 7), Birth(digest: 8))
+    let old = try #require(lookupOrInsert(.unknown, .unknown))
+    // The first birth that is known counts.
+    #expect(lookupOrInsert(first, .unknown)?.id == old.id)
+    #expect(lookupOrInsert(.unknown, .unknown)?.id == old.id)
+    #expect(lookupOrInsert(second, .unknown) == nil)
+    #expect(nodes.link(of: old.id) != nil)
+    let new = try #require(lookupOrInsert(second, .linked))
+    #expect(new.id != old.id)
+    #expect(new.replaced == old.id)
+    #expect(nodes.link(of: old.id) == nil)
+    // What the other thread read before, and what it reads then.
+    #expect(lookupOrInsert(first, .unknown) == nil)
+    #expect(lookupOrInsert(second, .linked)?.id == new.id)
+  }
+
+  /// The root is not looked up in its parent, which may lie in it.
+  @Test func root_hasNoBirth() {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
+    for digest in [UInt16(7), 8] {
+      let found = "loop".withCString {
+        nodes.lookupOrInsert(
+          FileIdentity(device: 1, inode: 1), .directory, nodeKind: .plain, parent: 1, name: $0,
+          birth: Birth(digest: digest), identityMatch: .unknown)
+      }
+      #expect(found?.id == NodeTable.root)
+    }
   }
 
   /// An event of a removed file may be processed when a new file has its inode number. The new file's nodeid stays its own, and the

@@ -21,7 +21,7 @@ public struct Directory: Sendable {
   /// The status of an entry as cached by the kernel. The kernel does not send a request to a FUSE or network file system mounted
   /// there, which may hang. (`statx`, AT_STATX_DONT_SYNC)
   ///
-  /// On a local file system the status is up to date.
+  /// On a local file system the status is up to date. It includes the `Birth`.
   public func cachedStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     var out = stat()
     try systemCall { dfs_cached_status(descriptor, name, &out) }

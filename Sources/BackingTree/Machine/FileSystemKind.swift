@@ -59,6 +59,15 @@ public struct FileSystemKind: Hashable, Sendable {
     }
   }
 
+  /// Whether a new file may get the inode number of one that was just removed, and the file system keeps for good when each was
+  /// made: ext2 to ext4, XFS, F2FS. Not overlayfs, where that time changes with the first change of a file.
+  public var reusesInodeNumbers: Bool {
+    switch magic {
+    case 0xef53, 0x5846_5342, 0xf2f5_2010: true
+    default: false
+    }
+  }
+
   /// Whether a write through a mapping updates the file's times, if it is the first to a page since the page's writeback: ext2
   /// to ext4, btrfs, XFS, F2FS. Not tmpfs, which has no `page_mkwrite`.
   public var updatesTimesOfMappedWrites: Bool {

@@ -50,7 +50,7 @@ extension View {
         throw error == .noSuchFileOrDirectory || error == .notDirectory || error == .tooManySymbolicLinkLevels
           ? .staleNFSFileHandle : error
       }
-      let status = try fileStatus(descriptor.rawValue)
+      let status = try parent.status(of: descriptor)
       guard link.matches(status) else { throw .staleNFSFileHandle }
       let opened = DirectoryHandle(
         adopting: descriptor, identity: link.identity, covered: source.covered,

@@ -30,9 +30,31 @@ struct Inodes {
     let generation: UInt64
     /// The number of links below this node: a directory's node stays while something below it is known.
     fileprivate var linksBelow: UInt32 = 0
+    fileprivate(set) var birth: Birth
     let type: FileType
-    let nodeKind: NodeKind
-    fileprivate(set) var indexState: IndexState
+    /// The kind of the node and the state of the index. In one byte, as the record would be 48 bytes long otherwise.
+    private var kindAndState: UInt8
+
+    var nodeKind: NodeKind { NodeKind(rawValue: kindAndState & 0xf)! }
+
+    fileprivate(set) var indexState: IndexState {
+      get { IndexState(rawValue: kindAndState >> 4)! }
+      set { kindAndState = newValue.rawValue << 4 | kindAndState & 0xf }
+    }
+
+    /// A record in the index.
+    fileprivate init(
+      _ identity: FileIdentity, _ type: FileType, _ nodeKind: NodeKind, birth: Birth = .unknown,
+      nlookup: UInt64 = 1, generation: UInt64 = 0
+    ) {
+      self.identity = identity
+      self.nlookup = nlookup
+      self.generation = generation
+      self.birth = birth
+      self.type = type
+      kindAndState = nodeKind.rawValue
+      indexState = .current
+    }
   }
 
   /// What a node is found by, with its hash.
@@ -62,12 +84,8 @@ struct Inodes {
   private var generation: UInt64 = 1
 
   init(root: FileIdentity, isExported: Bool) {
-    slots = [
-      Inode(
-        identity: Self.none, nlookup: 0, generation: 0, type: .directory, nodeKind: .plain, indexState: .free),
-      Inode(
-        identity: root, nlookup: 1, generation: 0, type: .directory, nodeKind: .plain, indexState: .current),
-    ]
+    slots = [Inode(Self.none, .directory, .plain, nlookup: 0), Inode(root, .directory, .plain)]
+    slots[0].indexState = .free
     index.insert(1, hash: NodeIndex.hash(root, .plain))
     if isExported {
       byNodeid = NodeIndex()
@@ -124,12 +142,10 @@ struct Inodes {
   /// Adds a node with an nlookup of one.
   ///
   /// - Parameter durable: the nodeid in an exported view; nil where the file has none that lasts.
-  mutating func add(_ key: Key, _ type: FileType, _ durable: DurableNodeID?) -> UInt32 {
+  mutating func add(_ key: Key, _ type: FileType, _ birth: Birth, _ durable: DurableNodeID?) -> UInt32 {
     generation += 1
     let nodeid = isExported ? (durable ?? .temporary(generation)).rawValue : generation
-    let new = Inode(
-      identity: key.identity, nlookup: 1, generation: nodeid, type: type, nodeKind: key.nodeKind,
-      indexState: .current)
+    let new = Inode(key.identity, type, key.nodeKind, birth: birth, generation: nodeid)
     let slot: UInt32
     if let reused = free.popLast() {
       slot = reused
@@ -146,6 +162,11 @@ struct Inodes {
   }
 
   mutating func lookUp(_ slot: UInt32) { slots[Int(slot)].nlookup += 1 }
+
+  /// Records the birth of a node's directory, unless one is known or it is the root, which is not looked up.
+  mutating func noteBirth(_ birth: Birth, of slot: UInt32) {
+    if slots[Int(slot)].birth == .unknown, slot != 1 { slots[Int(slot)].birth = birth }
+  }
 
   mutating func forget(_ slot: UInt32, count: UInt64) {
     slots[Int(slot)].nlookup -= min(count, slots[Int(slot)].nlookup)

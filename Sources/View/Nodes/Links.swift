@@ -93,10 +93,10 @@ struct Links {
   // MARK: Nodes
 
   mutating func add(
-    _ key: Inodes.Key, _ type: FileType, _ durable: DurableNodeID?, _ linkKey: LinkKey,
+    _ key: Inodes.Key, _ type: FileType, _ birth: Birth, _ durable: DurableNodeID?, _ linkKey: LinkKey,
     _ aliases: KernelAliases
   ) -> UInt32 {
-    let slot = inodes.add(key, type, durable)
+    let slot = inodes.add(key, type, birth, durable)
     let link = Record(name: strdup(linkKey.name), parent: linkKey.parent, aliases: aliases)
     if Int(slot) == links.count { links.append(link) } else { links[Int(slot)] = link }
     inodes.addLink(of: linkKey.parent)
@@ -105,6 +105,7 @@ struct Links {
   }
 
   mutating func lookUp(_ slot: UInt32) { inodes.lookUp(slot) }
+  mutating func noteBirth(_ birth: Birth, of slot: UInt32) { inodes.noteBirth(birth, of: slot) }
 
   mutating func forget(_ slot: UInt32, count: UInt64) {
     inodes.forget(slot, count: count)

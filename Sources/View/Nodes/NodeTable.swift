@@ -23,7 +23,7 @@ package enum NodeKind: UInt8, CaseIterable, Sendable {
 ///
 /// This is the lock; what it protects are two tables by slot, the number of a node:
 /// ```
-///   identity, kind of node ──> index ──> Inode   40 bytes   file, type, nlookup, generation   (Inodes)
+///   identity, kind of node ──> index ──> Inode   40 bytes   file, birth, type, nlookup, …     (Inodes)
 ///   parent, name ────────────> index ──> Link    16 bytes   link in use, KernelAliases        (Links)
 ///                                          └───> name       32 bytes of malloc(3) where it is of ordinary length
 /// ```
@@ -36,6 +36,8 @@ package final class NodeTable: Sendable {
     package let parent: NodeID
     package let name: CName
     package let identity: FileIdentity
+    /// Of a directory that was seen with one.
+    let birth: Birth
     /// The type of the backing file, for either kind of the node.
     package let type: BackingTree.FileType
     package let nodeKind: NodeKind
@@ -47,9 +49,9 @@ package final class NodeTable: Sendable {
     let areOtherLinksCacheable: Bool
 
     /// Whether a file of that status is the node's, as far as can be seen: a file of another type is not, even if it reuses the
-    /// inode number.
+    /// inode number, nor is a directory that was made at another time.
     func matches(_ status: stat) -> Bool {
-      FileIdentity(status) == identity && FileType(mode: status.st_mode) == type
+      FileIdentity(status) == identity && FileType(mode: status.st_mode) == type && birth.mayBe(Birth(status))
     }
   }
 
@@ -168,14 +170,15 @@ package final class NodeTable: Sendable {
   ///   - byRealName: whether the file was looked up by that name.
   ///   - isMatch: whether it was looked up by a name that is only equal to its real name or display name.
   ///   - isOnlyName: whether the file has no other name, so that the kernel may cache this one.
+  ///   - birth: of a directory where it has to distinguish it from a removed one. (`Source.birth(of:)`)
   ///   - durable: the file's nodeid in an exported view, if it has one that lasts. Then this decides whether the file is the node's.
   ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link. A directory
   ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
-  /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`.
+  /// - Returns: nil if `identityMatch` is `unknown` and the node was seen under another link, or its directory has another birth.
   package func lookupOrInsert(
     _ identity: FileIdentity, _ type: BackingTree.FileType, nodeKind: NodeKind, parent: NodeID,
     name: UnsafePointer<CChar>, byRealName: Bool = true, isMatch: Bool = false, isOnlyName: Bool = true,
-    durable: DurableNodeID? = nil, identityMatch: IdentityMatch
+    birth: Birth = .unknown, durable: DurableNodeID? = nil, identityMatch: IdentityMatch
   ) -> LookupResult? {
     withState { links -> LookupResult? in
       let key = Inodes.Key(identity, nodeKind)
@@ -187,10 +190,11 @@ package final class NodeTable: Sendable {
         let isNamed = links[found].isNamed
         let isMoved = !links.isLinked(found, linkKey)
         let isElsewhere = isMoved && isNamed && !isDirectory
-        if isElsewhere, identityMatch == .unknown { return nil }
+        let isRemade = !links.inodes[found].birth.mayBe(birth)
+        if isElsewhere || isRemade, identityMatch == .unknown { return nil }
         let isAnother =
           durable.map { links.inodes[found].generation != $0.rawValue }
-          ?? (identityMatch == .another && (isElsewhere || isDirectory))
+          ?? (isRemade || identityMatch == .another && (isElsewhere || isDirectory))
         if links.inodes[found].type != type || isAnother {
           links.orphan(found)
           replaced = NodeID(found)
@@ -200,6 +204,7 @@ package final class NodeTable: Sendable {
           links.unindex(found)
         } else {
           links.lookUp(found)
+          links.noteBirth(birth, of: found)
           if isMoved, found != 1 {
             if isElsewhere && identityMatch == .moved || !isNamed {
               links.setLink(found, linkKey)
@@ -220,7 +225,7 @@ package final class NodeTable: Sendable {
         return links.result(lost, replaced: replaced)
       }
       let new = links.add(
-        key, type, durable, linkKey,
+        key, type, birth, durable, linkKey,
         KernelAliases(byRealName: byRealName, isMatch: isMatch, isEntryCacheable: isOnlyName))
       return links.result(new, replaced: replaced)
     }
@@ -276,7 +281,7 @@ package final class NodeTable: Sendable {
       guard id == Self.root || link.isNamed && inode.indexState != .orphaned else { return nil }
       return Link(
         parent: NodeID(link.parent), name: link.name.map { CName(copying: $0) } ?? CName(copying: ""),
-        identity: inode.identity, type: inode.type, nodeKind: inode.nodeKind,
+        identity: inode.identity, birth: inode.birth, type: inode.type, nodeKind: inode.nodeKind,
         wasFoundByRealName: link.aliases.wasFoundByRealName, isEntryCacheable: link.aliases.isEntryCacheable,
         areOtherLinksCacheable: links.areOtherLinksCacheable(of: slot))
     }

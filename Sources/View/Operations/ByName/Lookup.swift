@@ -98,21 +98,9 @@ extension View {
     _ found: Found, in parent: NodeID, version: DirectoryVersion? = nil,
     identityMatch: NodeTable.IdentityMatch = .unknown
   ) throws(Errno) -> Entry {
+    var found = found
     let type = FileType(mode: found.status.st_mode)
-    let durable = found.realName.withPointer {
-      durableNodeID(of: $0, in: found.directory.directory, found.status, found.nodeKind)
-    }
-    func lookupOrInsertNode(_ identityMatch: NodeTable.IdentityMatch) -> NodeTable.LookupResult? {
-      found.realName.withPointer {
-        nodes.lookupOrInsert(
-          FileIdentity(found.status), type, nodeKind: found.nodeKind, parent: parent, name: $0,
-          byRealName: found.byRealName, isMatch: found.isMatch, isOnlyName: found.status.st_nlink <= 1,
-          durable: durable, identityMatch: identityMatch)
-      }
-    }
-    let node =
-      lookupOrInsertNode(identityMatch) ?? lookupOrInsertNode(
-        self.identityMatch(of: found.status, found.nodeKind))!
+    let node = try node(of: &found, type, in: parent, identityMatch)
     if node.didMove { walks.moved.noteMove(of: node.id) }
     if let replaced = node.replaced { cached.kernel?.expireAttributes(of: replaced, in: nil) }
     if type != .regular, type != .directory, type != .symlink { noteSpecialFile(node.id, found.status) }
@@ -146,5 +134,39 @@ extension View {
     return Entry(
       node, attributes, nameVersion: isNameCacheable ? version : nil,
       attributesVersion: areAttributesCacheable ? version : nil)
+  }
+
+  /// The node of a file that was found, with its nlookup raised by one.
+  ///
+  /// - Parameter found: gets the present status of a directory that was removed and made again with its inode number.
+  /// - Throws: ESTALE where that has happened and the name leads to another file by now.
+  private func node(
+    of found: inout Found, _ type: FileType, in parent: NodeID, _ identityMatch: NodeTable.IdentityMatch
+  ) throws(Errno) -> NodeTable.LookupResult {
+    if let node = lookupOrInsert(found, type, in: parent, identityMatch) { return node }
+    guard type == .directory else {
+      return lookupOrInsert(found, type, in: parent, self.identityMatch(of: found.status, found.nodeKind))!
+    }
+    // Read again: the status may be that of the removed directory, and another thread may have found the new one.
+    let directory = found.directory
+    let now = try found.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
+    guard FileIdentity(now) == FileIdentity(found.status), FileType(mode: now.st_mode) == type else {
+      throw .staleNFSFileHandle
+    }
+    found.status = now
+    return lookupOrInsert(found, type, in: parent, .linked)!
+  }
+
+  private func lookupOrInsert(
+    _ found: Found, _ type: FileType, in parent: NodeID, _ identityMatch: NodeTable.IdentityMatch
+  ) -> NodeTable.LookupResult? {
+    found.realName.withPointer { name in
+      nodes.lookupOrInsert(
+        FileIdentity(found.status), type, nodeKind: found.nodeKind, parent: parent, name: name,
+        byRealName: found.byRealName, isMatch: found.isMatch, isOnlyName: found.status.st_nlink <= 1,
+        birth: source.birth(of: found.status),
+        durable: durableNodeID(of: name, in: found.directory.directory, found.status, found.nodeKind),
+        identityMatch: identityMatch)
+    }
   }
 }

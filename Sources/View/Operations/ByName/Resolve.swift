@@ -51,7 +51,7 @@ extension EntryKind {
 struct Found {
   let directory: DirectoryHandle
   let realName: CName
-  let status: stat
+  var status: stat
   let nodeKind: NodeKind
   /// Whether the name is the entry's real name, or only equal to it.
   var byRealName = true

@@ -32,11 +32,13 @@ extension View {
     // file.
     guard flags & O_ACCMODE == O_RDONLY else { throw .permissionDenied }
     try ensureDescriptorsLeft()
-    let parent = try directory(link.parent).directory
+    let parent = try directory(link.parent)
     let package = try link.name.withPointer { (name) throws(Errno) in
-      try client.impersonate { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
+      try client.impersonate { () throws(Errno) in
+        try parent.directory.open(name, O_RDONLY | dfs_O_DIRECTORY)
+      }
     }
-    let status = try fileStatus(package.rawValue)
+    let status = try parent.status(of: package)
     guard link.matches(status) else { throw .staleNFSFileHandle }
     let type = inspector.typeIdentifier(of: link.name.name)
     return .package(try openPackage(package, link.name.name, status, type: type, id, client))

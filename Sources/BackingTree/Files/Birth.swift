@@ -1,0 +1,25 @@
+import CLinux
+import Glibc
+
+/// When a file was made, as a digest of that time. A file system may give the inode number of a removed file to the next one that
+/// is made, and nothing else distinguishes the two where they have the same name.
+///
+/// Files whose births are equal may still be different ones: file systems round the time, to 4 ms and more, and the digest has 16
+/// bits, as each node has one.
+public struct Birth: Equatable, Sendable {
+  /// That of a file whose birth could not be found out or does not matter.
+  public static let unknown = Birth(digest: 0)
+
+  private let digest: UInt16
+
+  package init(digest: UInt16) { self.digest = digest }
+
+  /// Known where the status comes from `Directory.cachedStatus` and the file system keeps the time. (`statx`, STATX_BTIME)
+  public init(_ status: stat) {
+    var status = status
+    digest = dfs_birth_of(&status)
+  }
+
+  /// Whether files with these births, one of which may be unknown, can be the same.
+  public func mayBe(_ other: Birth) -> Bool { self == other || self == .unknown || other == .unknown }
+}
