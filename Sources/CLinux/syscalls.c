@@ -86,15 +86,13 @@ static int get_status(int dir, const char *name, int flags, struct stat *out) {
       .st_mtim = {found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec},
       .st_ctim = {found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec},
   };
-  if (found.stx_mask & STATX_BTIME) {
+  if (found.stx_mask & wanted & STATX_BTIME) {
     uint64_t birth = (uint64_t)found.stx_btime.tv_sec * 1000000000 + found.stx_btime.tv_nsec;
     uint16_t digest = (uint16_t)(birth * 0x9e3779b97f4a7c15 >> 48);
     out->__glibc_reserved[0] = digest ? digest : 1;
   }
   return 0;
 }
-
-uint16_t dfs_birth_of(const struct stat *status) { return (uint16_t)status->__glibc_reserved[0]; }
 
 int dfs_cached_status(int dir, const char *name, struct stat *out) {
   return get_status(dir, name, AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, out);

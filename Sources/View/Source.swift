@@ -36,10 +36,10 @@ package struct Source: Sendable {
     self.coherence = coherence.resolved(for: root.directory, on: fileSystem)
   }
 
-  /// The birth of a directory, which has to distinguish it from a removed one that had its inode number; unknown where the file
-  /// system does not reuse these numbers, and for other files: nothing is done by a name in these.
+  /// The birth of a directory, where it has to distinguish it from a removed one that had its inode number; otherwise unknown. That
+  /// of other files does not matter: no name is looked up in them.
   func birth(of status: stat) -> Birth {
-    fileSystem.reusesInodeNumbers && FileType(mode: status.st_mode) == .directory
+    fileSystem.distinguishesFilesByBirth && FileType(mode: status.st_mode) == .directory
       && UInt64(status.st_dev) == device ? Birth(status) : .unknown
   }
 }

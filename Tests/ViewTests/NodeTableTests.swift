@@ -93,42 +93,72 @@ import Testing
   }
 
   /// A thread may have the status of a removed directory when another has found the one that was made in its place.
-  @Test func directoryWithAnotherBirth_isAnotherNodeOnceItsStatusWasReadAgain() throws {
+  @Test(arguments: [NodeTable.IdentityMatch.unknown, .moving, .another])
+  func directoryWithAnotherBirth_replacesOnlyNodeThatIsOlderThanItsStatus(
+    identityMatch: NodeTable.IdentityMatch
+  ) throws {
     let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
-    func lookupOrInsert(_ birth: Birth, _ identityMatch: NodeTable.IdentityMatch) -> NodeTable.LookupResult? {
+    func lookupOrInsert(
+      _ birth: Birth, replacing: NodeID? = nil, _ identityMatch: NodeTable.IdentityMatch
+    ) -> NodeTable.LookupResult? {
       "job".withCString {
         nodes.lookupOrInsert(
           FileIdentity(device: 1, inode: 2), .directory, nodeKind: .plain, parent: 1, name: $0, birth: birth,
-          identityMatch: identityMatch)
+          replacing: replacing, identityMatch: identityMatch)
       }
     }
-    let (first, second) = (Birth(digest: 7), Birth(digest: 8))
+    let births = (Birth(digest: 7), Birth(digest: 8), Birth(digest: 9))
     let old = try #require(lookupOrInsert(.unknown, .unknown))
     // The first birth that is known counts.
-    #expect(lookupOrInsert(first, .unknown)?.id == old.id)
+    #expect(lookupOrInsert(births.0, .unknown)?.id == old.id)
     #expect(lookupOrInsert(.unknown, .unknown)?.id == old.id)
-    #expect(lookupOrInsert(second, .unknown) == nil)
+    #expect(lookupOrInsert(births.1, identityMatch) == nil)
     #expect(nodes.link(of: old.id) != nil)
-    let new = try #require(lookupOrInsert(second, .linked))
+    let new = try #require(lookupOrInsert(births.1, replacing: old.id, identityMatch))
     #expect(new.id != old.id)
     #expect(new.replaced == old.id)
     #expect(nodes.link(of: old.id) == nil)
-    // What the other thread read before, and what it reads then.
-    #expect(lookupOrInsert(first, .unknown) == nil)
-    #expect(lookupOrInsert(second, .linked)?.id == new.id)
+    // A thread that was to replace the old node, too, with a status that was read before or after.
+    for birth in [births.0, births.2] {
+      #expect(lookupOrInsert(birth, replacing: old.id, identityMatch) == nil)
+    }
+    #expect(lookupOrInsert(births.1, replacing: old.id, .unknown)?.id == new.id)
   }
 
-  /// The root is not looked up in its parent, which may lie in it.
-  @Test func root_hasNoBirth() {
-    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
-    for digest in [UInt16(7), 8] {
-      let found = "loop".withCString {
+  /// There the generation of the inode distinguishes directories. The birth may have been read before that.
+  @Test func birthOfDirectory_inExportedView_isTheOneReadLast() throws {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1), isExported: true)
+    func lookupOrInsert(_ birth: Birth, replacing: NodeID? = nil) -> NodeTable.LookupResult? {
+      "job".withCString {
         nodes.lookupOrInsert(
-          FileIdentity(device: 1, inode: 1), .directory, nodeKind: .plain, parent: 1, name: $0,
-          birth: Birth(digest: digest), identityMatch: .unknown)
+          FileIdentity(device: 1, inode: 2), .directory, nodeKind: .plain, parent: 1, name: $0, birth: birth,
+          replacing: replacing, durable: DurableNodeID(inode: 2, generation: 7, nodeKind: .plain),
+          identityMatch: .unknown)
       }
-      #expect(found?.id == NodeTable.root)
     }
+    let node = try #require(lookupOrInsert(Birth(digest: 7)))
+    #expect(lookupOrInsert(Birth(digest: 8)) == nil)
+    #expect(lookupOrInsert(Birth(digest: 8), replacing: node.id)?.id == node.id)
+    #expect(nodes.link(of: node.id)?.birth == Birth(digest: 8))
+  }
+
+  /// It was moved away before its old parent was removed, and a process may work in it.
+  @Test func directoryMovedOutOfRemovedOne_isTheSameNode() throws {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
+    func lookUp(_ inode: UInt64, in parent: NodeID, _ name: String) throws -> NodeID {
+      try #require(
+        name.withCString {
+          nodes.lookupOrInsert(
+            FileIdentity(device: 1, inode: inode), .directory, nodeKind: .plain, parent: parent, name: $0,
+            identityMatch: .unknown)
+        }
+      ).id
+    }
+    let (job, other) = (try lookUp(2, in: 1, "job"), try lookUp(3, in: 1, "other"))
+    let moved = try lookUp(4, in: job, "moved")
+    nodes.orphan(job, of: FileIdentity(device: 1, inode: 2))
+    #expect(try lookUp(4, in: other, "moved") == moved)
+    #expect(nodes.link(of: moved)?.parent == other)
   }
 
   /// An event of a removed file may be processed when a new file has its inode number. The new file's nodeid stays its own, and the

@@ -1,4 +1,3 @@
-import CLinux
 import Glibc
 
 /// When a file was made, as a digest of that time. A file system may give the inode number of a removed file to the next one that
@@ -14,12 +13,17 @@ public struct Birth: Equatable, Sendable {
 
   package init(digest: UInt16) { self.digest = digest }
 
-  /// Known where the status comes from `Directory.cachedStatus` and the file system keeps the time. (`statx`, STATX_BTIME)
-  public init(_ status: stat) {
-    var status = status
-    digest = dfs_birth_of(&status)
-  }
+  /// Known where the status comes from `Directory.cachedStatus` and the file system keeps the time. (`dfs_cached_status`)
+  public init(_ status: stat) { digest = UInt16(truncatingIfNeeded: status.__glibc_reserved.0) }
 
   /// Whether files with these births, one of which may be unknown, can be the same.
   public func mayBe(_ other: Birth) -> Bool { self == other || self == .unknown || other == .unknown }
+}
+
+extension stat {
+  /// Whether two statuses are of the same file, as far as can be seen.
+  public func isOfSameFile(as other: stat) -> Bool {
+    FileIdentity(self) == FileIdentity(other) && FileType(mode: st_mode) == FileType(mode: other.st_mode)
+      && Birth(self).mayBe(Birth(other))
+  }
 }

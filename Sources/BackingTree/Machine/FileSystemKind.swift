@@ -59,9 +59,9 @@ public struct FileSystemKind: Hashable, Sendable {
     }
   }
 
-  /// Whether a new file may get the inode number of one that was just removed, and the file system keeps for good when each was
-  /// made: ext2 to ext4, XFS, F2FS. Not overlayfs, where that time changes with the first change of a file.
-  public var reusesInodeNumbers: Bool {
+  /// Whether the `Birth` distinguishes a file from a removed one that had its inode number: ext2 to ext4, XFS, F2FS. Not btrfs and
+  /// tmpfs, which do not reuse these numbers, nor overlayfs, where the birth changes with the first change of a file.
+  public var distinguishesFilesByBirth: Bool {
     switch magic {
     case 0xef53, 0x5846_5342, 0xf2f5_2010: true
     default: false

@@ -50,8 +50,7 @@ extension View {
         throw error == .noSuchFileOrDirectory || error == .notDirectory || error == .tooManySymbolicLinkLevels
           ? .staleNFSFileHandle : error
       }
-      let status = try parent.status(of: descriptor)
-      guard link.matches(status) else { throw .staleNFSFileHandle }
+      let status = try link.status(of: descriptor)
       let opened = DirectoryHandle(
         adopting: descriptor, identity: link.identity, covered: source.covered,
         isLocal: source.fileSystem.isLocal && link.identity.device == source.device,

@@ -68,7 +68,7 @@ extension DirectoryView {
       identity: FileIdentity(device: handle.identity.device, inode: summary.inode),
       nodeKind: nodeKind,
       type: nodeKind == .packageFile ? .regular : FileType(direntType: summary.entryType),
-      wasMoved: state.baseline.moved.contains(real))
+      wasMoved: state.baseline.moved.contains(real), isRemade: state.baseline.remade.contains(real))
   }
 
   /// Reports the differences from the recorded listing.
@@ -87,6 +87,7 @@ extension DirectoryView {
       changeQueue.report(vanished + others)
     }
     state.baseline.moved = []
+    state.baseline.remade = []
   }
 
   /// Reports changes of metadata that other files hold as changes of attributes.

@@ -77,6 +77,9 @@ extension DirectoryView {
       return noteAllChanged()
     }
     upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
+    if !isOwn, changeQueue.isCollecting, nodes.knowsRemovedDirectory(of: found) {
+      state.baseline.remade.insert(name)
+    }
   }
 
   /// - Parameter times: the times of a directory, if the calling code has them.

@@ -58,6 +58,8 @@ extension DirectoryView {
     var before: [Projection.Slot: ListingEntry?] = [:]
     /// The real names that were renamed according to the pending changes, while those are processed.
     var moved: Set<Name> = []
+    /// The real names of directories that were found removed and made again, with their inode numbers.
+    var remade: Set<Name> = []
     /// The real names of entries that may have changed metadata in another file.
     var metadata: Set<Name> = []
   }

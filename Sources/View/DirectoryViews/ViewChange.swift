@@ -13,6 +13,8 @@ package struct ListingEntry: Sendable, Equatable {
   package let type: BackingTree.FileType
   /// Whether the watch reported that the entry was renamed to or from here.
   var wasMoved = false
+  /// Whether it is a directory that was made after the one listed before was removed, whose inode number it has.
+  var isRemade = false
 
   /// The type of the backing file: a package is listed as a regular file, and an alias as a symlink.
   var backingType: FileType {
@@ -44,7 +46,7 @@ extension ViewChange {
     case (let before?, let after?):
       let isSame =
         before.identity == after.identity && before.nodeKind == after.nodeKind && before.type == after.type
-        && before.realName == after.realName
+        && before.realName == after.realName && !after.isRemade
       if !isSame { return [.vanished(before), .appeared(after)] }
       return before.name == after.name ? [] : [.renamed(from: before, to: after)]
     }

@@ -106,8 +106,10 @@ extension View {
     guard let handle = try? self.directory(directory) else { return false }
     return CName(name).withPointer { name in
       guard let found = try? find(directory, handle, name), found.nodeKind == .plain else { return false }
-      return FileType(mode: found.status.st_mode) == .directory
-        && nodes.node(of: FileIdentity(found.status)) != nil
+      guard FileType(mode: found.status.st_mode) == .directory,
+        let node = nodes.node(of: FileIdentity(found.status)), let link = nodes.link(of: node)
+      else { return false }
+      return link.matches(found.status)
     }
   }
 

@@ -76,11 +76,6 @@ package final class DirectoryHandle: Sendable {
     return isLocal ? try directory.cachedStatus(name) : try directory.status(name)
   }
 
-  /// The status of an entry that was opened, as `status(_:)` has it.
-  func status(of entry: borrowing Descriptor) throws(Errno) -> stat {
-    isLocal ? try Directory(descriptor: entry.rawValue).cachedStatus("") : try fileStatus(entry.rawValue)
-  }
-
   /// The current status of an entry, even if another file system is mounted there. (`fstatat`)
   func latestStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     let known = try status(name)

@@ -163,9 +163,10 @@ struct Inodes {
 
   mutating func lookUp(_ slot: UInt32) { slots[Int(slot)].nlookup += 1 }
 
-  /// Records the birth of a node's directory, unless one is known or it is the root, which is not looked up.
+  /// Records the birth of a node's directory, if it is known. The one recorded before may have been read while the directory was
+  /// removed and made again.
   mutating func noteBirth(_ birth: Birth, of slot: UInt32) {
-    if slots[Int(slot)].birth == .unknown, slot != 1 { slots[Int(slot)].birth = birth }
+    if birth != .unknown { slots[Int(slot)].birth = birth }
   }
 
   mutating func forget(_ slot: UInt32, count: UInt64) {

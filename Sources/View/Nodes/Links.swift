@@ -83,11 +83,11 @@ struct Links {
     }
   }
 
-  /// Whether a directory is looked up at another link than before, and the node of its old parent has been removed from the
-  /// index.
+  /// Whether a directory is looked up at another link than before, and its old parent has moved behind the kernel. (A parent that
+  /// was removed had no directory in it: this one was moved away before.)
   func hasMovedBehindKernel(_ slot: UInt32, to parent: UInt32) -> Bool {
     let old = links[Int(slot)].parent
-    return slot != 1 && old != parent && inodes[old].indexState != .current
+    return slot != 1 && old != parent && inodes[old].indexState == .unindexed
   }
 
   // MARK: Nodes

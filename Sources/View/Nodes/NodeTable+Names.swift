@@ -78,6 +78,18 @@ extension NodeTable {
     }
   }
 
+  /// Handles the removal of all names of a node's file.
+  ///
+  /// - Parameter identity: that of the file: the number may be another node's by now.
+  func orphan(_ id: NodeID, of identity: FileIdentity) {
+    withState { links in
+      guard let slot = links.inodes.slot(of: id), slot != 1, links.inodes[slot].identity == identity,
+        links.inodes[slot].indexState == .current
+      else { return }
+      links.orphan(slot)
+    }
+  }
+
   /// The other names under which a node was seen and the kernel may cache it.
   func cacheableOtherLinks(of id: NodeID) -> [(parent: NodeID, name: CName)] {
     withState { $0.others(of: id.slot).filter(\.isEntryCacheable).map { (NodeID($0.parent), $0.name) } }

@@ -1,5 +1,6 @@
 import BackingTree
 import Glibc
+import SystemPackage
 
 /// The kind of a file's node: a package has one node as a regular file and one as a directory.
 package enum NodeKind: UInt8, CaseIterable, Sendable {
@@ -36,7 +37,7 @@ package final class NodeTable: Sendable {
     package let parent: NodeID
     package let name: CName
     package let identity: FileIdentity
-    /// Of a directory that was seen with one.
+    /// That of a directory, where it is known and matters.
     let birth: Birth
     /// The type of the backing file, for either kind of the node.
     package let type: BackingTree.FileType
@@ -52,6 +53,18 @@ package final class NodeTable: Sendable {
     /// inode number, nor is a directory that was made at another time.
     func matches(_ status: stat) -> Bool {
       FileIdentity(status) == identity && FileType(mode: status.st_mode) == type && birth.mayBe(Birth(status))
+    }
+
+    /// The status of a file that was opened by the link.
+    ///
+    /// - Throws: ESTALE when it is not the node's.
+    func status(of opened: borrowing Descriptor) throws(Errno) -> stat {
+      // Only statx gives the birth, and fstat takes less time.
+      let status =
+        birth == .unknown
+        ? try fileStatus(opened.rawValue) : try Directory(descriptor: opened.rawValue).cachedStatus("")
+      guard matches(status) else { throw .staleNFSFileHandle }
+      return status
     }
   }
 
@@ -170,15 +183,19 @@ package final class NodeTable: Sendable {
   ///   - byRealName: whether the file was looked up by that name.
   ///   - isMatch: whether it was looked up by a name that is only equal to its real name or display name.
   ///   - isOnlyName: whether the file has no other name, so that the kernel may cache this one.
-  ///   - birth: of a directory where it has to distinguish it from a removed one. (`Source.birth(of:)`)
+  ///   - birth: that of a directory where it has to distinguish it from a removed one. (`Source.birth(of:)`)
+  ///   - replacing: a node that gives way to another one if its directory has another birth. It must have been in the table before
+  ///   the status of the file was read: otherwise the status may be the older one.
   ///   - durable: the file's nodeid in an exported view, if it has one that lasts. Then this decides whether the file is the node's.
   ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link. A directory
   ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
-  /// - Returns: nil if `identityMatch` is `unknown` and the node was seen under another link, or its directory has another birth.
+  /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`, and if its directory has another birth
+  ///   and it is not `replacing`.
   package func lookupOrInsert(
     _ identity: FileIdentity, _ type: BackingTree.FileType, nodeKind: NodeKind, parent: NodeID,
     name: UnsafePointer<CChar>, byRealName: Bool = true, isMatch: Bool = false, isOnlyName: Bool = true,
-    birth: Birth = .unknown, durable: DurableNodeID? = nil, identityMatch: IdentityMatch
+    birth: Birth = .unknown, replacing: NodeID? = nil, durable: DurableNodeID? = nil,
+    identityMatch: IdentityMatch
   ) -> LookupResult? {
     withState { links -> LookupResult? in
       let key = Inodes.Key(identity, nodeKind)
@@ -191,7 +208,7 @@ package final class NodeTable: Sendable {
         let isMoved = !links.isLinked(found, linkKey)
         let isElsewhere = isMoved && isNamed && !isDirectory
         let isRemade = !links.inodes[found].birth.mayBe(birth)
-        if isElsewhere || isRemade, identityMatch == .unknown { return nil }
+        if isElsewhere && identityMatch == .unknown || isRemade && NodeID(found) != replacing { return nil }
         let isAnother =
           durable.map { links.inodes[found].generation != $0.rawValue }
           ?? (isRemade || identityMatch == .another && (isElsewhere || isDirectory))
@@ -251,10 +268,15 @@ package final class NodeTable: Sendable {
     withState { links in for inode in inodes { links.forgotten.insert(inode, in: directory) } }
   }
 
-  /// Raises the nlookup of a node by one. - Returns: nil when there is no such node.
-  func lookUp(_ id: NodeID) -> LookupResult? {
+  /// Raises the nlookup of a node by one.
+  ///
+  /// - Parameter identity: if not nil, the file that the node must stand for: its number may be another node's by now.
+  /// - Returns: nil when there is no such node.
+  func lookUp(_ id: NodeID, of identity: FileIdentity? = nil) -> LookupResult? {
     withState { links in
-      guard let slot = links.inodes.slot(of: id) else { return nil }
+      guard let slot = links.inodes.slot(of: id),
+        identity == nil || links.inodes[slot].identity == identity
+      else { return nil }
       links.lookUp(slot)
       return links.result(slot)
     }
@@ -310,6 +332,18 @@ package final class NodeTable: Sendable {
   /// The node of a file; nil when the kernel does not know it.
   package func node(of identity: FileIdentity, nodeKind: NodeKind = .plain) -> NodeID? {
     withState { $0.inodes.find(Inodes.Key(identity, nodeKind)).map { NodeID($0) } }
+  }
+
+  /// Whether the kernel knows a directory that was removed, and whose inode number the one of that status has.
+  func knowsRemovedDirectory(of status: stat) -> Bool {
+    guard FileType(mode: status.st_mode) == .directory, Birth(status) != .unknown else { return false }
+    return withState { links in
+      NodeKind.kinds(of: .directory).contains { nodeKind in
+        links.inodes.find(Inodes.Key(FileIdentity(status), nodeKind)).map {
+          !links.inodes[$0].birth.mayBe(Birth(status))
+        } ?? false
+      }
+    }
   }
 
   /// The node under a link.

@@ -36,14 +36,17 @@ extension View {
   func correctNames(
     of moved: stat, from old: (parent: NodeID, name: CName), to new: (parent: NodeID, name: CName)
   ) {
-    guard FileType(mode: moved.st_mode) != .directory else { return }
+    let isDirectory = FileType(mode: moved.st_mode) == .directory
     let identity = FileIdentity(moved)
     if let taken = old.name.withPointer({ nodes.node(at: old.parent, $0, nodeKind: .plain) }),
-      !nodes.hasIdentity(taken, identity)
+      isDirectory
+        ? nodes.hasIdentity(taken, identity) && nodes.knowsRemovedDirectory(of: moved)
+        : !nodes.hasIdentity(taken, identity)
     {
       orphanUnlessOpen(taken)
       invalidateBeforeNextWalk(new.name.name, in: new.parent)
     }
+    if isDirectory { return }
     guard let node = nodes.node(of: identity), let known = nodes.link(of: node),
       known.parent != old.parent || !old.name.withPointer({ known.name.equals($0) })
     else { return }

@@ -100,7 +100,7 @@ extension View {
   ) throws(Errno) -> Entry {
     var found = found
     let type = FileType(mode: found.status.st_mode)
-    let node = try node(of: &found, type, in: parent, identityMatch)
+    let node = try node(of: &found, in: parent, identityMatch)
     if node.didMove { walks.moved.noteMove(of: node.id) }
     if let replaced = node.replaced { cached.kernel?.expireAttributes(of: replaced, in: nil) }
     if type != .regular, type != .directory, type != .symlink { noteSpecialFile(node.id, found.status) }
@@ -125,7 +125,7 @@ extension View {
     // The version of the directory itself, taken here, covers what changes from now on.
     if type == .directory, found.nodeKind == .plain, let own = cached.version(node.id),
       let now = found.realName.withPointer({ try? found.directory.status($0) }),
-      FileIdentity(now) == FileIdentity(found.status)
+      now.isOfSameFile(as: found.status)
     {
       return Entry(node, present(now), nameVersion: isNameCacheable ? version : nil, attributesVersion: own)
     }
@@ -141,32 +141,47 @@ extension View {
   /// - Parameter found: gets the present status of a directory that was removed and made again with its inode number.
   /// - Throws: ESTALE where that has happened and the name leads to another file by now.
   private func node(
-    of found: inout Found, _ type: FileType, in parent: NodeID, _ identityMatch: NodeTable.IdentityMatch
+    of found: inout Found, in parent: NodeID, _ identityMatch: NodeTable.IdentityMatch
   ) throws(Errno) -> NodeTable.LookupResult {
-    if let node = lookupOrInsert(found, type, in: parent, identityMatch) { return node }
-    guard type == .directory else {
-      return lookupOrInsert(found, type, in: parent, self.identityMatch(of: found.status, found.nodeKind))!
+    var replacing: NodeID?
+    while true {
+      if let node = lookupOrInsert(found, in: parent, replacing: replacing, identityMatch) {
+        if replacing != nil, node.replaced == replacing { expireNames(of: found, in: parent) }
+        return node
+      }
+      guard FileType(mode: found.status.st_mode) == .directory else {
+        return lookupOrInsert(found, in: parent, self.identityMatch(of: found.status, found.nodeKind))!
+      }
+      // The status may be that of the removed directory, and the node that of the new one, which another thread has found.
+      replacing = nodes.node(of: FileIdentity(found.status), nodeKind: found.nodeKind)
+      let directory = found.directory
+      let now = try found.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
+      guard FileIdentity(now) == FileIdentity(found.status), FileType(mode: now.st_mode) == .directory else {
+        throw .staleNFSFileHandle
+      }
+      found.status = now
     }
-    // Read again: the status may be that of the removed directory, and another thread may have found the new one.
-    let directory = found.directory
-    let now = try found.realName.withPointer { (name) throws(Errno) in try directory.status(name) }
-    guard FileIdentity(now) == FileIdentity(found.status), FileType(mode: now.st_mode) == type else {
-      throw .staleNFSFileHandle
-    }
-    found.status = now
-    return lookupOrInsert(found, type, in: parent, .linked)!
   }
 
   private func lookupOrInsert(
-    _ found: Found, _ type: FileType, in parent: NodeID, _ identityMatch: NodeTable.IdentityMatch
+    _ found: Found, in parent: NodeID, replacing: NodeID? = nil, _ identityMatch: NodeTable.IdentityMatch
   ) -> NodeTable.LookupResult? {
     found.realName.withPointer { name in
       nodes.lookupOrInsert(
-        FileIdentity(found.status), type, nodeKind: found.nodeKind, parent: parent, name: name,
-        byRealName: found.byRealName, isMatch: found.isMatch, isOnlyName: found.status.st_nlink <= 1,
-        birth: source.birth(of: found.status),
+        FileIdentity(found.status), FileType(mode: found.status.st_mode), nodeKind: found.nodeKind,
+        parent: parent, name: name, byRealName: found.byRealName, isMatch: found.isMatch,
+        isOnlyName: found.status.st_nlink <= 1, birth: source.birth(of: found.status), replacing: replacing,
         durable: durableNodeID(of: name, in: found.directory.directory, found.status, found.nodeKind),
         identityMatch: identityMatch)
     }
+  }
+
+  /// Has the kernel look up the names of a directory that was removed and made again: it may know the removed one by each.
+  private func expireNames(of found: Found, in parent: NodeID) {
+    let real = found.realName.name
+    // The directory's view may be locked by the calling thread.
+    let shown = directories.views.view(of: parent)?.displayNameUnlessLocked(real)
+    let names = Set([real, shown].compactMap(\.self))
+    cached.kernel?.invalidate(names.map { StaleName($0, in: parent, mayBeDirectory: true) })
   }
 }

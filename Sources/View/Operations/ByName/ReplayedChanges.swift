@@ -8,18 +8,15 @@ extension View {
   /// The entry of a name that is gone from the view. The nlookup of its node rises by one. This is the node that the kernel
   /// knows by that name, or else a node that stands for no file.
   package func entryOfVanished(_ item: ListingEntry) -> Entry {
-    var attributes = attributes(ofGone: item.type, inodeNumber(item.identity, item.nodeKind))
-    let isGone = isGone(item)
-    if isGone, let node = nodes.node(of: item.identity, nodeKind: item.nodeKind),
-      let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue)
-    {
-      // The kernel takes this size for the file's, and a client may still read the file through an open descriptor.
-      attributes = present(status)
+    let attributes = attributes(ofGone: item.type, inodeNumber(item.identity, item.nodeKind))
+    if let gone = goneNode(of: item), let node = nodes.lookUp(gone, of: item.identity) {
+      // The kernel takes the size for the file's, and a client may still read the file through an open descriptor.
+      let open = openNodes.file(of: gone).flatMap { try? fileStatus($0.descriptor.rawValue) }
+      return Entry(node, open.map { present($0) } ?? attributes)
     }
-    let identity = isGone ? item.identity : Self.noFile
     let node = CName(item.realName).withPointer {
       nodes.lookupOrInsert(
-        identity, item.backingType, nodeKind: item.nodeKind, parent: item.directory, name: $0,
+        Self.noFile, item.backingType, nodeKind: item.nodeKind, parent: item.directory, name: $0,
         identityMatch: .linked)!
     }
     return Entry(node, attributes)
@@ -31,8 +28,8 @@ extension View {
   /// - Throws: ESTALE unless the view has the directory open still, without a link: a directory that exists, perhaps with the
   ///   same number, must not get these attributes.
   package func entryOfRemovedDirectory(_ id: NodeID) throws(Errno) -> Entry {
-    guard let handle = directories.views.view(of: id)?.handle, nodes.hasIdentity(id, handle.identity),
-      try handle.directory.status().st_nlink == 0, let node = nodes.lookUp(id)
+    guard let handle = directories.views.view(of: id)?.handle,
+      try handle.directory.status().st_nlink == 0, let node = nodes.lookUp(id, of: handle.identity)
     else { throw .staleNFSFileHandle }
     return Entry(node, attributes(ofGone: .directory, inodeNumber(handle.identity, .plain)))
   }
@@ -84,20 +81,20 @@ extension View {
     return rename
   }
 
-  /// Whether a file that the kernel knows by that name alone is gone. A file that is only hidden now, or is at another place,
-  /// is not gone. Nor is an open file that has another name: a client that comes by the lost name must still meet the locks and
-  /// mappings of the processes that have the file open.
-  private func isGone(_ item: ListingEntry) -> Bool {
+  /// The node of a file that the kernel knows by that name alone, if the file is gone. A file that is only hidden now, or is at
+  /// another place, is not gone. Nor is an open file that has another name: a client that comes by the lost name must still meet
+  /// the locks and mappings of the processes that have the file open.
+  private func goneNode(of item: ListingEntry) -> NodeID? {
     // The inode number may belong to another file by now.
     guard let node = nodes.node(of: item.identity, nodeKind: item.nodeKind),
       let link = nodes.link(of: node), link.type == item.backingType,
       link.parent == item.directory, link.name.name == item.realName
-    else { return false }
-    if holds(link.parent, link.name, link) { return false }
+    else { return nil }
+    if holds(link.parent, link.name, link) { return nil }
     guard let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue) else {
-      return true
+      return node
     }
-    return status.st_nlink == 0
+    return status.st_nlink == 0 ? node : nil
   }
 
   /// The node by which the kernel may know a directory; nil for any other entry.
@@ -115,10 +112,9 @@ extension View {
   /// Orphans the node of a file that is gone from the view: a new file with its inode number gets another node. The kernel may
   /// know that new file by now, under the same name or another one.
   package func orphanVanished(_ item: ListingEntry) {
-    for identity in isGone(item) ? [item.identity, Self.noFile] : [Self.noFile] {
-      _ = CName(item.realName).withPointer {
-        nodes.didRemove(identity, nodeKind: item.nodeKind, from: item.directory, name: $0, isLast: true)
-      }
+    if let gone = goneNode(of: item) { nodes.orphan(gone, of: item.identity) }
+    _ = CName(item.realName).withPointer {
+      nodes.didRemove(Self.noFile, nodeKind: item.nodeKind, from: item.directory, name: $0, isLast: true)
     }
   }
 

@@ -32,14 +32,11 @@ extension View {
     // file.
     guard flags & O_ACCMODE == O_RDONLY else { throw .permissionDenied }
     try ensureDescriptorsLeft()
-    let parent = try directory(link.parent)
+    let parent = try directory(link.parent).directory
     let package = try link.name.withPointer { (name) throws(Errno) in
-      try client.impersonate { () throws(Errno) in
-        try parent.directory.open(name, O_RDONLY | dfs_O_DIRECTORY)
-      }
+      try client.impersonate { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
     }
-    let status = try parent.status(of: package)
-    guard link.matches(status) else { throw .staleNFSFileHandle }
+    let status = try link.status(of: package)
     let type = inspector.typeIdentifier(of: link.name.name)
     return .package(try openPackage(package, link.name.name, status, type: type, id, client))
   }

@@ -22,10 +22,9 @@ extension View {
       do throws(Errno) {
         let parent = try directory(link.parent)
         let found = try link.name.withPointer { (name) throws(Errno) in try parent.locate(name) }
-        if link.matches(try parent.status(of: found)) {
-          if client.map({ hasCurrentName(id, link, $0) }) ?? true { return found }
-          inPlace = consume found
-        }
+        _ = try link.status(of: found)
+        if client.map({ hasCurrentName(id, link, $0) }) ?? true { return found }
+        inPlace = consume found
       } catch {
         if error != .noSuchFileOrDirectory, error != .staleNFSFileHandle, error != .notDirectory {
           throw error
