@@ -189,6 +189,27 @@ struct PassthroughHelperTests {
     ).run()
   }
 
+  /// As tar(1) and git do. What becomes of a file is known once the kernel has sent RELEASE, a moment after the close.
+  @Test func newFilesOfProgramThatWritesSmallOnes_areServedUntilOneIsLarge() throws {
+    let view = try view()
+    let sizes = [Int](repeating: 512, count: 16) + [1 << 20, 512]
+    let outcome = run(
+      view,
+      """
+      for (number, size) in enumerate(\(sizes)):
+        with open(f'{number}.bin', 'wb') as file: file.write(bytes(range(256)) * (size // 256))
+        time.sleep(0.05)
+      """)
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    // The first eight, and the one after the large one.
+    #expect(try reported("opens passed through", of: view) == "9")
+    #expect(try reported("opens served by the daemon", of: view) == "9")
+    for (number, size) in sizes.enumerated() {
+      let content = try #require(contents(view.real("\(number).bin")))
+      #expect(content.count == size && content.indices.allSatisfy { content[$0] == UInt8($0 & 255) })
+    }
+  }
+
   @Test func dataOfUserMount_passesThroughCoherently() throws {
     let view = try view()
     let outcome = run(

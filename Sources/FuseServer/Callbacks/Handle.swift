@@ -66,12 +66,12 @@ enum Handle {
     if let locks = request.server.locks, let open = locked(info) { locks.closed(open.handle, of: open.node) }
     var written: NodeID?
     if let file = file(info) {
-      request.server.passthrough.closed(file.node, for: request)
+      request.server.passthrough.closed(file.node, file, for: request)
       request.server.pageCachePolicy.closed(file)
       request.view.close(file)
       if file.mayWrite { written = file.node }
     } else if let replayed = object(info, as: ReplayedOpen.self), replayed.isPassedThrough {
-      request.server.passthrough.closed(replayed.node, for: request)
+      request.server.passthrough.closed(replayed.node, nil, for: request)
     }
     release(info)
     // The daemon itself must not have the file open for writing any more.

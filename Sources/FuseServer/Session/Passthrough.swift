@@ -28,6 +28,8 @@ final class Passthrough: Sendable {
   private struct Backing {
     /// The number by which the kernel knows the backing file; 0 when data passes through the daemon.
     let id: CInt
+    /// The thread that opened the file empty, for writing; nil where that does not matter.
+    let writer: pid_t?
     var opens = 1
   }
 
@@ -41,7 +43,7 @@ final class Passthrough: Sendable {
   }
 
   /// In bytes. A smaller file that is opened for reading is not worth the two messages to the helper: one READ fetches it, and
-  /// the page cache keeps it.
+  /// the page cache keeps it. Nor is a file that is opened empty and is likely to stay smaller (``SmallFileWriters``).
   static let minimumSizeForHelper: Int64 = 128 << 10
 
   /// The process that registers backing files with the kernel, which requires CAP_SYS_ADMIN for that.
@@ -54,6 +56,8 @@ final class Passthrough: Sendable {
   private struct State {
     var registrar = Registrar.daemon
     var backings: [NodeID: Backing] = [:]
+    /// Of files that the helper would register.
+    var smallFileWriters = SmallFileWriters()
     /// Whether all clients are root. (no allow_other)
     var isForRootAlone = false
     /// Why no file of this mount can be registered; nil when files can.
@@ -78,11 +82,11 @@ final class Passthrough: Sendable {
       return backings.values[index].id
     }
 
-    /// Counts a close of a node. - Returns: its backing id if that was the last close.
-    mutating func countClose(_ node: NodeID) -> CInt? {
+    /// Counts a close of a node. - Returns: what was kept of its opens if that was the last close.
+    mutating func countClose(_ node: NodeID) -> Backing? {
       guard let index = backings.index(forKey: node) else { return nil }
       backings.values[index].opens -= 1
-      return backings.values[index].opens == 0 ? backings.remove(at: index).value.id : nil
+      return backings.values[index].opens == 0 ? backings.remove(at: index).value : nil
     }
   }
 
@@ -165,8 +169,12 @@ final class Passthrough: Sendable {
       state.countOpen(file.node) ?? (state.obstacle == nil ? nil : 0)
     }
     if let known { return known }
-    let id = register(file, for: request)
-    state.withLock { $0.backings[file.node] = Backing(id: id) }
+    let writer = state.withLock { state -> pid_t? in
+      guard case .helper = state.registrar, file.mayWrite, file.size == 0 else { return nil }
+      return request.client.thread
+    }
+    let id = register(file, by: writer, for: request)
+    state.withLock { $0.backings[file.node] = Backing(id: id, writer: writer) }
     return id
   }
 
@@ -187,26 +195,37 @@ final class Passthrough: Sendable {
   }
 
   /// Counts the close of an open file of the node; the last one undoes the registration.
-  func closed(_ node: NodeID, for request: Request) {
-    let (id, registrar) = state.withLock { ($0.countClose(node), $0.registrar) }
-    guard let id, id != 0 else { return }
+  ///
+  /// - Parameter file: nil for a replayed open, which has none.
+  func closed(_ node: NodeID, _ file: OpenFile?, for request: Request) {
+    let (backing, registrar) = state.withLock { ($0.countClose(node), $0.registrar) }
+    guard let backing else { return }
+    if let writer = backing.writer, let file, let status = try? fileStatus(file.descriptor.rawValue) {
+      let isSmall = status.st_size < Self.minimumSizeForHelper
+      state.withLock { $0.smallFileWriters.noteFile(isSmall: isSmall, by: writer) }
+    }
+    if backing.id == 0 { return }
     switch registrar {
-    case .daemon: dfs_backing_close(request.raw, id)
-    case .helper(let helper): helper.unregister(id)
+    case .daemon: dfs_backing_close(request.raw, backing.id)
+    case .helper(let helper): helper.unregister(backing.id)
     }
   }
 
+  /// - Parameter writer: the thread that opens the file empty, for writing.
   /// - Returns: the backing id, 0 where the file is not registered.
-  private func register(_ file: OpenFile, for request: Request) -> CInt {
+  private func register(_ file: OpenFile, by writer: pid_t?, for request: Request) -> CInt {
     if file.isSetID { return 0 }
-    let (registrar, isForRootAlone, isRefused) = state.withLock {
-      ($0.registrar, $0.isForRootAlone, $0.refused.contains(file.fileSystem))
+    let (registrar, isForRootAlone, isRefused, isLikelySmall) = state.withLock { state in
+      (
+        state.registrar, state.isForRootAlone, state.refused.contains(file.fileSystem),
+        writer.map { state.smallFileWriters.contains($0) } ?? false
+      )
     }
     do throws(Errno) {
       switch registrar {
       case .daemon: return try registerAsRoot(file, for: request, isForRootAlone: isForRootAlone)
       case .helper(let helper):
-        if !file.mayWrite, file.size < Self.minimumSizeForHelper { return 0 }
+        if isLikelySmall || !file.mayWrite && file.size < Self.minimumSizeForHelper { return 0 }
         if file.isOnServer { throw .hasServer }
         if isRefused { throw .notSupported }
         // The helper requires both permissions; to check them here saves the message. A file opened for writing rarely lacks one.
