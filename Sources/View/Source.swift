@@ -36,10 +36,25 @@ package struct Source: Sendable {
     self.coherence = coherence.resolved(for: root.directory, on: fileSystem)
   }
 
-  /// The birth of a directory, where it has to distinguish it from a removed one that had its inode number; otherwise unknown. That
-  /// of other files does not matter: no name is looked up in them.
+  /// The birth of a directory, where it has to distinguish it from a removed one that had its inode number, or of a subvolume that
+  /// may have the device number of a deleted one; otherwise unknown. That of other files does not matter: no name is looked up in
+  /// them.
   func birth(of status: stat) -> Birth {
-    fileSystem.distinguishesFilesByBirth && FileType(mode: status.st_mode) == .directory
-      && UInt64(status.st_dev) == device ? Birth(status) : .unknown
+    guard FileType(mode: status.st_mode) == .directory else { return .unknown }
+    return isSubvolume(status) || fileSystem.distinguishesFilesByBirth && UInt64(status.st_dev) == device
+      ? Birth(status) : .unknown
+  }
+
+  /// Whether a directory is the root of a subvolume, known by its number: the inode number is 256 then. (BTRFS_FIRST_FREE_OBJECTID)
+  func isSubvolume(_ status: stat) -> Bool {
+    fileSystem.hasSubvolumes && status.isOnNumberedSubvolume && status.st_ino == 256
+      && UInt64(status.st_dev) != device
+  }
+
+  /// Whether the kernel itself implements the file system of a directory, as far as is known without a request to a server.
+  func isLocal(_ status: stat, in parent: DirectoryHandle) -> Bool {
+    let device = UInt64(status.st_dev)
+    return fileSystem.isLocal && device == self.device
+      || parent.listsAllNames && (device == parent.identity.device || isSubvolume(status))
   }
 }

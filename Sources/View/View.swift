@@ -122,6 +122,18 @@ package final class View: Sendable {
     }
   }
 
+  /// Called when a directory is at another place than before, which may decide how its content is shown: that of a package is not
+  /// named as outside.
+  func refreshViews(inMoved identity: FileIdentity) {
+    let inside = directories.views.all.filter { nodes.isBelow($0.id, identity) }
+    let isShownDifferently =
+      options.dependOnPath
+      || inside.contains { id, view in (try? site(of: id))?.role != view.roleUnlessLocked() }
+    guard isShownDifferently else { return }
+    invalidateAllNames(in: cachedDirectories(below: [identity]), waits: false)
+    refreshViews { nodes.isBelow($0, identity) }
+  }
+
   /// How often the size or content of a package was requested, and how often a package was walked for it.
   package var packageMeasures: Tally { packages.sizes.tally }
 

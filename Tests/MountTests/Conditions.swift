@@ -20,6 +20,12 @@ enum Machine {
   static let makesLocales = allows("localedef -i sv_SE -f UTF-8 ./sv_SE.UTF-8")
   static let hasLoopDevices = allows(
     "truncate -s 16M image && mkfs.ext4 -q image && mkdir disk && mount -o loop image disk && umount disk")
+  /// Linux 6.10 and newer name the subvolume of a file. (STATX_SUBVOL)
+  static let numbersSubvolumes = allows(
+    """
+    truncate -s 128M image && mkfs.btrfs -q image && mkdir disk && mount -o loop image disk && umount disk &&
+    printf '6.10\\n%s\\n' "$(uname -r)" | sort -CV
+    """)
   static let mountsHFSPlus = allows(
     """
     modprobe hfsplus 2>/dev/null || true
@@ -104,6 +110,11 @@ extension Trait where Self == ConditionTrait {
   static var locales: Self { .enabled(if: Machine.makesLocales, "There is no data of locales here.") }
 
   static var loopDevices: Self { .enabled(if: Machine.hasLoopDevices, "No loop device can be mounted here.") }
+
+  static var numberedSubvolumes: Self {
+    .enabled(
+      if: Machine.numbersSubvolumes, "No Btrfs can be mounted here, or Linux does not number its subvolumes.")
+  }
 
   static var userNamespaces: Self {
     .enabled(if: Machine.hasUserNamespaces, "User namespaces cannot be made or cannot mount here.")

@@ -1,6 +1,6 @@
 import Glibc
 
-/// When a file was made, as a digest of that time. A file system may give the inode number of a removed file to the next one that
+/// When a file was made, and on which subvolume, as a digest. A file system may give the inode number of a removed file to the next one that
 /// is made, and nothing else distinguishes the two where they have the same name.
 ///
 /// Files whose births are equal may still be different ones: file systems round the time, to 4 ms and more, and the digest has 16
@@ -21,6 +21,9 @@ public struct Birth: Equatable, Sendable {
 }
 
 extension stat {
+  /// Whether the file is on a subvolume of Btrfs, whose number is part of the birth. (`dfs_cached_status`; Linux 6.10)
+  public var isOnNumberedSubvolume: Bool { __glibc_reserved.1 != 0 }
+
   /// Whether two statuses are of the same file, as far as can be seen.
   public func isOfSameFile(as other: stat) -> Bool {
     FileIdentity(self) == FileIdentity(other) && FileType(mode: st_mode) == FileType(mode: other.st_mode)

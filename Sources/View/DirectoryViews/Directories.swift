@@ -53,7 +53,7 @@ extension View {
       let status = try link.status(of: descriptor)
       let opened = DirectoryHandle(
         adopting: descriptor, identity: link.identity, covered: source.covered,
-        isLocal: source.fileSystem.isLocal && link.identity.device == source.device,
+        isLocal: source.isLocal(status, in: parent),
         sizeAtOpening: Int(status.st_size))
       if DescriptorLimit.isReserved(opened.directory.descriptor) { releaseDescriptors() }
       directories.handles.insert(opened, for: id)

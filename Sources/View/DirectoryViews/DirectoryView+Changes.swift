@@ -143,6 +143,13 @@ extension DirectoryView {
     return listedDisplayName(real)
   }
 
+  /// The role by which the entries were inspected; nil while any thread, the calling one included, has the directory locked.
+  func roleUnlessLocked() -> DirectoryRole? {
+    guard lock.tryLock() else { return nil }
+    defer { lock.unlock() }
+    return site.role
+  }
+
   /// The display name of an entry as of the last look, for code that runs inside `changing`.
   func listedDisplayName(_ real: Name) -> Name? {
     guard let slot = state.projection.slot(realName: real.bytes.span) else { return nil }

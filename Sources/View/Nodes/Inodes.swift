@@ -112,6 +112,13 @@ struct Inodes {
     }
   }
 
+  /// The nodes with a device number that a lookup by identity finds, without the root.
+  func slots(on device: UInt64) -> [UInt32] {
+    slots.indices.dropFirst(2).filter {
+      slots[$0].indexState == .current && slots[$0].identity.device == device
+    }.map { UInt32($0) }
+  }
+
   // MARK: Nodeids
 
   var isExported: Bool { byNodeid != nil }

@@ -126,6 +126,9 @@ struct Links {
     removeOthers(of: slot)
   }
 
+  /// Orphans all nodes with a device number.
+  mutating func orphanAll(on device: UInt64) { for slot in inodes.slots(on: device) { orphan(slot) } }
+
   /// Gives a node that was orphaned by mistake a name again, and raises its nlookup by one.
   mutating func restore(_ slot: UInt32, _ linkKey: LinkKey) {
     inodes.reindex(slot)

@@ -90,6 +90,9 @@ extension NodeTable {
     }
   }
 
+  /// Handles the end of a device, of which another one has got the number.
+  func orphanAll(on device: UInt64) { withState { $0.orphanAll(on: device) } }
+
   /// The other names under which a node was seen and the kernel may cache it.
   func cacheableOtherLinks(of id: NodeID) -> [(parent: NodeID, name: CName)] {
     withState { $0.others(of: id.slot).filter(\.isEntryCacheable).map { (NodeID($0.parent), $0.name) } }

@@ -56,9 +56,13 @@ final class PackageSizes: Sendable {
   func measure(
     _ name: UnsafePointer<CChar>, in parent: Directory, type: String
   ) throws(Errno) -> Measure {
-    guard let package = try? parent.subdirectory(name), let status = try? fileStatus(package.rawValue) else {
+    let package: Descriptor
+    do throws(Errno) { package = try parent.subdirectory(name) } catch {
+      // It has just been moved: no size is right, and the kernel looks the name up again.
+      if error == .noSuchFileOrDirectory || error == .notDirectory { throw .staleNFSFileHandle }
       return Measure(size: 0, newest: timespec())
     }
+    let status = try fileStatus(package.rawValue)
     let directory = Directory(descriptor: package.rawValue)
     tally.countRequest()
     let omitted = ContainerData.omitted(from: Name(copying: name))

@@ -101,7 +101,10 @@ extension View {
     var found = found
     let type = FileType(mode: found.status.st_mode)
     let node = try node(of: &found, in: parent, identityMatch)
-    if node.didMove { walks.moved.noteMove(of: node.id) }
+    if node.didMove {
+      walks.moved.noteMove(of: node.id)
+      refreshViews(inMoved: FileIdentity(found.status))
+    }
     if let replaced = node.replaced { cached.kernel?.expireAttributes(of: replaced, in: nil) }
     if type != .regular, type != .directory, type != .symlink { noteSpecialFile(node.id, found.status) }
     let attributes: stat
@@ -146,7 +149,7 @@ extension View {
     var replacing: NodeID?
     while true {
       if let node = lookupOrInsert(found, in: parent, replacing: replacing, identityMatch) {
-        if replacing != nil, node.replaced == replacing { expireNames(of: found, in: parent) }
+        if node.id != replacing, replacing != nil { expireNames(of: found, in: parent) }
         return node
       }
       guard FileType(mode: found.status.st_mode) == .directory else {
@@ -160,6 +163,10 @@ extension View {
         throw .staleNFSFileHandle
       }
       found.status = now
+      if source.isSubvolume(now), let replacing, nodes.link(of: replacing)?.matches(now) == false {
+        // No file of the deleted subvolume, whose device number this one has, is one of its own.
+        nodes.orphanAll(on: UInt64(now.st_dev))
+      }
     }
   }
 

@@ -78,6 +78,7 @@ extension View {
     nodes.didMove(
       new.identity, nodeKind: new.nodeKind, from: (old.directory, CName(old.realName)),
       to: (new.directory, CName(new.realName)))
+    if new.backingType == .directory { refreshViews(inMoved: new.identity) }
     return rename
   }
 
@@ -91,10 +92,21 @@ extension View {
       link.parent == item.directory, link.name.name == item.realName
     else { return nil }
     if holds(link.parent, link.name, link) { return nil }
+    if item.backingType == .directory { return isRemoved(item.identity) ? node : nil }
     guard let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue) else {
       return node
     }
     return status.st_nlink == 0 ? node : nil
+  }
+
+  /// Whether a directory is known to be removed. Another process may have moved it to a place that nobody has looked at; and in a
+  /// directory that the kernel takes for removed, nothing is found or made any more. (S_DEAD)
+  private func isRemoved(_ identity: FileIdentity) -> Bool {
+    guard let node = nodes.node(of: identity),
+      let handle = directories.views.view(of: node)?.handle ?? openHandle(of: node),
+      handle.identity == identity
+    else { return false }
+    return (try? handle.directory.status())?.st_nlink == 0
   }
 
   /// The node by which the kernel may know a directory; nil for any other entry.

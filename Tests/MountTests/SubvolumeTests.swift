@@ -1,0 +1,65 @@
+import Glibc
+import Testing
+
+/// Subvolumes of Btrfs, which gets the device number of a deleted one to the next.
+@Suite(.mounting, .asRoot, .numberedSubvolumes) struct SubvolumeTests {
+  /// A view of a file system with the subvolume `home`.
+  private func view() throws -> MountedView {
+    try MountedView { root in
+      let made = Shell.run(
+        """
+        truncate -s 256M '\(root).image' && mkfs.btrfs -q '\(root).image' && mount -o loop '\(root).image' '\(root)' &&
+        btrfs subvolume create '\(root)/home' && mkdir '\(root)/home/Letter.rtfd' && mkdir '\(root)/snapshots'
+        """)
+      try #require(made.status == 0, "\(made.complaint)")
+      try put("old", at: "\(root)/home/notes.txt")
+      try put("text", at: "\(root)/home/Letter.rtfd/TXT.rtf")
+    }
+  }
+
+  private func snapshot(_ view: MountedView, _ name: String) throws {
+    let made = Shell.run("btrfs subvolume snapshot '\(view.real("home"))' '\(view.real(name))'")
+    try #require(made.status == 0, "\(made.complaint)")
+  }
+
+  private func delete(_ view: MountedView, _ name: String) throws {
+    let outcome = Shell.run("btrfs subvolume delete '\(view.real(name))'")
+    try #require(outcome.status == 0, "\(outcome.complaint)")
+  }
+
+  @Test func replacedSnapshot_isNotTheOneThatAProgramHasOpen() throws {
+    let view = try view()
+    try snapshot(view, "daily")
+    let open = try OpenFile(view.at("daily/notes"))
+    try delete(view, "daily")
+    try put("new", at: view.real("home/notes.txt"))
+    try snapshot(view, "daily")
+    #expect(eventually { text(view.at("daily/notes")) == "new" })
+    #expect(Shell.run("printf er >>'\(view.at("daily/notes"))'").status == 0)
+    #expect(text(view.real("daily/notes.txt")) == "newer")
+    #expect(open.bytes(3, at: 0) == Array("old".utf8))
+  }
+
+  @Test(arguments: ["", "snapshots/"]) func snapshotWithDeviceNumberOfDeletedOne_isReachable(place: String)
+    throws
+  {
+    let view = try view()
+    if !place.isEmpty {
+      try #require(
+        Shell.run("rmdir '\(view.real("snapshots"))' && btrfs subvolume create '\(view.real("snapshots"))'")
+          .status
+          == 0)
+    }
+    try snapshot(view, place + "first")
+    let device = try #require(status(view.real(place + "first"))).st_dev
+    #expect(text(view.at(place + "first/notes")) == "old")
+    try delete(view, place + "first")
+    try snapshot(view, place + "second")
+    try #require(status(view.real(place + "second"))?.st_dev == device)
+    #expect(eventually { view.listing(place + "second") == ["Letter", "notes"] })
+    #expect(text(view.at(place + "second/notes")) == "old")
+    try put("made", at: view.at(place + "second/made.txt"))
+    #expect(text(view.real(place + "second/made.txt")) == "made")
+    #expect(text(view.at(place + "second/Letter.rtfd/TXT.rtf")) == "text")
+  }
+}
