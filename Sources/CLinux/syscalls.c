@@ -66,18 +66,20 @@ int dfs_write_back(int fd) {
   return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
 }
 
+enum { SUBVOLUME = 0x8000 };
+
 // The number of the Btrfs subvolume; 0 before Linux 6.10 and on other file systems. (STATX_SUBVOL, which glibc 2.36 does not have)
 static uint64_t subvolume(const struct statx *found) {
-  enum { MASK = 0x8000, OFFSET = 0xa0 };
+  enum { OFFSET = 0xa0 };
   uint64_t number = 0;
-  if (found->stx_mask & MASK) memcpy(&number, (const char *)found + OFFSET, sizeof number);
+  if (found->stx_mask & SUBVOLUME) memcpy(&number, (const char *)found + OFFSET, sizeof number);
   return number;
 }
 
 static int get_status(int dir, const char *name, int flags, struct stat *out) {
   struct statx found;
   // A FUSE file system gets another request for the birth time, unless the kernel is to send none.
-  unsigned wanted = STATX_BASIC_STATS | (flags & AT_STATX_DONT_SYNC ? STATX_BTIME | 0x8000 : 0);
+  unsigned wanted = STATX_BASIC_STATS | (flags & AT_STATX_DONT_SYNC ? STATX_BTIME | SUBVOLUME : 0);
   if (statx(dir, name, flags | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH, wanted, &found) != 0) return -1;
   *out = (struct stat){
       .st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),

@@ -45,7 +45,8 @@ package struct Source: Sendable {
       ? Birth(status) : .unknown
   }
 
-  /// Whether a directory is the root of a subvolume, known by its number: the inode number is 256 then. (BTRFS_FIRST_FREE_OBJECTID)
+  /// Whether a directory is the root of a subvolume: its inode number is 256 then (BTRFS_FIRST_FREE_OBJECTID). Before Linux 6.10,
+  /// none is known to be one.
   func isSubvolume(_ status: stat) -> Bool {
     fileSystem.hasSubvolumes && status.isOnNumberedSubvolume && status.st_ino == 256
       && UInt64(status.st_dev) != device

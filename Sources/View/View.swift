@@ -125,6 +125,9 @@ package final class View: Sendable {
   /// Called when a directory is at another place than before, which may decide how its content is shown: that of a package is not
   /// named as outside.
   func refreshViews(inMoved identity: FileIdentity) {
+    guard let node = nodes.node(of: identity),
+      nodes.hasNodes(below: node) || directories.views.view(of: node) != nil
+    else { return }
     let inside = directories.views.all.filter { nodes.isBelow($0.id, identity) }
     let isShownDifferently =
       options.dependOnPath

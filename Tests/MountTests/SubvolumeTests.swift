@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// Subvolumes of Btrfs, which gets the device number of a deleted one to the next.
+/// Subvolumes of Btrfs, which gives the device number of a deleted one to the next.
 @Suite(.mounting, .asRoot, .numberedSubvolumes) struct SubvolumeTests {
   /// A view of a file system with the subvolume `home`.
   private func view() throws -> MountedView {

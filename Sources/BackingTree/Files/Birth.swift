@@ -1,7 +1,7 @@
 import Glibc
 
-/// When a file was made, and on which subvolume, as a digest. A file system may give the inode number of a removed file to the next one that
-/// is made, and nothing else distinguishes the two where they have the same name.
+/// When a file was made, and on which subvolume, as a digest. A file system may give the inode number of a removed file to the
+/// next one that is made, and nothing else distinguishes the two where they have the same name.
 ///
 /// Files whose births are equal may still be different ones: file systems round the time, to 4 ms and more, and the digest has 16
 /// bits, as each node has one.

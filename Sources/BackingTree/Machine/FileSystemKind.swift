@@ -68,7 +68,7 @@ public struct FileSystemKind: Hashable, Sendable {
     }
   }
 
-  /// Whether directories may be the roots of subvolumes, each with a device number that another one gets once it is deleted. (Btrfs)
+  /// Whether directories may be the roots of subvolumes, each with a device number that another gets once it is deleted. (Btrfs)
   public var hasSubvolumes: Bool { magic == 0x9123_683e }
 
   /// Whether a write through a mapping updates the file's times, if it is the first to a page since the page's writeback: ext2

@@ -35,8 +35,8 @@ bool dfs_may_be_open_for_writing(int fd);
 int dfs_check_access(int dir, const char *name, int access);
 // fstatat that never follows a symlink, and sends no request to a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
 // Puts a digest of the birth time and the subvolume, 16 bits, into the first reserved word of struct stat, which has no field for
-// it, and whether the subvolume is known into the second. They are 0 where the file system keeps no birth time, and in a status from
-// any other function.
+// it, and whether the subvolume is known into the second. They are 0 where the file system keeps no birth time, and in a status
+// from any other function.
 int dfs_cached_status(int dir, const char *name, struct stat *out);
 // fstat that has the client of a network file system request the status from the server. (AT_STATX_FORCE_SYNC)
 int dfs_latest_status(int fd, struct stat *out);

@@ -170,7 +170,9 @@ final class Passthrough: Sendable {
     }
     if let known { return known }
     let writer = state.withLock { state -> pid_t? in
-      guard case .helper = state.registrar, file.mayWrite, file.size == 0 else { return nil }
+      // All threads outside the namespace of the daemon are 0.
+      guard case .helper = state.registrar, file.mayWrite, file.size == 0, request.client.thread != 0
+      else { return nil }
       return request.client.thread
     }
     let id = register(file, by: writer, for: request)

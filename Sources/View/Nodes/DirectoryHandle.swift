@@ -79,7 +79,8 @@ package final class DirectoryHandle: Sendable {
   /// The current status of an entry, even if another file system is mounted there. (`fstatat`)
   func latestStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     let known = try status(name)
-    return isLocal && isMounted(known) && !isCovered(name) ? try directory.status(name) : known
+    let isLatest = !isLocal || !isMounted(known) || isCovered(name) || known.isOnNumberedSubvolume
+    return isLatest ? known : try directory.status(name)
   }
 
   /// Whether an entry with that status is on another file system, which is mounted there.

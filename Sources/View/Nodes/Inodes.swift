@@ -29,7 +29,7 @@ struct Inodes {
     /// Of the slot: another node in it has another one. In an exported view it is the nodeid.
     let generation: UInt64
     /// The number of links below this node: a directory's node stays while something below it is known.
-    fileprivate var linksBelow: UInt32 = 0
+    fileprivate(set) var linksBelow: UInt32 = 0
     fileprivate(set) var birth: Birth
     let type: FileType
     /// The kind of the node and the state of the index. In one byte, as the record would be 48 bytes long otherwise.

@@ -127,7 +127,10 @@ struct Links {
   }
 
   /// Orphans all nodes with a device number.
-  mutating func orphanAll(on device: UInt64) { for slot in inodes.slots(on: device) { orphan(slot) } }
+  mutating func orphanAll(on device: UInt64) {
+    // To orphan one may release others.
+    for slot in inodes.slots(on: device) where inodes[slot].indexState == .current { orphan(slot) }
+  }
 
   /// Gives a node that was orphaned by mistake a name again, and raises its nlookup by one.
   mutating func restore(_ slot: UInt32, _ linkKey: LinkKey) {

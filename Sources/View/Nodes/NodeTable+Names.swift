@@ -11,7 +11,9 @@ extension NodeTable {
     to new: (parent: NodeID, name: CName)
   ) -> AliasKinds {
     withState { links in
-      guard let found = links.inodes.find(Inodes.Key(identity, nodeKind)), found != 1 else { return [] }
+      guard let found = links.inodes.find(Inodes.Key(identity, nodeKind)), found != 1,
+        found != new.parent.slot
+      else { return [] }
       old.name.withPointer { oldName in
         new.name.withPointer { newName in
           let (old, new) = (Links.LinkKey(old.parent, oldName), Links.LinkKey(new.parent, newName))
@@ -89,9 +91,6 @@ extension NodeTable {
       links.orphan(slot)
     }
   }
-
-  /// Handles the end of a device, of which another one has got the number.
-  func orphanAll(on device: UInt64) { withState { $0.orphanAll(on: device) } }
 
   /// The other names under which a node was seen and the kernel may cache it.
   func cacheableOtherLinks(of id: NodeID) -> [(parent: NodeID, name: CName)] {

@@ -184,18 +184,20 @@ package final class NodeTable: Sendable {
   ///   - isMatch: whether it was looked up by a name that is only equal to its real name or display name.
   ///   - isOnlyName: whether the file has no other name, so that the kernel may cache this one.
   ///   - birth: that of a directory where it has to distinguish it from a removed one. (`Source.birth(of:)`)
+  ///   - isSubvolume: whether it is the root of a subvolume. Where it replaces that of a deleted one, which had its device number,
+  ///     no file of that one is a file of this one.
   ///   - replacing: a node that gives way to another one if its directory has another birth. It must have been in the table before
-  ///   the status of the file was read: otherwise the status may be the older one.
+  ///     the status of the file was read: otherwise the status may be the older one.
   ///   - durable: the file's nodeid in an exported view, if it has one that lasts. Then this decides whether the file is the node's.
   ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link. A directory
   ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
-  /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`, and if its directory has another birth
-  ///   and it is not `replacing`.
+  /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`, and if its directory has another
+  ///   birth and it is not `replacing`.
   package func lookupOrInsert(
     _ identity: FileIdentity, _ type: BackingTree.FileType, nodeKind: NodeKind, parent: NodeID,
     name: UnsafePointer<CChar>, byRealName: Bool = true, isMatch: Bool = false, isOnlyName: Bool = true,
-    birth: Birth = .unknown, replacing: NodeID? = nil, durable: DurableNodeID? = nil,
-    identityMatch: IdentityMatch
+    birth: Birth = .unknown, isSubvolume: Bool = false, replacing: NodeID? = nil,
+    durable: DurableNodeID? = nil, identityMatch: IdentityMatch
   ) -> LookupResult? {
     withState { links -> LookupResult? in
       let key = Inodes.Key(identity, nodeKind)
@@ -214,6 +216,7 @@ package final class NodeTable: Sendable {
           ?? (isRemade || identityMatch == .another && (isElsewhere || isDirectory))
         if links.inodes[found].type != type || isAnother {
           links.orphan(found)
+          if isRemade, isSubvolume { links.orphanAll(on: identity.device) }
           replaced = NodeID(found)
         } else if isPlainDirectory, !links.inodes.isExported,
           links.hasMovedBehindKernel(found, to: linkKey.parent)
@@ -328,6 +331,9 @@ package final class NodeTable: Sendable {
   private func inode<Field>(_ id: NodeID, _ field: (borrowing Inodes.Inode) -> Field) -> Field? {
     withState { links in links.inodes.slot(of: id).map { field(links.inodes[$0]) } }
   }
+
+  /// Whether the kernel knows anything below a node.
+  func hasNodes(below id: NodeID) -> Bool { inode(id) { $0.linksBelow > 0 } ?? false }
 
   /// The node of a file; nil when the kernel does not know it.
   package func node(of identity: FileIdentity, nodeKind: NodeKind = .plain) -> NodeID? {

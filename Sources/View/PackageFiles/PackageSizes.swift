@@ -52,7 +52,7 @@ final class PackageSizes: Sendable {
 
   /// The measure of the package `name` in a directory. A package that cannot be read completely counts as empty.
   ///
-  /// - Throws: EINTR when the walk was interrupted.
+  /// - Throws: EINTR when the walk was interrupted, ESTALE when the package has just been moved.
   func measure(
     _ name: UnsafePointer<CChar>, in parent: Directory, type: String
   ) throws(Errno) -> Measure {

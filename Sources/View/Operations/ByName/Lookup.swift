@@ -93,7 +93,8 @@ extension View {
   /// - Parameters:
   ///   - version: the version of the directory, taken before anything was read.
   ///   - identityMatch: whether the file is the one that the kernel knows, if the kernel's was seen under another link.
-  /// - Throws: EINTR when the walk of a package was interrupted. The nlookup is then as before.
+  /// - Throws: EINTR when the walk of a package was interrupted, ESTALE when the file has just been replaced. The nlookup is then
+  ///   as before.
   func entry(
     _ found: Found, in parent: NodeID, version: DirectoryVersion? = nil,
     identityMatch: NodeTable.IdentityMatch = .unknown
@@ -163,10 +164,6 @@ extension View {
         throw .staleNFSFileHandle
       }
       found.status = now
-      if source.isSubvolume(now), let replacing, nodes.link(of: replacing)?.matches(now) == false {
-        // No file of the deleted subvolume, whose device number this one has, is one of its own.
-        nodes.orphanAll(on: UInt64(now.st_dev))
-      }
     }
   }
 
@@ -177,7 +174,8 @@ extension View {
       nodes.lookupOrInsert(
         FileIdentity(found.status), FileType(mode: found.status.st_mode), nodeKind: found.nodeKind,
         parent: parent, name: name, byRealName: found.byRealName, isMatch: found.isMatch,
-        isOnlyName: found.status.st_nlink <= 1, birth: source.birth(of: found.status), replacing: replacing,
+        isOnlyName: found.status.st_nlink <= 1, birth: source.birth(of: found.status),
+        isSubvolume: source.isSubvolume(found.status), replacing: replacing,
         durable: durableNodeID(of: name, in: found.directory.directory, found.status, found.nodeKind),
         identityMatch: identityMatch)
     }

@@ -92,21 +92,26 @@ extension View {
       link.parent == item.directory, link.name.name == item.realName
     else { return nil }
     if holds(link.parent, link.name, link) { return nil }
-    if item.backingType == .directory { return isRemoved(item.identity) ? node : nil }
+    if item.type == .directory { return isRemoved(item, node) ? node : nil }
     guard let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue) else {
       return node
     }
     return status.st_nlink == 0 ? node : nil
   }
 
-  /// Whether a directory is known to be removed. Another process may have moved it to a place that nobody has looked at; and in a
-  /// directory that the kernel takes for removed, nothing is found or made any more. (S_DEAD)
-  private func isRemoved(_ identity: FileIdentity) -> Bool {
-    guard let node = nodes.node(of: identity),
+  /// Whether a directory was removed. Another process may have moved it to a place that nobody has looked at; and in a directory
+  /// that the kernel takes for removed, nothing is found or made any more. (S_DEAD)
+  private func isRemoved(_ item: ListingEntry, _ node: NodeID) -> Bool {
+    // On overlayfs, the links of a removed directory are those that it has in the lower layer.
+    if !source.fileSystem.isOverlay,
       let handle = directories.views.view(of: node)?.handle ?? openHandle(of: node),
-      handle.identity == identity
-    else { return false }
-    return (try? handle.directory.status())?.st_nlink == 0
+      nodes.hasIdentity(node, handle.identity)
+    {
+      do throws(Errno) { return try handle.directory.status().st_nlink == 0 } catch {
+        return error == .staleNFSFileHandle
+      }
+    }
+    return !item.wasMoved
   }
 
   /// The node by which the kernel may know a directory; nil for any other entry.

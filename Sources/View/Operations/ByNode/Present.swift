@@ -16,7 +16,7 @@ extension View {
   /// The backing status of `name` in `directory` as the view shows it.
   ///
   /// - Parameter parent: the node of `directory`.
-  /// - Throws: EINTR when the walk of a package was interrupted.
+  /// - Throws: EINTR when the walk of a package was interrupted, ESTALE when the package has just been moved.
   func present(
     _ status: stat, nodeKind: NodeKind, name: UnsafePointer<CChar>, in directory: DirectoryHandle,
     parent: NodeID
