@@ -66,13 +66,13 @@ int dfs_write_back(int fd) {
   return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
 }
 
-enum { SUBVOLUME = 0x8000 };
+// STATX_SUBVOL and the offset of stx_subvol, which glibc 2.36 does not have.
+enum { SUBVOLUME = 0x8000, SUBVOLUME_OFFSET = 0xa0 };
 
-// The number of the Btrfs subvolume; 0 before Linux 6.10 and on other file systems. (STATX_SUBVOL, which glibc 2.36 does not have)
-static uint64_t subvolume(const struct statx *found) {
-  enum { OFFSET = 0xa0 };
+// The number of the Btrfs subvolume; 0 before Linux 6.10 and on other file systems.
+static uint64_t subvolume_of(const struct statx *found) {
   uint64_t number = 0;
-  if (found->stx_mask & SUBVOLUME) memcpy(&number, (const char *)found + OFFSET, sizeof number);
+  if (found->stx_mask & SUBVOLUME) memcpy(&number, (const char *)found + SUBVOLUME_OFFSET, sizeof number);
   return number;
 }
 
@@ -97,12 +97,13 @@ static int get_status(int dir, const char *name, int flags, struct stat *out) {
       .st_ctim = {found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec},
   };
   if (found.stx_mask & wanted & STATX_BTIME) {
+    uint64_t subvolume = subvolume_of(&found);
     uint64_t birth = (uint64_t)found.stx_btime.tv_sec * 1000000000 + found.stx_btime.tv_nsec;
     // A snapshot has the birth time of its origin, and Btrfs never gives the number of a subvolume to another one.
-    birth += subvolume(&found) * 0xff51afd7ed558ccd;
+    birth += subvolume * 0xff51afd7ed558ccd;
     uint16_t digest = (uint16_t)(birth * 0x9e3779b97f4a7c15 >> 48);
     out->__glibc_reserved[0] = digest ? digest : 1;
-    out->__glibc_reserved[1] = subvolume(&found) != 0;
+    out->__glibc_reserved[1] = subvolume != 0;
   }
   return 0;
 }

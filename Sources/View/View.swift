@@ -134,7 +134,8 @@ package final class View: Sendable {
       || inside.contains { id, view in (try? site(of: id))?.role != view.roleUnlessLocked() }
     guard isShownDifferently else { return }
     invalidateAllNames(in: cachedDirectories(below: [identity]), waits: false)
-    refreshViews { nodes.isBelow($0, identity) }
+    let moved = Set(inside.map(\.id))
+    refreshViews(where: moved.contains)
   }
 
   /// How often the size or content of a package was requested, and how often a package was walked for it.

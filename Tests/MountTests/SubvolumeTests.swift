@@ -45,10 +45,9 @@ import Testing
   {
     let view = try view()
     if !place.isEmpty {
-      try #require(
-        Shell.run("rmdir '\(view.real("snapshots"))' && btrfs subvolume create '\(view.real("snapshots"))'")
-          .status
-          == 0)
+      let snapshots = view.real("snapshots")
+      let made = Shell.run("rmdir '\(snapshots)' && btrfs subvolume create '\(snapshots)'")
+      try #require(made.status == 0, "\(made.complaint)")
     }
     try snapshot(view, place + "first")
     let device = try #require(status(view.real(place + "first"))).st_dev

@@ -46,7 +46,8 @@ import Testing
   /// To end what is kept may take seconds. A thread that removes nodes for clients leaves it to another one.
   @Test func forgottenNodes_whenReleaseIsDeferred_areReleasedByOneWakeup() throws {
     let released = Guarded<[NodeID]>([])
-    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1)) { id in released.withLock { $0.append(id) }
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1)) { id in
+      released.withLock { $0.append(id) }
     }
     let wakeups = Guarded(0)
     nodes.deferRelease { wakeups.withLock { $0 += 1 } }

@@ -3,10 +3,10 @@ import Glibc
 /// When a file was made, and on which subvolume, as a digest. A file system may give the inode number of a removed file to the
 /// next one that is made, and nothing else distinguishes the two where they have the same name.
 ///
-/// Files whose births are equal may still be different ones: file systems round the time, to 4 ms and more, and the digest has 16
-/// bits, as each node has one.
+/// Equal births do not prove that two files are the same: file systems round the time, by 4 ms or more, and the digest has only 16
+/// bits, as every node stores one.
 public struct Birth: Equatable, Sendable {
-  /// That of a file whose birth could not be found out or does not matter.
+  /// The birth of a file where it could not be read, or is not needed.
   public static let unknown = Birth(digest: 0)
 
   private let digest: UInt16
@@ -21,7 +21,8 @@ public struct Birth: Equatable, Sendable {
 }
 
 extension stat {
-  /// Whether the file is on a subvolume of Btrfs, whose number is part of the birth. (`dfs_cached_status`; Linux 6.10)
+  /// Whether the kernel reported the number of the file's Btrfs subvolume, which the birth then includes. (`dfs_cached_status`;
+  /// Linux 6.10)
   public var isOnNumberedSubvolume: Bool { __glibc_reserved.1 != 0 }
 
   /// Whether two statuses are of the same file, as far as can be seen.

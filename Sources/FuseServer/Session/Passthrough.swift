@@ -28,7 +28,7 @@ final class Passthrough: Sendable {
   private struct Backing {
     /// The number by which the kernel knows the backing file; 0 when data passes through the daemon.
     let id: CInt
-    /// The thread that opened the file empty, for writing; nil where that does not matter.
+    /// The thread that opened the file empty, for writing; nil for any other file.
     let writer: pid_t?
     var opens = 1
   }
@@ -169,12 +169,9 @@ final class Passthrough: Sendable {
       state.countOpen(file.node) ?? (state.obstacle == nil ? nil : 0)
     }
     if let known { return known }
-    let writer = state.withLock { state -> pid_t? in
-      // All threads outside the namespace of the daemon are 0.
-      guard case .helper = state.registrar, file.mayWrite, file.size == 0, request.client.thread != 0
-      else { return nil }
-      return request.client.thread
-    }
+    let thread = request.client.thread
+    // All threads outside the PID namespace of the daemon are 0.
+    let writer = file.mayWrite && file.size == 0 && thread != 0 ? thread : nil
     let id = register(file, by: writer, for: request)
     state.withLock { $0.backings[file.node] = Backing(id: id, writer: writer) }
     return id
@@ -202,7 +199,9 @@ final class Passthrough: Sendable {
   func closed(_ node: NodeID, _ file: OpenFile?, for request: Request) {
     let (backing, registrar) = state.withLock { ($0.countClose(node), $0.registrar) }
     guard let backing else { return }
-    if let writer = backing.writer, let file, let status = try? fileStatus(file.descriptor.rawValue) {
+    if case .helper = registrar, let writer = backing.writer, let file,
+      let status = try? fileStatus(file.descriptor.rawValue)
+    {
       let isSmall = status.st_size < Self.minimumSizeForHelper
       state.withLock { $0.smallFileWriters.noteFile(isSmall: isSmall, by: writer) }
     }

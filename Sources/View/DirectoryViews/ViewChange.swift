@@ -13,7 +13,7 @@ package struct ListingEntry: Sendable, Equatable {
   package let type: BackingTree.FileType
   /// Whether the watch reported that the entry was renamed to or from here.
   var wasMoved = false
-  /// Whether it is a directory that was made after the one listed before was removed, whose inode number it has.
+  /// Whether this is a new directory with the inode number of the one listed before, which was removed.
   var isRemade = false
 
   /// The type of the backing file: a package is listed as a regular file, and an alias as a symlink.

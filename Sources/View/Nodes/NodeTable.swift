@@ -340,7 +340,7 @@ package final class NodeTable: Sendable {
     withState { $0.inodes.find(Inodes.Key(identity, nodeKind)).map { NodeID($0) } }
   }
 
-  /// Whether the kernel knows a directory that was removed, and whose inode number the one of that status has.
+  /// Whether the kernel still knows a removed directory whose inode number now belongs to the directory with this status.
   func knowsRemovedDirectory(of status: stat) -> Bool {
     guard FileType(mode: status.st_mode) == .directory, Birth(status) != .unknown else { return false }
     return withState { links in

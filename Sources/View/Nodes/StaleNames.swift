@@ -126,11 +126,8 @@ extension View {
   /// Removes a node's last name from the node table. A node that is open keeps it, so that a retried request still reaches the
   /// node.
   private func orphanUnlessOpen(_ node: NodeID) {
-    guard openNodes.file(of: node) == nil, let known = nodes.link(of: node) else { return }
-    known.name.withPointer {
-      _ = nodes.didRemove(
-        known.identity, nodeKind: known.nodeKind, from: known.parent, name: $0, isLast: true)
-    }
+    guard openNodes.file(of: node) == nil, let identity = nodes.identity(of: node) else { return }
+    nodes.orphan(node, of: identity)
   }
 
   /// Whether a file that was seen under several names has lost one of them. The kernel does not say which of the names a request

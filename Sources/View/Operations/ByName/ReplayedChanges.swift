@@ -99,8 +99,8 @@ extension View {
     return status.st_nlink == 0 ? node : nil
   }
 
-  /// Whether a directory was removed. Another process may have moved it to a place that nobody has looked at; and in a directory
-  /// that the kernel takes for removed, nothing is found or made any more. (S_DEAD)
+  /// Whether a directory was removed, and not moved by another process to a directory that has no view. In a directory that the
+  /// kernel takes for removed, every look-up and every creation fails. (S_DEAD)
   private func isRemoved(_ item: ListingEntry, _ node: NodeID) -> Bool {
     // On overlayfs, the links of a removed directory are those that it has in the lower layer.
     if !source.fileSystem.isOverlay,
