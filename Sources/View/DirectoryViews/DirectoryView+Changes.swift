@@ -112,9 +112,11 @@ extension DirectoryView {
     let absent = negativeEntries(of: state.ownEffects.altered)
     var names = absent.map { staleName($0.entry.name, of: $0.slot) }
     for (slot, stale) in state.ownEffects.displaced {
-      let isShownStill =
-        state.projection.summary(at: slot) != nil && state.projection.displayName(at: slot) == stale.name
-      if !isShownStill { names.append(stale) }
+      let shown = state.projection.summary(at: slot).map { _ in state.projection.displayName(at: slot) }
+      if shown == stale.name { continue }
+      names.append(stale)
+      // By this name the kernel may know the directory of a package, which is a file by its display name.
+      if let shown, shown == state.projection.realName(at: slot) { names.append(staleName(shown, of: slot)) }
     }
     guard !names.isEmpty else { return }
     cached.kernel?.invalidateBeforeNextWalk(names)
