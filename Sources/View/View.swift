@@ -117,23 +117,25 @@ package final class View: Sendable {
 
   /// Refreshes the directory views in use, each with the rules in force at its current place.
   func refreshViews(where condition: (NodeID) -> Bool) {
+    directories.noteRefresh()
     for (id, view) in directories.views.all where condition(id) {
       if let site = try? site(of: id) { view.adopt(inspector, site) } else { directories.views.remove(id) }
     }
   }
 
-  /// Called when a directory is at another place than before, which may decide how its content is shown: that of a package is not
-  /// named as outside.
+  /// Called when a directory is at another place than before, or has another name. Both may decide how its content is shown: that
+  /// of a package is not named as outside.
   func refreshViews(inMoved identity: FileIdentity) {
+    directories.noteRefresh()
     guard let node = nodes.node(of: identity),
       nodes.hasNodes(below: node) || directories.views.view(of: node) != nil
     else { return }
     let inside = directories.views.all.filter { nodes.isBelow($0.id, identity) }
     let isShownDifferently =
       options.dependOnPath
-      || inside.contains { id, view in (try? site(of: id))?.role != view.roleUnlessLocked() }
+      || inside.contains { id, view in (try? site(of: id))?.role != view.nextRoleUnlessLocked() }
     guard isShownDifferently else { return }
-    invalidateAllNames(in: cachedDirectories(below: [identity]), waits: false)
+    invalidateAllNames(in: cachedDirectories(below: identity), waits: false)
     let moved = Set(inside.map(\.id))
     refreshViews(where: moved.contains)
   }

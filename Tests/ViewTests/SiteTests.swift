@@ -54,4 +54,29 @@ import ViewedTree
     options.aliases = .symlink
     try withSite(of: "one/two", options: options) { site in #expect(site.path == ["one", "two"]) }
   }
+
+  @Test(arguments: [false, true])
+  func directoryMovedIntoPackageAndBack_isShownAsOutside(isSeenInside: Bool) throws {
+    let tree = try ViewedTree()
+    let (view, root) = (tree.view, NodeTable.root)
+    for name in ["Letter.rtfd", "drafts", "drafts/notes.rtfd"] {
+      try #require(mkdir(tree.path(name), 0o755) == 0)
+    }
+    defer { rmdir(tree.path("drafts/notes.rtfd")) }
+    func node(_ name: String, in parent: NodeID = root) throws -> NodeID {
+      try name.withCString { try view.lookup(parent, $0).id }
+    }
+    func move(from: NodeID, to: NodeID) throws {
+      try "drafts".withCString { name in
+        try view.rename(from, name, to: to, name, flags: [], client: .daemon)
+      }
+    }
+    let (package, drafts) = (try node("Letter.rtfd"), try node("drafts"))
+    func isNamedAsOutside() -> Bool { (try? node("notes", in: drafts)) != nil }
+    #expect(isNamedAsOutside())
+    try move(from: root, to: package)
+    if isSeenInside { #expect(!isNamedAsOutside()) }
+    try move(from: package, to: root)
+    #expect(isNamedAsOutside())
+  }
 }

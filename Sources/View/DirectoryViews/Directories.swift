@@ -1,16 +1,26 @@
 import BackingTree
 import DisplayNames
 import Glibc
+import Synchronization
 import SystemPackage
 
 /// What the view keeps of directories, by node: open handles and directory views.
-package struct Directories: Sendable {
+package final class Directories: Sendable {
   let handles = DirectoryHandleCache(limit: 256)
   let views = DirectoryViewCache()
   /// File systems that are mounted below SOURCE and change without the watch reporting it.
   let remoteMounts: RemoteMounts
   /// How often the listing of a directory was requested, and how often it was not cached and had to be read.
   package let listings = Tally()
+  private let refreshes = Atomic<UInt64>(0)
+
+  init(remoteMounts: RemoteMounts) { self.remoteMounts = remoteMounts }
+
+  /// How often something has changed that decides how whole directories are shown.
+  var refreshCount: UInt64 { refreshes.load(ordering: .acquiring) }
+
+  /// Called when something has changed that decides how whole directories are shown, before the views in use are refreshed.
+  func noteRefresh() { refreshes.add(1, ordering: .releasing) }
 }
 
 extension View {
@@ -75,10 +85,13 @@ extension View {
   func directoryView(_ id: NodeID) throws(Errno) -> DirectoryView {
     if let view = currentView(of: id) { return view }
     directories.listings.countRequest()
+    let refreshCount = directories.refreshCount
     let view = try newView(of: id)
     let (kept, dropped) = directories.views.insert(view, for: id) { [nodes] in
       nodes.hasIdentity(id, $0.handle.identity)
     }
+    // A refresh has missed this view while it was made.
+    if directories.refreshCount != refreshCount { kept.adopt(inspector, try site(of: id)) }
     invalidateDisplayNames(of: dropped)
     return kept
   }

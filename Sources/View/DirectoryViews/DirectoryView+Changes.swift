@@ -145,8 +145,10 @@ extension DirectoryView {
     return listedDisplayName(real)
   }
 
-  /// The role by which the entries were inspected; nil while any thread, the calling one included, has the directory locked.
-  func roleUnlessLocked() -> DirectoryRole? {
+  /// The role by which the entries will be inspected next; nil while any thread, the calling one included, has the directory
+  /// locked.
+  func nextRoleUnlessLocked() -> DirectoryRole? {
+    if let rules = watched.changes.pendingRules { return rules.site.role }
     guard lock.tryLock() else { return nil }
     defer { lock.unlock() }
     return site.role

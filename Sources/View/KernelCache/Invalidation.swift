@@ -113,9 +113,9 @@ extension View {
     }
   }
 
-  /// The cached directories that are, or lie below, the directory of one of these identities.
-  func cachedDirectories(below identities: [FileIdentity]) -> [WatchedDirectory] {
-    cached.all.filter { directory in identities.contains { nodes.isBelow(directory.node, $0) } }
+  /// The cached directories that are, or lie below, the directory of that identity.
+  func cachedDirectories(below identity: FileIdentity) -> [WatchedDirectory] {
+    cached.all.filter { nodes.isBelow($0.node, identity) }
   }
 
   // MARK: After directory views were dropped

@@ -95,6 +95,9 @@ final class DirectoryChanges: Sendable {
     }
   }
 
+  /// The rules that the view has to inspect its entries by, if it has not yet.
+  var pendingRules: DirectoryView.Rules? { pending.withLock { $0.rules } }
+
   /// Removes and returns what the view has to inspect; nil when that is nothing.
   func takeUninspected() -> PendingChanges.Uninspected? { pending.withLock { $0.takeUninspected() } }
 

@@ -135,6 +135,9 @@ struct PendingChanges {
     isAnnounced = false
   }
 
+  /// The rules that the view has to inspect its entries by, if it has not yet.
+  var rules: DirectoryView.Rules? { uninspected.rules }
+
   /// Removes and returns what the view has to inspect; nil when that is nothing.
   mutating func takeUninspected() -> Uninspected? {
     if uninspected.isEmpty { return nil }

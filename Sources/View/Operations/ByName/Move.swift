@@ -57,13 +57,8 @@ extension View {
     let isRespelled = replaced != nil && newView.projection.slot(realName: to.bytes.span) == nil
     if let arrived { newView.reconcile(to, arrived) } else { newView.reconcile(to) }
     if isRespelled { newView.noteAllChanged() }
-    // The place and the name of a directory decide how its content is shown, so the views of a moved directory are refreshed.
-    if [moved, replaced].contains(where: { $0.map { FileType(mode: $0.st_mode) == .directory } ?? false }) {
-      let identities = [moved, replaced].compactMap { $0.map(FileIdentity.init) }
-      if isShownDifferently(oldName, in: oldView, than: newName, in: newView) {
-        invalidateAllNames(in: cachedDirectories(below: identities), waits: false)
-      }
-      refreshViews { id in identities.contains { nodes.isBelow(id, $0) } }
+    for status in [moved, replaced].compactMap(\.self) where FileType(mode: status.st_mode) == .directory {
+      refreshViews(inMoved: FileIdentity(status))
     }
     if flags.contains(.exchange) {
       exchangeSidecars(of: from, in: old, with: to, in: new, client)
@@ -145,14 +140,6 @@ extension View {
   }
 
   private func nodeKinds(of status: stat) -> [NodeKind] { NodeKind.kinds(of: FileType(mode: status.st_mode)) }
-
-  /// Whether the content of a directory may have different display names in the two places.
-  private func isShownDifferently(
-    _ name: CName, in view: DirectoryView, than other: CName, in otherView: DirectoryView
-  ) -> Bool {
-    inspector.options.dependOnPath || view.site.role != otherView.site.role
-      || [name, other].contains { $0.withPointer { inspector.mayBePackage($0) } }
-  }
 
   /// Removes the entry that a moved entry has replaced: a package with all its content, a directory only if it is empty.
   func removeReplaced(
