@@ -18,8 +18,10 @@ import Testing
       nodes?.shrink()
       let other = "other".withCString {
         nodes?.lookupOrInsert(
-          FileIdentity(device: 1, inode: 3), .regular, nodeKind: .plain, parent: 1, name: $0,
-          identityMatch: .another)
+          LookedUpFile(
+            identity: FileIdentity(device: 1, inode: 3), type: .regular, nodeKind: .plain, parent: 1, name: $0
+          ),
+          .another)
       }
       #expect(other?.id != id)
     }
@@ -27,8 +29,10 @@ import Testing
     let node = try #require(
       "file".withCString {
         made.lookupOrInsert(
-          FileIdentity(device: 1, inode: 2), .regular, nodeKind: .plain, parent: 1, name: $0,
-          identityMatch: .another)
+          LookedUpFile(
+            identity: FileIdentity(device: 1, inode: 2), type: .regular, nodeKind: .plain, parent: 1, name: $0
+          ),
+          .another)
       })
     made.forget(node.id, count: 1)
     #expect(released.withLock { $0 } == [node.id])
@@ -36,8 +40,9 @@ import Testing
     // From now on the number may be reused.
     let next = "next".withCString {
       made.lookupOrInsert(
-        FileIdentity(device: 1, inode: 4), .regular, nodeKind: .plain, parent: 1, name: $0,
-        identityMatch: .another)
+        LookedUpFile(
+          identity: FileIdentity(device: 1, inode: 4), type: .regular, nodeKind: .plain, parent: 1, name: $0),
+        .another)
     }
     #expect(next?.id == node.id)
     nodes = nil
@@ -55,8 +60,10 @@ import Testing
       try #require(
         "file\(inode)".withCString {
           nodes.lookupOrInsert(
-            FileIdentity(device: 1, inode: inode), .directory, nodeKind: .plain, parent: 1, name: $0,
-            identityMatch: .another)
+            LookedUpFile(
+              identity: FileIdentity(device: 1, inode: inode), type: .directory, nodeKind: .plain, parent: 1,
+              name: $0),
+            .another)
         }
       ).id
     }
@@ -78,8 +85,10 @@ import Testing
     func lookupOrInsert(_ name: String, _ identityMatch: NodeTable.IdentityMatch) -> NodeTable.LookupResult? {
       name.withCString {
         nodes.lookupOrInsert(
-          FileIdentity(device: 1, inode: 2), .directory, nodeKind: .plain, parent: 1, name: $0,
-          identityMatch: identityMatch)
+          LookedUpFile(
+            identity: FileIdentity(device: 1, inode: 2), type: .directory, nodeKind: .plain, parent: 1,
+            name: $0),
+          identityMatch)
       }
     }
     let old = try #require(lookupOrInsert("old", .unknown))
@@ -104,8 +113,10 @@ import Testing
     ) -> NodeTable.LookupResult? {
       "job".withCString {
         nodes.lookupOrInsert(
-          FileIdentity(device: 1, inode: 2), .directory, nodeKind: .plain, parent: 1, name: $0, birth: birth,
-          replacing: replacing, identityMatch: identityMatch)
+          LookedUpFile(
+            identity: FileIdentity(device: 1, inode: 2), type: .directory, nodeKind: .plain, parent: 1,
+            name: $0, birth: birth
+          ), replacing: replacing, identityMatch)
       }
     }
     let births = (Birth(digest: 7), Birth(digest: 8), Birth(digest: 9))
@@ -132,9 +143,11 @@ import Testing
     func lookupOrInsert(_ birth: Birth, replacing: NodeID? = nil) -> NodeTable.LookupResult? {
       "job".withCString {
         nodes.lookupOrInsert(
-          FileIdentity(device: 1, inode: 2), .directory, nodeKind: .plain, parent: 1, name: $0, birth: birth,
-          replacing: replacing, durable: DurableNodeID(inode: 2, generation: 7, nodeKind: .plain),
-          identityMatch: .unknown)
+          LookedUpFile(
+            identity: FileIdentity(device: 1, inode: 2), type: .directory, nodeKind: .plain, parent: 1,
+            name: $0,
+            birth: birth, durable: DurableNodeID(inode: 2, generation: 7, nodeKind: .plain)),
+          replacing: replacing, .unknown)
       }
     }
     let node = try #require(lookupOrInsert(Birth(digest: 7)))
@@ -150,8 +163,10 @@ import Testing
       try #require(
         name.withCString {
           nodes.lookupOrInsert(
-            FileIdentity(device: 1, inode: inode), .directory, nodeKind: .plain, parent: parent, name: $0,
-            identityMatch: .unknown)
+            LookedUpFile(
+              identity: FileIdentity(device: 1, inode: inode), type: .directory, nodeKind: .plain,
+              parent: parent, name: $0),
+            .unknown)
         }
       ).id
     }
@@ -171,8 +186,9 @@ import Testing
       try #require(
         "file".withCString {
           nodes.lookupOrInsert(
-            identity, .regular, nodeKind: .plain, parent: 1, name: $0,
-            durable: DurableNodeID(inode: 2, generation: 7, nodeKind: .plain), identityMatch: .unknown)
+            LookedUpFile(
+              identity: identity, type: .regular, nodeKind: .plain, parent: 1, name: $0,
+              durable: DurableNodeID(inode: 2, generation: 7, nodeKind: .plain)), .unknown)
         })
     }
     let file = try lookUp()
@@ -205,8 +221,10 @@ import Testing
       try #require(
         name.withCString {
           nodes.lookupOrInsert(
-            FileIdentity(device: 1, inode: inode), type, nodeKind: .plain, parent: parent, name: $0,
-            isOnlyName: false, identityMatch: .linked)
+            LookedUpFile(
+              identity: FileIdentity(device: 1, inode: inode), type: type, nodeKind: .plain, parent: parent,
+              name: $0,
+              isOnlyName: false), .linked)
         }
       ).id
     }
@@ -236,8 +254,9 @@ import Testing
     for number in 0..<depth {
       let found = "\(number)".withCString {
         nodes.lookupOrInsert(
-          FileIdentity(device: 1, inode: UInt64(number) + 2), .directory, nodeKind: .plain,
-          parent: ids.last ?? NodeTable.root, name: $0, identityMatch: .another)
+          LookedUpFile(
+            identity: FileIdentity(device: 1, inode: UInt64(number) + 2), type: .directory, nodeKind: .plain,
+            parent: ids.last ?? NodeTable.root, name: $0), .another)
       }
       ids.append(try #require(found).id)
     }

@@ -175,48 +175,36 @@ package final class NodeTable: Sendable {
   /// The number of nodes in the table.
   package var count: Int { withState { $0.inodes.count } }
 
-  /// Finds or adds the node of a file found under `name` in `parent`, and raises its nlookup by one.
+  /// Finds or adds the node of a file, and raises its nlookup by one.
   ///
   /// - Parameters:
-  ///   - type: the type of the backing file.
-  ///   - name: the file's real name.
-  ///   - byRealName: whether the file was looked up by that name.
-  ///   - isMatch: whether it was looked up by a name that is only equal to its real name or display name.
-  ///   - isOnlyName: whether the file has no other name, so that the kernel may cache this one.
-  ///   - birth: that of a directory where it has to distinguish it from a removed one. (`Source.birth(of:)`)
-  ///   - isSubvolume: whether it is the root of a subvolume. Where it replaces that of a deleted one, which had its device number,
-  ///     no file of that one is a file of this one.
   ///   - replacing: a node that gives way to another one if its directory has another birth. It must have been in the table before
   ///     the status of the file was read: otherwise the status may be the older one.
-  ///   - durable: the file's nodeid in an exported view, if it has one that lasts. Then this decides whether the file is the node's.
   ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link. A directory
   ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
   /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`, and if its directory has another
   ///   birth and it is not `replacing`.
-  package func lookupOrInsert(
-    _ identity: FileIdentity, _ type: BackingTree.FileType, nodeKind: NodeKind, parent: NodeID,
-    name: UnsafePointer<CChar>, byRealName: Bool = true, isMatch: Bool = false, isOnlyName: Bool = true,
-    birth: Birth = .unknown, isSubvolume: Bool = false, replacing: NodeID? = nil,
-    durable: DurableNodeID? = nil, identityMatch: IdentityMatch
+  func lookupOrInsert(
+    _ file: LookedUpFile, replacing: NodeID? = nil, _ identityMatch: IdentityMatch
   ) -> LookupResult? {
     withState { links -> LookupResult? in
-      let key = Inodes.Key(identity, nodeKind)
-      let linkKey = Links.LinkKey(parent, name)
+      let key = Inodes.Key(file.identity, file.nodeKind)
+      let linkKey = Links.LinkKey(file.parent, file.name)
       var replaced: NodeID?
       if let found = links.inodes.find(key) {
-        let isDirectory = type == .directory
-        let isPlainDirectory = isDirectory && nodeKind == .plain
+        let isDirectory = file.type == .directory
+        let isPlainDirectory = isDirectory && file.nodeKind == .plain
         let isNamed = links[found].isNamed
         let isMoved = !links.isLinked(found, linkKey)
         let isElsewhere = isMoved && isNamed && !isDirectory
-        let isRemade = !links.inodes[found].birth.mayBe(birth)
+        let isRemade = !links.inodes[found].birth.mayBe(file.birth)
         if isElsewhere && identityMatch == .unknown || isRemade && NodeID(found) != replacing { return nil }
         let isAnother =
-          durable.map { links.inodes[found].generation != $0.rawValue }
+          file.durable.map { links.inodes[found].generation != $0.rawValue }
           ?? (isRemade || identityMatch == .another && (isElsewhere || isDirectory))
-        if links.inodes[found].type != type || isAnother {
+        if links.inodes[found].type != file.type || isAnother {
           links.orphan(found)
-          if isRemade, isSubvolume { links.orphanAll(on: identity.device) }
+          if isRemade, file.isSubvolume { links.orphanAll(on: file.identity.device) }
           replaced = NodeID(found)
         } else if isPlainDirectory, !links.inodes.isExported,
           links.hasMovedBehindKernel(found, to: linkKey.parent)
@@ -224,7 +212,7 @@ package final class NodeTable: Sendable {
           links.unindex(found)
         } else {
           links.lookUp(found)
-          links.noteBirth(birth, of: found)
+          links.noteBirth(file.birth, of: found)
           if isMoved, found != 1 {
             if isElsewhere && identityMatch == .moved || !isNamed {
               links.setLink(found, linkKey)
@@ -233,20 +221,22 @@ package final class NodeTable: Sendable {
             }
           }
           links.changeAliases(of: found) { aliases in
-            aliases.addAlias(byRealName: byRealName, isMatch: isMatch, isOnly: isPlainDirectory)
-            if isOnlyName { aliases.isEntryCacheable = true }
+            aliases.addAlias(
+              byRealName: file.byRealName, isMatch: file.isMatch, isOnly: isPlainDirectory)
+            if file.isOnlyName { aliases.isEntryCacheable = true }
           }
           return links.result(found, didMove: isMoved && isPlainDirectory && found != 1)
         }
       }
-      if let durable, let lost = links.inodes.slot(ofNodeid: durable.rawValue) {
+      if let durable = file.durable, let lost = links.inodes.slot(ofNodeid: durable.rawValue) {
         // A late event of a removed file with the same inode number has taken the node's names.
         links.restore(lost, linkKey)
         return links.result(lost, replaced: replaced)
       }
       let new = links.add(
-        key, type, birth, durable, linkKey,
-        KernelAliases(byRealName: byRealName, isMatch: isMatch, isEntryCacheable: isOnlyName))
+        key, file.type, file.birth, file.durable, linkKey,
+        KernelAliases(
+          byRealName: file.byRealName, isMatch: file.isMatch, isEntryCacheable: file.isOnlyName))
       return links.result(new, replaced: replaced)
     }
   }

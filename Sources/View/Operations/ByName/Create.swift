@@ -149,9 +149,13 @@ extension View {
     }
     let status = try fileStatus(descriptor.rawValue)
     let durable = durableNodeID(of: "", in: Directory(descriptor: descriptor.rawValue), status, .plain)
-    let node = nodes.lookupOrInsert(
-      FileIdentity(status), .regular, nodeKind: .plain, parent: parent, name: "", durable: durable,
-      identityMatch: .another)!
+    let node = "".withCString { noName in
+      nodes.lookupOrInsert(
+        LookedUpFile(
+          identity: FileIdentity(status), type: .regular, nodeKind: .plain, parent: parent, name: noName,
+          durable: durable),
+        .another)!
+    }
     let file = opened(descriptor, node.id, flags, status, needsFlush: true, client)
     openNodes.insert(file)
     return CreatedFile(

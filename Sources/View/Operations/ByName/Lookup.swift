@@ -172,12 +172,14 @@ extension View {
   ) -> NodeTable.LookupResult? {
     found.realName.withPointer { name in
       nodes.lookupOrInsert(
-        FileIdentity(found.status), FileType(mode: found.status.st_mode), nodeKind: found.nodeKind,
-        parent: parent, name: name, byRealName: found.byRealName, isMatch: found.isMatch,
-        isOnlyName: found.status.st_nlink <= 1, birth: source.birth(of: found.status),
-        isSubvolume: source.isSubvolume(found.status), replacing: replacing,
-        durable: durableNodeID(of: name, in: found.directory.directory, found.status, found.nodeKind),
-        identityMatch: identityMatch)
+        LookedUpFile(
+          identity: FileIdentity(found.status), type: FileType(mode: found.status.st_mode),
+          nodeKind: found.nodeKind, parent: parent, name: name, byRealName: found.byRealName,
+          isMatch: found.isMatch,
+          isOnlyName: found.status.st_nlink <= 1, birth: source.birth(of: found.status),
+          isSubvolume: source.isSubvolume(found.status),
+          durable: durableNodeID(of: name, in: found.directory.directory, found.status, found.nodeKind)),
+        replacing: replacing, identityMatch)
     }
   }
 

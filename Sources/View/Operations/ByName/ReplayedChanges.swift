@@ -16,8 +16,10 @@ extension View {
     }
     let node = CName(item.realName).withPointer {
       nodes.lookupOrInsert(
-        Self.noFile, item.backingType, nodeKind: item.nodeKind, parent: item.directory, name: $0,
-        identityMatch: .linked)!
+        LookedUpFile(
+          identity: Self.noFile, type: item.backingType, nodeKind: item.nodeKind, parent: item.directory,
+          name: $0),
+        .linked)!
     }
     return Entry(node, attributes)
   }
