@@ -12,7 +12,39 @@ extension Workload {
         transfer("random read", scale, jobs, piece: 4096, isWrite: false),
         transfer("random write", scale, jobs, piece: 4096, isWrite: true),
       ]
+    } + [rereading(scale)]
+  }
+
+  /// Random reading of a file that was read to its end and closed before, and has not changed since. Whoever keeps the pages of a
+  /// file from one open to the next keeps them now.
+  private static func rereading(_ scale: Scale) -> Workload {
+    let (piece, blocks) = (4096, scale.megabytes << 8)
+    let order = shuffled(blocks, blocks)
+    return Workload(name: "random read 4 KiB, opened again", unit: .megabytes, needs: .largeFiles) {
+      mounted in
+      let path = "\(mounted.root)/\(Preparation.largeFiles.name)/0"
+      try settle(path)
+      let before = try Files.open(path, O_RDONLY)
+      try transfer(Array(0..<blocks), of: piece, before, path, isWrite: false)
+      close(before)
+      let file = try Files.open(path, O_RDONLY)
+      defer { close(file) }
+      return try mounted.measure(blocks, of: Double(piece) / Double(1 << 20), lasting: 0.5) {
+        try transfer(order, of: piece, file, path, isWrite: false)
+      }
     }
+  }
+
+  /// Waits until a file is on the disk and was last changed some seconds ago: before, a server cannot be sure that it would see
+  /// the next change by the file's times.
+  private static func settle(_ path: String) throws {
+    let file = try Files.open(path, O_RDONLY)
+    defer { close(file) }
+    if fsync(file) != 0 { throw Problem.system(path) }
+    var status = stat()
+    repeat {
+      if fstat(file, &status) != 0 { throw Problem.system(path) }
+    } while time(nil) - status.st_ctim.tv_sec <= 3 && usleep(100_000) == 0
   }
 
   private static func transfer(_ kind: String, _ scale: Scale, _ jobs: Int, piece: Int, isWrite: Bool)
@@ -33,18 +65,23 @@ extension Workload {
       }
       return try mounted.measure(jobs * count, of: Double(piece) / Double(1 << 20), lasting: 0.5) {
         try inThreads(jobs) { job in
-          let buffer = UnsafeMutableRawPointer.allocate(byteCount: piece, alignment: 4096)
-          defer { buffer.deallocate() }
-          memset(buffer, 0x5a, piece)
-          for block in order {
-            let done =
-              isWrite
-              ? pwrite(files[job], buffer, piece, block * piece)
-              : pread(files[job], buffer, piece, block * piece)
-            if done != piece { throw Problem.system(paths[job]) }
-          }
+          try transfer(order, of: piece, files[job], paths[job], isWrite: isWrite)
         }
       }
+    }
+  }
+
+  /// Reads or writes pieces of a file, by their numbers.
+  private static func transfer(
+    _ order: [Int], of piece: Int, _ file: CInt, _ path: String, isWrite: Bool
+  ) throws {
+    let buffer = UnsafeMutableRawPointer.allocate(byteCount: piece, alignment: 4096)
+    defer { buffer.deallocate() }
+    memset(buffer, 0x5a, piece)
+    for block in order {
+      let done =
+        isWrite ? pwrite(file, buffer, piece, block * piece) : pread(file, buffer, piece, block * piece)
+      if done != piece { throw Problem.system(path) }
     }
   }
 
