@@ -27,14 +27,15 @@ package final class View: Sendable {
   /// - Parameters:
   ///   - covered: the mount point, if there will be one.
   ///   - isExported: whether file handles of the view last. Needs CAP_DAC_READ_SEARCH.
+  ///   - isShared: whether the view is used by all users, not only by the one who mounts it. (`allow_other`)
   /// - Throws: EOPNOTSUPP for an exported view where files cannot be found by inode number and generation.
   package init(
     source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions,
     coherence: Coherence = Coherence(), tunnel: Tunnel = Tunnel(), importsPackages: Bool = true,
-    isExported: Bool = false, logger: Logger
+    isExported: Bool = false, isShared: Bool = false, logger: Logger
   ) throws(Errno) {
     let source = try Source(source, covered: covered, coherence: coherence, isExported: isExported)
-    let rules = ViewRules(options, of: source.root.directory, logger: logger)
+    let rules = ViewRules(options, of: source.root.directory, isShared: isShared, logger: logger)
     let watch = try? ChangeWatch(root: source.root.directory)
     let directories = Directories(remoteMounts: RemoteMounts(home: source.device))
     let queue = ChangeQueue(watch: watch)

@@ -7,16 +7,21 @@ import SystemPackage
 final class ViewRules: Sendable {
   private let current: Guarded<EntryInspector>
   private let malformedMetadataLog: MalformedMetadataLog
+  private let isShared: Bool
   /// Whether nothing is changed for display, so that names need no projection. Other options cannot change this.
   let isPlainMirror: Bool
 
-  /// - Parameter source: the top directory, whose kind decides what `profile=auto` stands for.
-  init(_ options: ViewOptions, of source: Directory, logger: Logger) {
+  /// - Parameters:
+  ///   - source: the top directory, whose kind decides what `profile=auto` stands for.
+  ///   - isShared: whether the view is used by all users.
+  init(_ options: ViewOptions, of source: Directory, isShared: Bool, logger: Logger) {
+    self.isShared = isShared
     let options = Self.resolved(options, of: source)
     malformedMetadataLog = MalformedMetadataLog(logger: logger)
     isPlainMirror = !options.profile.appliesRules
     current = Guarded(
-      EntryInspector(options: options, root: source, malformedMetadataLog: malformedMetadataLog))
+      EntryInspector(
+        options: options, root: source, isShared: isShared, malformedMetadataLog: malformedMetadataLog))
   }
 
   var inspector: EntryInspector { current.withLock { $0 } }
@@ -28,7 +33,7 @@ final class ViewRules: Sendable {
     let options = Self.resolved(options, of: source)
     guard options.profile.appliesRules != isPlainMirror else { throw .invalidArgument }
     return EntryInspector(
-      options: options, root: source, malformedMetadataLog: malformedMetadataLog,
+      options: options, root: source, isShared: isShared, malformedMetadataLog: malformedMetadataLog,
       isMetadataFound: inspector.metadata.isPresent)
   }
 

@@ -31,6 +31,25 @@ import Testing
     }
   }
 
+  /// All users see the same names, so none may be text that one of them may not read.
+  @Test func names_showNoTextFromFilesThatNotAllMayRead() throws {
+    let view = try view("allow_other,language=en,desktop-names=on") { root in
+      try put(#""Plain" = "Secret";"#, at: "\(root)/Plain.localized/.localized/en.strings")
+      chmod("\(root)/Plain.localized/.localized/en.strings", 0o600)
+      try put(#""Closed" = "Secret";"#, at: "\(root)/Closed.localized/.localized/en.strings")
+      chmod("\(root)/Closed.localized", 0o700)
+      try put("[Desktop Entry]\nType=Application\nName=Secret\nExec=x\n", at: "\(root)/entry.desktop")
+      chmod("\(root)/entry.desktop", 0o600)
+      try put(#""Shown" = "For all";"#, at: "\(root)/Shown.localized/.localized/en.strings")
+    }
+    #expect(view.listing() == ["Plain", "Closed", "entry.desktop", "For all", "open"])
+    // The owner publishes one by its mode, and withdraws it.
+    chmod(view.real("entry.desktop"), 0o644)
+    #expect(eventually { view.listing().contains("Secret") })
+    chmod(view.real("entry.desktop"), 0o600)
+    #expect(eventually { !view.listing().contains("Secret") })
+  }
+
   @Test func permissionsOfBackingTree_areEnforced() throws {
     let view = try view { root in
       try put("secret", at: "\(root)/secret.txt")

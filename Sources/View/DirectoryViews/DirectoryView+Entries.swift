@@ -176,6 +176,7 @@ extension DirectoryView {
       !sources.isEmpty || !state.sideWatches.entries.isEmpty && state.sideWatches.entries[slot] != nil
     else { return }
     let old = state.sideWatches.entries.removeValue(forKey: slot) ?? []
+    let doPermissionsAffectListing = inspector.doPermissionsAffectListing
     var new: [(path: [UInt8], subscription: ChangeWatch.Subscription)] = []
     for path in sources where !new.contains(where: { $0.path == path }) {
       let source =
@@ -192,7 +193,7 @@ extension DirectoryView {
           Directory(descriptor: source.rawValue),
           { [weak self] change in
             switch change {
-            case .directoryAttributes: return
+            case .directoryAttributes where !doPermissionsAffectListing: return
             // Metadata that is still being written looks malformed.
             case .modification where isMetadata: return
             default: if isTarget, !change.isOfEntries { return }

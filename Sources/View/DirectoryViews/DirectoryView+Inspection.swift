@@ -116,7 +116,9 @@ extension DirectoryView {
     if try haveTimesChanged() { return try readAll() }
     var names = changed.names
     if !changed.contents.isEmpty { names.formUnion(changed.contents.filter(inspector.mayAffectOwnListing)) }
-    if inspector.metadata.isPresent { names.formUnion(changed.attributes) }
+    if inspector.metadata.isPresent || inspector.doPermissionsAffectListing {
+      names.formUnion(changed.attributes)
+    }
     for name in names {
       inspect(name)
       inspectSidecarOwner(name)

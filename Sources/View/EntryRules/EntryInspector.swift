@@ -20,6 +20,8 @@ package final class EntryInspector: Sendable {
   /// The uniform type identifiers that applications declare, by extension in lower case.
   let declaredIdentifiers: [String: String]
   private let localizer: Localizer
+  /// Whether permissions decide how entries are shown, because the view is used by all users.
+  let doPermissionsAffectListing: Bool
   let metadata: FinderMetadata
   /// Nil where aliases are shown as the files that they are.
   let aliases: Aliases?
@@ -27,9 +29,10 @@ package final class EntryInspector: Sendable {
 
   /// - Parameters:
   ///   - options: the options, with the profile already determined.
+  ///   - isShared: whether the view is used by all users.
   ///   - isMetadataFound: whether the volume is known to have Finder info.
   init(
-    options: ViewOptions, root: Directory, malformedMetadataLog: MalformedMetadataLog,
+    options: ViewOptions, root: Directory, isShared: Bool, malformedMetadataLog: MalformedMetadataLog,
     isMetadataFound: Bool = false
   ) {
     self.options = options
@@ -50,8 +53,10 @@ package final class EntryInspector: Sendable {
     extensionRule = ExtensionRule(
       mode: options.extensions, known: KnownExtensions.known.union(types.extensions))
     fileExtensions = KnownExtensions.known.subtracting(types.extensions)
+    doPermissionsAffectListing = isShared
     localizer = Localizer(
-      languages: options.languages, root: root, malformedMetadataLog: malformedMetadataLog)
+      languages: options.languages, root: root, isShared: isShared, malformedMetadataLog: malformedMetadataLog
+    )
     metadata = FinderMetadata(
       options: options, root: root, malformedMetadataLog: malformedMetadataLog, isFound: isMetadataFound)
     aliases = options.aliases == .symlink ? metadata.root.map(Aliases.init) : nil

@@ -7,19 +7,24 @@ import SystemPackage
 /// Finds the localized names of directories: reads the tables on the volume and applies the rules to them.
 struct Localizer: Sendable {
   private let languages: [LanguageTag]
+  /// Whether the view is used by all users. Then text from a file counts only where all who see the name may read the file.
+  private let isShared: Bool
   /// The volume's own SystemFolderLocalizations in the view's language.
   private let volumeTable: [String: String]?
   /// By real name, so that no name has to become text: every directory is looked up.
   private let builtInTable: [Name: String]
   private let malformedMetadataLog: MalformedMetadataLog
 
-  init(languages: [LanguageTag], root: Directory, malformedMetadataLog: MalformedMetadataLog) {
+  init(
+    languages: [LanguageTag], root: Directory, isShared: Bool, malformedMetadataLog: MalformedMetadataLog
+  ) {
     self.languages = languages
+    self.isShared = isShared
     self.malformedMetadataLog = malformedMetadataLog
     volumeTable = Self.tables(
       at: "System/Library/CoreServices/SystemFolderLocalizations",
       fileName: "SystemFolderLocalizations.strings",
-      below: root, languages: languages, malformedMetadataLog: malformedMetadataLog)
+      below: root, languages: languages, isShared: isShared, malformedMetadataLog: malformedMetadataLog)
     let builtIn =
       LanguageMatch.best(preferred: languages, available: FolderNames.languages)
       .flatMap { FolderNames.names(in: $0) } ?? [:]
@@ -208,7 +213,10 @@ struct Localizer: Sendable {
   }
 
   private func read(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
-    path.withCName { directory.smallFile($0, limit: ParserLimits.inputBytes) }
+    guard let bytes = path.withCName({ directory.smallFile($0, limit: ParserLimits.inputBytes) }) else {
+      return nil
+    }
+    return !isShared || Audience(of: directory)?.mayRead(path) == true ? bytes : nil
   }
 
   private func table(_ path: [UInt8], in directory: Directory) -> [String: String]? {
@@ -236,10 +244,11 @@ struct Localizer: Sendable {
   }
 
   private static func tables(
-    at path: String, fileName: String, below root: Directory, languages: [LanguageTag],
+    at path: String, fileName: String, below root: Directory, languages: [LanguageTag], isShared: Bool,
     malformedMetadataLog: MalformedMetadataLog
   ) -> [String: String]? {
-    let reader = Localizer(languages: languages, malformedMetadataLog: malformedMetadataLog)
+    let reader = Localizer(
+      languages: languages, isShared: isShared, malformedMetadataLog: malformedMetadataLog)
     let available = reader.entries(of: Array(path.utf8), in: root, suffix: Array(".lproj".utf8))
     // The volume's table must be in a language that ranks no lower than that of the built-in table: names in English on the
     // volume are no better than built-in names in the requested language.
@@ -251,8 +260,9 @@ struct Localizer: Sendable {
   }
 
   /// Makes a reader of tables, for use before there are any.
-  private init(languages: [LanguageTag], malformedMetadataLog: MalformedMetadataLog) {
+  private init(languages: [LanguageTag], isShared: Bool, malformedMetadataLog: MalformedMetadataLog) {
     self.languages = languages
+    self.isShared = isShared
     self.malformedMetadataLog = malformedMetadataLog
     volumeTable = nil
     builtInTable = [:]

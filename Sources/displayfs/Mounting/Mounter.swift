@@ -70,7 +70,8 @@ struct Mounter {
       view = try View(
         source: root, covered: covered, options: options.view, coherence: options.coherence,
         tunnel: Tunnel(mode: options.tunnel.mode, timeout: options.tunnel.timeout),
-        importsPackages: options.importsPackages, isExported: options.isExported, logger: logger)
+        importsPackages: options.importsPackages, isExported: options.isExported,
+        isShared: options.fuse.contains("allow_other"), logger: logger)
     } catch {
       if options.isExported, error.rawValue == EOPNOTSUPP {
         throw Failure(
