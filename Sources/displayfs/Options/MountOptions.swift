@@ -30,6 +30,8 @@ struct MountOptions {
     "rw", "atime",
     "diratime", "nodiratime", "async", "suid_dumpable", "default_permissions",
   ]
+  /// What the kernel says of each FUSE mount. `mount -o remount,ro MOUNTPOINT` repeats it.
+  private static let ofKernel: Set<String> = ["user_id", "group_id", "max_read", "blksize"]
   /// The one option of displayfs itself that has no value.
   private static let export = "export"
   /// Options that are passed on unchanged.
@@ -92,6 +94,7 @@ struct MountOptions {
       return
     }
     if parts.count == 2 {
+      if Self.ofKernel.contains(name) { return }
       if Self.passedWithValue.contains(name) {
         fuse.append("\(name)=\(Self.escape(parts[1]))")
         return
