@@ -23,6 +23,19 @@ final class InotifyWatcher {
     return Set(reportedEvents).isSuperset(of: expected)
   }
 
+  /// The names that the events so far leave of these, as a window keeps them.
+  func names(from listing: Set<String>) -> Set<String> {
+    readEvents()
+    return reportedEvents.reduce(into: listing) { names, event in
+      let parts = event.split(separator: " ", maxSplits: 1)
+      switch parts[0] {
+      case "create", "to": names.insert(String(parts[1]))
+      case "delete", "from": names.remove(String(parts[1]))
+      default: break
+      }
+    }
+  }
+
   /// Begins anew.
   func reset() { reportedEvents = [] }
 

@@ -29,6 +29,43 @@ import Testing
     #expect(watcher.reportsChanges("create beside"))
   }
 
+  /// Whatever happens in the tree within a millisecond: a window that follows the events shows what is there.
+  @Test(arguments: [
+    ["mkdir w/a"],
+    ["rm w/photo.jpg", "make w/photo.png", "make w/photo.txt"],
+    ["mv w/log.3 w/log.4", "mv w/log.2 w/log.3", "mv w/log.1 w/log.2", "mv w/log.0 w/log.1", "make w/log.0"],
+    ["make w/notes.tmp", "mv w/notes.txt w/notes.bak", "mv w/notes.tmp w/notes.txt"],
+    ["mv w/log.0 o/log.0", "make w/log.0"],
+    ["mv w/log.0 w/t", "mv w/log.1 w/log.0", "mv w/t w/log.1"],
+    ["mv w/log.0 t", "mv o/other w/log.0", "mv t o/other"],
+    ["mv w/a.jpg w/log.3", "rm w/log.3"],
+  ])
+  func windowThatFollowsEvents_showsTheListing(changes: [String]) throws {
+    let files = ["a.jpg", "photo.jpg", "notes.txt", "log.0", "log.1", "log.2", "log.3"]
+    let view = try view("") { root in
+      for file in files { try put("x", at: "\(root)/w/\(file)") }
+      try put("x", at: "\(root)/o/other")
+    }
+    func listing() -> Set<String> { Set(view.listing("w").map(\.description)) }
+    let listed = listing()
+    let watcher = try InotifyWatcher(view.at("w"))
+    for change in changes {
+      let words = change.split(separator: " ").map(String.init)
+      let paths = words.dropFirst().map(view.real)
+      switch words[0] {
+      case "mkdir": mkdir(paths[0], 0o755)
+      case "make": close(open(paths[0], O_WRONLY | O_CREAT | O_EXCL, 0o644))
+      case "mv": rename(paths[0], paths[1])
+      default: unlink(paths[0])
+      }
+    }
+    // What comes last, at another look at the directory.
+    usleep(20_000)
+    mkdir(view.real("w/end"), 0o755)
+    try #require(watcher.reportsChanges("create end"))
+    #expect(watcher.names(from: listed) == listing(), "\(watcher.reportedEvents)")
+  }
+
   /// An ordinary user has fanotify too, without root's rights (Linux 5.13).
   @Test(.asRoot, .programForAll, .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."))
   func changesInUserMount_areReportedByFanotify() throws {

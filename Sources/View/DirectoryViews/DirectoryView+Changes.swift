@@ -83,7 +83,7 @@ extension DirectoryView {
         }
       }
       state.baseline.before = [:]
-      // A name has to be free before another entry gets it.
+      // The order that `ViewChange.inOrder` expects.
       changeQueue.report(vanished + others)
     }
     state.baseline.moved = []

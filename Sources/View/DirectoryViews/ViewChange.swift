@@ -84,37 +84,6 @@ extension ViewChange {
     return ordered
   }
 
-  /// Joins an entry that vanished in one place and appeared in another into one rename, if the backing tree had such a rename.
-  ///
-  /// Deleting and creating a file is no rename, though a file system may reuse the inode number. An entry that a rename replaces
-  /// is not reported as vanished in addition.
-  static func joiningRenames(_ changes: [ViewChange]) -> [ViewChange] {
-    var leaving: [FileIdentity: [ListingEntry]] = [:]
-    for case .vanished(let item) in changes where item.wasMoved {
-      leaving[item.identity, default: []].append(item)
-    }
-    guard !leaving.isEmpty else { return changes }
-    var joined: [ViewChange] = []
-    var left: [ListingEntry] = []
-    var replaced: [ListingEntry] = []
-    for change in changes {
-      guard case .appeared(let item) = change, item.wasMoved,
-        let from = leaving[item.identity]?.popLast(), from.nodeKind == item.nodeKind, from.type == item.type
-      else {
-        joined.append(change)
-        continue
-      }
-      joined.append(.renamed(from: from, to: item))
-      left.append(from)
-      replaced.append(item)
-    }
-    return joined.filter { change in
-      guard case .vanished(let item) = change else { return true }
-      return !left.contains(item)
-        && !replaced.contains { $0.directory == item.directory && $0.name == item.name }
-    }
-  }
-
   /// Whether one half of a rename is here, and the other half may be reported in a moment.
   static func hasHalfRename(_ changes: [ViewChange]) -> Bool {
     var leaving: Set<FileIdentity> = []

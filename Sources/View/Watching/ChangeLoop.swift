@@ -18,8 +18,7 @@ extension View {
       }
       if !viewChanges.isEmpty {
         invalidateNames(viewChanges)
-        report(
-          ViewChange.endingDirectoriesLast(ViewChange.joiningRenames(viewChanges)) { directoryNode(of: $0) })
+        report(ViewChange.endingDirectoriesLast(ViewChange.inOrder(viewChanges)) { directoryNode(of: $0) })
       }
       pause = viewChanges.isEmpty ? min(2 * pause, 4 * Self.pause) : Self.pause
       usleep(pause)
