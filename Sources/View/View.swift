@@ -124,18 +124,21 @@ package final class View: Sendable {
     }
   }
 
-  /// Called when a directory is at another place than before, or has another name. Both may decide how its content is shown: that
-  /// of a package is not named as outside.
-  func refreshViews(inMoved identity: FileIdentity) {
+  /// Called when a directory is at another place than before or has another name, or when it may have become a package or ceased
+  /// to be one. That decides how its content is shown: that of a package is not named as outside.
+  func refreshViews(inside identity: FileIdentity, isMoved: Bool) {
     directories.noteRefresh()
-    guard let node = nodes.node(of: identity),
-      nodes.hasNodes(below: node) || directories.views.view(of: node) != nil
-    else { return }
+    // Many directories may be inspected again. One that was moved may have several nodes.
+    if !isMoved {
+      guard let node = nodes.node(of: identity),
+        nodes.hasNodes(below: node) || directories.views.view(of: node) != nil
+      else { return }
+    }
     let inside = directories.views.all.filter { nodes.isBelow($0.id, identity) }
     let isShownDifferently =
-      options.dependOnPath
+      isMoved && options.dependOnPath
       || inside.contains { id, view in (try? site(of: id))?.role != view.nextRoleUnlessLocked() }
-    guard isShownDifferently else { return }
+    guard !inside.isEmpty, isShownDifferently else { return }
     invalidateAllNames(in: cachedDirectories(below: identity), waits: false)
     let moved = Set(inside.map(\.id))
     refreshViews(where: moved.contains)

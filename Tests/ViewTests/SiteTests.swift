@@ -8,6 +8,12 @@ import ViewedTree
 
 /// Where a directory is in the tree decides how its entries are shown. That is found at the first look at each directory.
 @Suite struct SiteTests {
+  private struct NoCache: KernelCacheInvalidator {
+    func invalidate(_ names: [StaleName]) {}
+    func invalidateBeforeNextWalk(_ names: [StaleName]) {}
+    func expireAttributes(of node: NodeID, in directory: NodeID?) {}
+  }
+
   /// Makes the directories of a path, looks them up, and runs `body` with the site of the last one.
   private func withSite(
     of path: String, options: ViewOptions = ViewOptions(), _ body: (Site) throws -> Void
@@ -78,5 +84,35 @@ import ViewedTree
     if isSeenInside { #expect(!isNamedAsOutside()) }
     try move(from: package, to: root)
     #expect(isNamedAsOutside())
+  }
+
+  /// It is one again when the directory that it lies in is looked at, so nothing seems to have changed there.
+  @Test func directoryThatWasAPackageForAMoment_isShownAsOutside() throws {
+    var options = ViewOptions()
+    options.finderInfo = .on
+    let tree = try ViewedTree(options: options)
+    let (view, root) = (tree.view, NodeTable.root)
+    view.startCaching(NoCache())
+    view.startCollectingChanges()
+    try #require(mkdir(tree.path("drafts"), 0o755) == 0)
+    tree.make("drafts/notes.txt")
+    defer { unlink(tree.path("drafts/notes.txt")) }
+    func node(_ name: String, in parent: NodeID = root) throws -> NodeID {
+      try name.withCString { try view.lookup(parent, $0).id }
+    }
+    let drafts = try node("drafts")
+    try view.directoryView(root).withCurrent { _ in }
+    // By other processes: the watch leaves out what this one does.
+    func setfattr(_ arguments: String) throws {
+      try #require(system("setfattr \(arguments) '\(tree.path("drafts"))'") == 0)
+    }
+    let isBundle = String(repeating: "00", count: 8) + "20" + String(repeating: "00", count: 23)
+    try setfattr("-n user.com.apple.FinderInfo -v 0x\(isBundle)")
+    #expect(try view.directoryView(drafts).lastSite.role == .insidePackage)
+    try setfattr("-x user.com.apple.FinderInfo")
+    try view.directoryView(root).withCurrent { _ in }
+    // Once for what was inspected, and once for what is to be inspected because of that.
+    for _ in 0..<2 { _ = view.drainViewChanges() }
+    #expect((try? node("notes", in: drafts)) != nil)
   }
 }

@@ -106,6 +106,11 @@ extension DirectoryView {
         sideFiles: sideFiles(of: name), sources: &sources)
     recordListing(of: name, becoming: child, isOwn)
     let slot = state.projection.upsert(child)
+    // Whether it is a package may have changed, even if it was changed back before this inspection: a view of its inside, made in
+    // between, shows it as that of a package.
+    if !isOwn, state.isRead, type == .directory, CName(name).withPointer({ inspector.mayBePackage($0) }) {
+      changeQueue.noteInspected(FileIdentity(device: handle.identity.device, inode: inode))
+    }
     if isOwn { state.ownEffects.altered.append(slot) }
     if !isOwn, state.isRead, changeQueue.isCollecting, state.baseline.before.index(forKey: slot) == nil {
       // The entry is new, so it was not listed before.

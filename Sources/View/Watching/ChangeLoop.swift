@@ -37,12 +37,18 @@ extension View {
   /// The shortest pause between two drains of the watch, in microseconds.
   private static let pause: UInt32 = 1000
 
-  private func drainViewChanges() -> [ViewChange] {
+  /// Processes what has changed by now.
+  ///
+  /// - Returns: the changes of the view, to be reported.
+  func drainViewChanges() -> [ViewChange] {
     changes.watch?.drain()
     let dirtyDirectories = changes.queue.takeDirtyDirectories()
     expireOutdated(dirtyDirectories)
     invalidateDisplayNames(of: changes.queue.takeDroppedViews(), isChangeLoop: true)
     for directory in dirtyDirectories { directory.view?.processPendingChanges(directory.unreported) }
+    for directory in changes.queue.takeInspectedDirectories() {
+      refreshViews(inside: directory, isMoved: false)
+    }
     return changes.queue.takeChanges()
   }
 }

@@ -12,6 +12,7 @@ final class ChangeQueue: Sendable {
     var dirtyDirectories: [(directory: DirectoryChanges, view: DirectoryView?)] = []
     var droppedViews: [DirectoryView] = []
     var changes: [ViewChange] = []
+    var inspectedDirectories: Set<FileIdentity> = []
     var isCollecting = false
   }
 
@@ -54,6 +55,16 @@ final class ChangeQueue: Sendable {
     if isCollecting { watch?.wake() }
   }
 
+  /// Called when a directory that may be a package was inspected again in the one that it lies in.
+  func noteInspected(_ directory: FileIdentity) {
+    guard let watch else { return }
+    let isFirst = state.withLock { state in
+      state.isCollecting && state.inspectedDirectories.insert(directory).inserted
+        && state.inspectedDirectories.count == 1
+    }
+    if isFirst { watch.wake() }
+  }
+
   func report(_ changes: [ViewChange]) {
     guard !changes.isEmpty else { return }
     let isFirst = state.withLock { state in
@@ -77,6 +88,13 @@ final class ChangeQueue: Sendable {
     state.withLock { state in
       defer { state.droppedViews = [] }
       return state.droppedViews
+    }
+  }
+
+  func takeInspectedDirectories() -> Set<FileIdentity> {
+    state.withLock { state in
+      defer { state.inspectedDirectories = [] }
+      return state.inspectedDirectories
     }
   }
 

@@ -80,7 +80,7 @@ extension View {
     nodes.didMove(
       new.identity, nodeKind: new.nodeKind, from: (old.directory, CName(old.realName)),
       to: (new.directory, CName(new.realName)))
-    if new.backingType == .directory { refreshViews(inMoved: new.identity) }
+    if new.backingType == .directory { refreshViews(inside: new.identity, isMoved: true) }
     return rename
   }
 
