@@ -66,6 +66,21 @@ import Testing
     #expect(watcher.names(from: listed) == listing(), "\(watcher.reportedEvents)")
   }
 
+  /// The kernel itself reports what is done through the view. A link gives the file another status change time.
+  @Test func hardLink_isNoWriteByAnotherProcess() throws {
+    let view = try view("") { makeDirectory("\($0)/w") }
+    for number in 0..<10 {
+      let watcher = try InotifyWatcher(view.at("w"))
+      try put("x", at: view.at("w/\(number).c"))
+      #expect(link(view.at("w/\(number).c"), view.at("w/link\(number).c")) == 0)
+      usleep(20_000)
+      mkdir(view.at("w/end\(number)"), 0o755)
+      try #require(watcher.reportsChanges("create end\(number)"))
+      let events = watcher.reportedEvents.filter { $0.hasSuffix(" \(number).c") }
+      #expect(events == ["create \(number).c", "written \(number).c"])
+    }
+  }
+
   /// An ordinary user has fanotify too, without root's rights (Linux 5.13).
   @Test(.asRoot, .programForAll, .enabled(if: OrdinaryUser.canMount, "Ordinary users cannot mount here."))
   func changesInUserMount_areReportedByFanotify() throws {

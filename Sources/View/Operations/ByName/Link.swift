@@ -32,8 +32,10 @@ extension View {
       let realName = CName(real)
       try realName.withPointer { (name) throws(Errno) in
         // The source was checked by its descriptor: a link by that descriptor cannot be diverted by a rename.
-        _ = try client.impersonate { () throws(Errno) in
-          try systemCall { dfs_empty_path_link(located.rawValue, directory.directory.descriptor, name) }
+        try changes.own.preserving(located.rawValue) { () throws(Errno) in
+          _ = try client.impersonate { () throws(Errno) in
+            try systemCall { dfs_empty_path_link(located.rawValue, directory.directory.descriptor, name) }
+          }
         }
       }
       cached.noteOwnChange(in: parent)
