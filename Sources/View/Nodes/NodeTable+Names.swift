@@ -55,6 +55,22 @@ extension NodeTable {
     }
   }
 
+  /// Whether a node was seen under other links than the one in use.
+  func hasOtherLinks(_ id: NodeID) -> Bool {
+    withState { links in links.inodes.slot(of: id).map { !links.others(of: $0).isEmpty } ?? false }
+  }
+
+  /// Gives up the link of a node that is in use for another one under which the node was seen.
+  ///
+  /// - Returns: false if there is no other.
+  func leaveLink(of id: NodeID) -> Bool {
+    withState { links in
+      guard let slot = links.inodes.slot(of: id), !links.others(of: slot).isEmpty else { return false }
+      links.leaveLink(slot)
+      return true
+    }
+  }
+
   /// Handles the removal of a name: a file with further known links is reached by one of them from now on.
   ///
   /// - Parameter isLast: whether it was the file's last name. Open files keep their node; a new file that gets the same inode

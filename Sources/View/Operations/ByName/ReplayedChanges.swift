@@ -95,10 +95,21 @@ extension View {
     else { return nil }
     if holds(link.parent, link.name, link) { return nil }
     if item.type == .directory { return isRemoved(item, node) ? node : nil }
+    if isReachedByAnotherName(node) { return nil }
     guard let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue) else {
       return node
     }
     return status.st_nlink == 0 ? node : nil
+  }
+
+  /// Whether a file that has lost the name in use has another known one, which is in use from now on. (hard links)
+  private func isReachedByAnotherName(_ node: NodeID) -> Bool {
+    // A client that came by the lost name must not be led to the other one.
+    if nodes.hasOtherLinks(node) { walks.moved.noteMove(of: node) }
+    while nodes.leaveLink(of: node) {
+      if let link = nodes.link(of: node), holds(link.parent, link.name, link) { return true }
+    }
+    return false
   }
 
   /// Whether a directory was removed, and not moved by another process to a directory that has no view. In a directory that the
