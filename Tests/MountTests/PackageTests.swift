@@ -93,6 +93,28 @@ import Testing
     #expect(errno == EIO)
   }
 
+  /// A program that saves safely puts a new package in its place, and removes what was in the old one.
+  @Test func package_replacedAndEmptiedBeforeItIsRead_failsWithEIO() throws {
+    let view = try MountedView { root in
+      for name in ["Letter.rtfd", "new"] {
+        for part in 0..<5 {
+          try put(String(repeating: "x", count: 5000), at: "\(root)/\(name)/\(part)")
+        }
+      }
+    }
+    // What was just changed would be measured again.
+    sleep(3)
+    #expect(status(view.at("Letter"))?.st_size ?? 0 > 25_000)
+    let package = try OpenFile(view.at("Letter"))
+    #expect(
+      dfs_renameat(
+        AT_FDCWD, view.real("Letter.rtfd"), AT_FDCWD, view.real("new"), dfs_RENAME_EXCHANGE) == 0)
+    for part in 0..<5 { unlink(view.real("new/\(part)")) }
+    #expect(package.bytes(65_536, at: 0) == nil)
+    #expect(errno == EIO)
+    #expect(contents(view.at("Letter"))?.count ?? 0 > 25_000)
+  }
+
   @Test func package_cannotBeWrittenOrLinked() throws {
     let view = try view()
     let path = view.at("Album")

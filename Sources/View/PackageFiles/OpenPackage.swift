@@ -21,6 +21,7 @@ package final class OpenPackage: Sendable {
   private let credentials: Credentials
   private let type: String
   private let package: Descriptor
+  private let isInPlace: @Sendable () -> Bool
   private let sizes: PackageSizes
   private let state: Guarded<State>
 
@@ -36,11 +37,14 @@ package final class OpenPackage: Sendable {
   /// - Parameters:
   ///   - reader: the reader of a beginning that the client may see, or of the whole stream.
   ///   - isWalked: whether `reader` covers the whole stream, from a walk with the client's credentials.
+  ///   - isInPlace: whether the name that the package was opened by still leads to it.
   init(
     _ package: consuming Descriptor, name: Name, type: String, node: NodeID, credentials: Credentials,
-    reader: PackageReader, isWalked: Bool, sizes: PackageSizes, logger: Logger
+    reader: PackageReader, isWalked: Bool, isInPlace: @escaping @Sendable () -> Bool, sizes: PackageSizes,
+    logger: Logger
   ) {
     self.package = package
+    self.isInPlace = isInPlace
     self.name = name
     self.logger = logger
     self.type = type
@@ -106,7 +110,11 @@ package final class OpenPackage: Sendable {
       do throws(Errno) {
         let made = try Self.reader(
           Directory(descriptor: package.rawValue), name, type: type, credentials, sizes)
-        guard !state.hasServedRead || made.layout.stamp == state.reader.layout.stamp else { throw .ioError }
+        // Before any data was read a change counts as one before the open, unless the package has been replaced since and may be
+        // emptied already.
+        guard made.layout.stamp == state.reader.layout.stamp || !state.hasServedRead && isInPlace() else {
+          throw .ioError
+        }
         beginning = state.reader
         state.reader = made
         state.isWalked = true
