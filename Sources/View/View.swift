@@ -66,6 +66,7 @@ package final class View: Sendable {
     changes = ChangeTracking(watch: watch, queue: queue, own: own)
     self.cached = cached
     queue.doesContentAffectListing.store(rules.inspector.options.aliases == .symlink, ordering: .relaxed)
+    queue.doPermissionsAffectListing.store(isShared, ordering: .relaxed)
     onFirstFound(by: rules.inspector)
     if !rules.isPlainMirror { noteDirectoryAttributes(by: watch) }
   }
@@ -119,29 +120,49 @@ package final class View: Sendable {
   /// Refreshes the directory views in use, each with the rules in force at its current place.
   func refreshViews(where condition: (NodeID) -> Bool) {
     directories.noteRefresh()
-    for (id, view) in directories.views.all where condition(id) {
-      if let site = try? site(of: id) { view.adopt(inspector, site) } else { directories.views.remove(id) }
-    }
+    for (id, view) in directories.views.all where condition(id) { refresh(view, of: id) }
   }
 
-  /// Called when a directory is at another place than before or has another name, or when it may have become a package or ceased
-  /// to be one. That decides how its content is shown: that of a package is not named as outside.
-  func refreshViews(inside identity: FileIdentity, isMoved: Bool) {
+  private func refresh(_ view: DirectoryView, of id: NodeID) {
+    guard let site = try? site(of: id) else { return directories.views.remove(id) }
+    view.adopt(inspector, site)
+    // Another thread may have found the view right before that, after the directory was moved once more.
+    if let now = try? self.site(of: id), now.role != site.role { view.adopt(inspector, now) }
+  }
+
+  /// Called when a directory is at another place than before or has another name. That decides how its content is shown: that of a
+  /// package is not named as outside.
+  func refreshViews(inMoved identity: FileIdentity) {
     directories.noteRefresh()
-    // Many directories may be inspected again. One that was moved may have several nodes.
-    if !isMoved {
-      guard let node = nodes.node(of: identity),
-        nodes.hasNodes(below: node) || directories.views.view(of: node) != nil
-      else { return }
+    let views = directories.views.all.filter { nodes.isBelow($0.id, [identity]) }
+    let cached = cached.all.filter { nodes.isBelow($0.node, [identity]) }
+    // Where no view tells how the names that the kernel knows were made, they may be others now.
+    guard
+      options.dependOnPath || cached.contains(where: { $0.changes.view == nil })
+        || views.contains(where: isAtAnotherPlace)
+    else { return }
+    invalidateAllNames(in: cached, waits: false)
+    for (id, view) in views { refresh(view, of: id) }
+  }
+
+  /// Called for directories that may have become packages or ceased to be ones.
+  func refreshViews(inside identities: Set<FileIdentity>) {
+    guard !identities.isEmpty else { return }
+    directories.noteRefresh()
+    let views = directories.views.all.filter { nodes.isBelow($0.id, identities) }.filter(isAtAnotherPlace)
+    guard !views.isEmpty else { return }
+    let ids = Set(views.map(\.id))
+    let cached = cached.all.filter {
+      ids.contains($0.node) || $0.changes.view == nil && nodes.isBelow($0.node, identities)
     }
-    let inside = directories.views.all.filter { nodes.isBelow($0.id, identity) }
-    let isShownDifferently =
-      isMoved && options.dependOnPath
-      || inside.contains { id, view in (try? site(of: id))?.role != view.nextRoleUnlessLocked() }
-    guard !inside.isEmpty, isShownDifferently else { return }
-    invalidateAllNames(in: cachedDirectories(below: identity), waits: false)
-    let moved = Set(inside.map(\.id))
-    refreshViews(where: moved.contains)
+    invalidateAllNames(in: cached, waits: false)
+    for (id, view) in views { refresh(view, of: id) }
+  }
+
+  /// Whether a view is going to show its directory as if that were still in another part of the tree.
+  private func isAtAnotherPlace(_ id: NodeID, _ view: DirectoryView) -> Bool {
+    guard let site = try? site(of: id), let role = view.nextRoleUnlessLocked() else { return true }
+    return site.role != role
   }
 
   /// How often the size or content of a package was requested, and how often a package was walked for it.

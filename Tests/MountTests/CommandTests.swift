@@ -363,7 +363,8 @@ import Testing
     try put("y", at: view.real("other.txt"))
     #expect(eventually { view.listing() == ["notes", "other"] })
     // With a mount point alone, mount(8) repeats what the kernel says of the mount.
-    #expect(remount("rw,user_id=0,group_id=0,max_read=131072,default_permissions").status == 0)
+    let repeated = "rw,user_id=0,group_id=0,default_permissions,max_read=131072,remount,rw"
+    #expect(Shell.run([helper, view.source, view.mountPoint, "-o", repeated]).status == 0)
     #expect(mkdir(view.at("new"), 0o755) == 0)
     let file = open(view.at("notes"), O_WRONLY)
     let busy = remount("ro")

@@ -50,6 +50,25 @@ import Testing
     #expect(eventually { !view.listing().contains("Secret") })
   }
 
+  /// All that decides who sees a name and who reads its text may change: here the directory, and a file in an entry of it.
+  @Test func names_followThePermissionsOfTheirDirectory() throws {
+    let view = try view("allow_other,language=en,desktop-names=on") { root in
+      try put("[Desktop Entry]\nType=Application\nName=Secret\nExec=x\n", at: "\(root)/closed/entry.desktop")
+      chmod("\(root)/closed/entry.desktop", 0o600)
+      chmod("\(root)/closed", 0o700)
+      try put("[Desktop Entry]\nName=Published\n", at: "\(root)/folder/.directory")
+      chmod("\(root)/folder/.directory", 0o600)
+    }
+    #expect(view.listing("closed") == ["Secret"])
+    chmod(view.real("closed"), 0o755)
+    #expect(eventually { view.listing("closed") == ["entry.desktop"] })
+    chmod(view.real("closed"), 0o700)
+    #expect(eventually { view.listing("closed") == ["Secret"] })
+    #expect(view.listing() == ["open", "closed", "folder"])
+    chmod(view.real("folder/.directory"), 0o644)
+    #expect(eventually { view.listing() == ["open", "closed", "Published"] })
+  }
+
   @Test func permissionsOfBackingTree_areEnforced() throws {
     let view = try view { root in
       try put("secret", at: "\(root)/secret.txt")

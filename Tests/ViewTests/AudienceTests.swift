@@ -50,6 +50,25 @@ import ViewedTree
     chmod(tree.root, modes.directory)
     let opened = Descriptor(adopting: open(tree.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC))
     let audience = try #require(Audience(of: Directory(descriptor: opened.rawValue)))
-    #expect(audience.mayRead(Array("inside/names.strings".utf8)) == modes.isReadByAll)
+    let directory = Directory(descriptor: opened.rawValue)
+    #expect(audience.mayRead(Array("inside/names.strings".utf8), in: directory) == modes.isReadByAll)
+  }
+
+  /// It may deny one user what it permits to all others, and its mask looks like a right of the group.
+  @Test(arguments: [
+    (0o755, 0o644, "u:1:-", false), (0o750, 0o600, "u:1:r", false), (0o700, 0o600, "u:1:r", true),
+  ])
+  func fileWithAccessList_isNotReadByAll(directory: mode_t, file: mode_t, entry: String, isReadByAll: Bool)
+    throws
+  {
+    let tree = try ViewedTree("names.strings")
+    chmod(tree.path("names.strings"), file)
+    try #require(system("setfacl -m \(entry) '\(tree.path("names.strings"))'") == 0)
+    chmod(tree.root, directory)
+    let opened = Descriptor(adopting: open(tree.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC))
+    let audience = try #require(Audience(of: Directory(descriptor: opened.rawValue)))
+    #expect(
+      audience.mayRead(Array("names.strings".utf8), in: Directory(descriptor: opened.rawValue)) == isReadByAll
+    )
   }
 }

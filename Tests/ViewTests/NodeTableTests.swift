@@ -273,11 +273,11 @@ import Testing
     let last = try #require(ids.last)
     for number in [0, depth / 2, depth - 1] {
       #expect(hasName("\(number)", nodes, onPathTo: last) == true)
-      #expect(nodes.isBelow(last, FileIdentity(device: 1, inode: UInt64(number) + 2)))
+      #expect(nodes.isBelow(last, [FileIdentity(device: 1, inode: UInt64(number) + 2)]))
     }
     #expect(hasName("\(depth)", nodes, onPathTo: last) == false)
     #expect(hasName("\(depth - 1)", nodes, onPathTo: ids[0]) == (depth == 1))
-    #expect(!nodes.isBelow(ids[0], FileIdentity(device: 1, inode: UInt64(depth) + 2)))
+    #expect(!nodes.isBelow(ids[0], [FileIdentity(device: 1, inode: UInt64(depth) + 2)]))
     #expect(hasName("0", nodes, onPathTo: NodeTable.root) == false)
   }
 
@@ -289,6 +289,6 @@ import Testing
       to: (ids[2], CName(copying: "0")))
     #expect(hasName("3", nodes, onPathTo: ids[2]) == nil)
     #expect(hasName("1", nodes, onPathTo: ids[2]) == true)
-    #expect(!nodes.isBelow(ids[2], FileIdentity(device: 1, inode: 9)))
+    #expect(!nodes.isBelow(ids[2], [FileIdentity(device: 1, inode: 9)]))
   }
 }

@@ -117,6 +117,29 @@ import Testing
     #expect(ViewChange.inOrder([made, gone]) == [made, gone])
   }
 
+  /// Directories are looked at one after the other.
+  @Test func placeThatAFileCameToLater_isNotWhereItCameFrom() {
+    let (place, other) = (moved(1, (1, "b")), moved(1, (2, "c")))
+    let changes: [ViewChange] = [.appeared(place), .appeared(other), .vanished(other)]
+    #expect(ViewChange.inOrder(changes) == changes)
+    // A link by the old name was made after the rename.
+    var link = place
+    link.wasMoved = false
+    #expect(
+      ViewChange.inOrder([.vanished(place), .appeared(link), .appeared(other)])
+        == [.renamed(from: place, to: other), .appeared(link)])
+  }
+
+  @Test func filesThatExchangeTheirNames_areKnownToBeElsewhere() {
+    func at(_ name: Name, _ file: UInt64) -> ListingEntry { moved(file, (1, name)) }
+    var left = at("b", 2)
+    left.isElsewhere = true
+    #expect(
+      ViewChange.inOrder([
+        .vanished(at("a", 1)), .vanished(at("b", 2)), .appeared(at("b", 1)), .appeared(at("a", 2)),
+      ]) == [.vanished(left), .renamed(from: at("a", 1), to: at("b", 1)), .appeared(at("a", 2))])
+  }
+
   @Test func fileThatIsRemovedAfterItsRename_isReportedAsRenamedAndRemoved() {
     let (old, new) = (moved(1, (1, "a")), moved(1, (1, "d")))
     let replaced = ViewChange.vanished(moved(2, (1, "d")))

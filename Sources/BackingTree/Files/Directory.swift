@@ -61,6 +61,17 @@ public struct Directory: Sendable {
     Descriptor(adopting: try systemCall { dfs_open_beneath(descriptor, path, flags) })
   }
 
+  /// The same as a reference: works on every type and needs no permission on the entry. (`openat2`, O_PATH)
+  public func locateBeneath(_ path: UnsafePointer<CChar>) throws(Errno) -> Descriptor {
+    try openBeneath(path, dfs_O_PATH)
+  }
+
+  /// The status of what a path of several components below this directory leads to. No component may be a symlink.
+  public func statusBeneath(_ path: UnsafePointer<CChar>) throws(Errno) -> stat {
+    let opened = try locateBeneath(path)
+    return try fileStatus(opened.rawValue)
+  }
+
   /// Opens the directory itself for reading, even if `descriptor` is an O_PATH descriptor. (`openat`)
   public func openForReading() throws(Errno) -> Descriptor {
     do throws(Errno) { return try open(".", O_RDONLY | dfs_O_DIRECTORY) } catch {

@@ -12,14 +12,14 @@ package final class Directories: Sendable {
   let remoteMounts: RemoteMounts
   /// How often the listing of a directory was requested, and how often it was not cached and had to be read.
   package let listings = Tally()
+  /// How often directory views were compared with the rules and with their places.
   private let refreshes = Atomic<UInt64>(0)
 
   init(remoteMounts: RemoteMounts) { self.remoteMounts = remoteMounts }
 
-  /// How often something has changed that decides how whole directories are shown.
   var refreshCount: UInt64 { refreshes.load(ordering: .acquiring) }
 
-  /// Called when something has changed that decides how whole directories are shown, before the views in use are refreshed.
+  /// Called before the views in use are compared, because something may have changed that decides how whole directories are shown.
   func noteRefresh() { refreshes.add(1, ordering: .releasing) }
 }
 
@@ -90,9 +90,9 @@ extension View {
     let (kept, dropped) = directories.views.insert(view, for: id) { [nodes] in
       nodes.hasIdentity(id, $0.handle.identity)
     }
-    // A refresh has missed this view while it was made.
-    if directories.refreshCount != refreshCount { kept.adopt(inspector, try site(of: id)) }
     invalidateDisplayNames(of: dropped)
+    // A refresh may have missed this view while it was made.
+    if directories.refreshCount != refreshCount { kept.adopt(inspector, try site(of: id)) }
     return kept
   }
 

@@ -83,7 +83,7 @@ extension DirectoryView {
         }
       }
       state.baseline.before = [:]
-      // The order that `ViewChange.inOrder` expects.
+      // First what vanished, as `ViewChange.inOrder` expects.
       changeQueue.report(vanished + others)
     }
     state.baseline.moved = []

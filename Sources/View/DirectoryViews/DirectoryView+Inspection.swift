@@ -104,6 +104,9 @@ extension DirectoryView {
       self.rules = rules
     }
     var isOutdated = changed.isEverything || state.reading != .current
+    if changed.haveOwnAttributesChanged, state.audience != Audience(of: handle.directory) {
+      isOutdated = true
+    }
     if changed.names.contains(".AppleDouble") {
       inspector.metadata.noteNetatalkDirectory()
       isOutdated = true
@@ -116,13 +119,21 @@ extension DirectoryView {
     if try haveTimesChanged() { return try readAll() }
     var names = changed.names
     if !changed.contents.isEmpty { names.formUnion(changed.contents.filter(inspector.mayAffectOwnListing)) }
-    if inspector.metadata.isPresent || inspector.doPermissionsAffectListing {
+    if inspector.metadata.isPresent {
       names.formUnion(changed.attributes)
+    } else if inspector.doPermissionsAffectListing {
+      names.formUnion(changed.attributes.filter(doPermissionsAffectListing))
     }
     for name in names {
       inspect(name)
       inspectSidecarOwner(name)
     }
+  }
+
+  /// Whether the permissions of an entry may decide how it is listed, in a view of which they decide that.
+  private func doPermissionsAffectListing(of name: Name) -> Bool {
+    let entry = state.projection.slot(realName: name.bytes.span).flatMap { state.projection.summary(at: $0) }
+    return inspector.mayAffectOwnListing(name) || entry?.entryType == FileType.directory.direntType
   }
 
   private func haveTimesChanged() throws(Errno) -> Bool {

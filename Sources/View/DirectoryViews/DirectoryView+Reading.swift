@@ -62,6 +62,7 @@ extension DirectoryView {
     listings.countFetch()
     let readable = try handle.directory.openForReading()
     watchUserDirectories()
+    if inspector.doPermissionsAffectListing { state.audience = Audience(of: handle.directory) }
     if recheck != nil { state.times.lastComparison = monotonicNanoseconds() }
     if comparesTimes {
       let status = try handle.directory.latestStatus()

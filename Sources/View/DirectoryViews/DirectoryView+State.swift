@@ -12,6 +12,8 @@ extension DirectoryView {
     var reading = Reading.never
     var isRead: Bool { reading != .never }
     var facts = EntryInspector.DirectoryFacts()
+    /// Who could see the entries when they were read, where that decides how they are shown.
+    var audience: Audience?
     /// The names of the entries that `._name` files accompany, whether or not those entries exist.
     var namesWithSidecar: Set<Name> = []
     var sideWatches = SideWatches()

@@ -7,38 +7,8 @@ extension ViewChange {
   /// before another entry gets it.
   ///
   /// - Parameter changes: those of each directory in the order of the looks at it, and of one look first what vanished.
-  static func inOrder(_ changes: [ViewChange]) -> [ViewChange] { freeingNamesFirst(joiningRenames(changes)) }
-
-  /// Joins an entry that vanished in one place and appeared in another into one rename, if the backing tree had such a rename.
-  ///
-  /// Deleting and creating a file is no rename, though a file system may reuse the inode number. An entry that a rename replaces
-  /// is not reported as vanished in addition.
-  private static func joiningRenames(_ changes: [ViewChange]) -> [ViewChange] {
-    var leaving: [FileIdentity: [(index: Int, item: ListingEntry)]] = [:]
-    for case (let index, .vanished(let item)) in changes.enumerated() where item.wasMoved {
-      leaving[item.identity, default: []].append((index, item))
-    }
-    guard !leaving.isEmpty else { return changes }
-    var joined: [ViewChange?] = changes
-    var vanished: [Place: [Int]] = [:]
-    var replacing: [(index: Int, place: Place)] = []
-    for (index, change) in changes.enumerated() {
-      if case .vanished(let item) = change { vanished[Place(item), default: []].append(index) }
-      guard case .appeared(let item) = change, item.wasMoved,
-        let source = leaving[item.identity]?.firstIndex(where: { from in
-          from.item.nodeKind == item.nodeKind && from.item.type == item.type
-            && (from.index < index || from.item.directory != item.directory)
-        }), let from = leaving[item.identity]?.remove(at: source)
-      else { continue }
-      joined[from.index] = nil
-      joined[index] = .renamed(from: from.item, to: item)
-      replacing.append((index, Place(item)))
-    }
-    for (index, place) in replacing {
-      let last = vanished[place]?.last { $0 < index && joined[$0] != nil }
-      if let last { joined[last] = nil }
-    }
-    return joined.compactMap(\.self)
+  static func inOrder(_ changes: [ViewChange]) -> [ViewChange] {
+    changes.count > 1 ? freeingNamesFirst(joiningRenames(changes)) : changes
   }
 
   private struct Place: Hashable {
@@ -48,10 +18,68 @@ extension ViewChange {
     init(_ item: ListingEntry) { (directory, name) = (item.directory, item.name) }
   }
 
+  // MARK: Renames
+
+  /// A change with its position among the changes as they were found. A rename was found as two changes.
+  private struct Step {
+    let change: ViewChange
+    let position: Int
+    /// Where an entry that was renamed was found to be gone from its old place.
+    var departure: Int?
+  }
+
+  /// Joins an entry that vanished in one place and appeared in another into one rename, if the backing tree had such a rename.
+  ///
+  /// Deleting and creating a file is no rename, though a file system may reuse the inode number. An entry that a rename replaces
+  /// is not reported as vanished in addition.
+  private static func joiningRenames(_ changes: [ViewChange]) -> [Step] {
+    var steps: [Step?] = changes.enumerated().map { Step(change: $1, position: $0) }
+    var leaving: [FileIdentity: [(position: Int, item: ListingEntry)]] = [:]
+    var coming: [FileIdentity: [(position: Int, place: Place)]] = [:]
+    var vanished: [Place: [Int]] = [:]
+    for (position, change) in changes.enumerated() {
+      switch change {
+      case .vanished(let item):
+        vanished[Place(item), default: []].append(position)
+        if item.wasMoved { leaving[item.identity, default: []].append((position, item)) }
+      case .appeared(let item) where item.wasMoved:
+        coming[item.identity, default: []].append((position, Place(item)))
+      default: break
+      }
+    }
+    var renames: [(position: Int, place: Place)] = []
+    for (position, change) in changes.enumerated() {
+      guard case .appeared(let item) = change, item.wasMoved else { continue }
+      let source = leaving[item.identity]?.firstIndex { from in
+        guard from.item.nodeKind == item.nodeKind, from.item.type == item.type else { return false }
+        if from.position < position { return true }
+        // Another directory may be looked at later. What came to that place after this entry did, left it later.
+        return from.item.directory != item.directory
+          && coming[item.identity]?.contains {
+            $0.place == Place(from.item) && position < $0.position && $0.position < from.position
+          } != true
+      }
+      guard let source, let from = leaving[item.identity]?.remove(at: source) else { continue }
+      steps[from.position] = nil
+      steps[position] = Step(
+        change: .renamed(from: from.item, to: item), position: position, departure: from.position)
+      renames.append((position, Place(item)))
+    }
+    for rename in renames {
+      let replaced = vanished[rename.place]?.last { $0 < rename.position && steps[$0] != nil }
+      if let replaced { steps[replaced] = nil }
+    }
+    return steps.compactMap(\.self)
+  }
+
+  // MARK: Names
+
   /// What a change does with a name.
   private struct NameUse {
     enum Kind { case frees, takes, other }
 
+    let position: Int
+    /// The index of the change in the list to be ordered.
     let index: Int
     let kind: Kind
     let item: ListingEntry
@@ -63,47 +91,52 @@ extension ViewChange {
     }
   }
 
-  private func uses(_ index: Int) -> [NameUse] {
-    switch self {
-    case .appeared(let item): [NameUse(index: index, kind: .takes, item: item)]
-    case .vanished(let item): [NameUse(index: index, kind: .frees, item: item)]
-    case .renamed(let old, let new):
-      [NameUse(index: index, kind: .frees, item: old), NameUse(index: index, kind: .takes, item: new)]
-    case .written(let item), .attributes(let item): [NameUse(index: index, kind: .other, item: item)]
-    }
+  private static func uses(of steps: [Step]) -> [NameUse] {
+    steps.enumerated().flatMap { index, step -> [NameUse] in
+      func use(_ kind: NameUse.Kind, _ item: ListingEntry, at position: Int? = nil) -> NameUse {
+        NameUse(position: position ?? step.position, index: index, kind: kind, item: item)
+      }
+      return switch step.change {
+      case .appeared(let item): [use(.takes, item)]
+      case .vanished(let item): [use(.frees, item)]
+      case .renamed(let old, let new): [use(.frees, old, at: step.departure), use(.takes, new)]
+      case .written(let item), .attributes(let item): [use(.other, item)]
+      }
+    }.sorted { $0.position < $1.position }
   }
 
-  /// For each change, those that use one of its names before it.
-  private static func prerequisites(of changes: [ViewChange]) -> [[Int]] {
-    var uses: [Place: [NameUse]] = [:]
-    for (index, change) in changes.enumerated() {
-      for use in change.uses(index) {
-        let position = uses[Place(use.item)]?.lastIndex { $0.kind != .other }
-        if let position, use.mustPrecede(uses[Place(use.item)]![position]) {
-          uses[Place(use.item)]!.insert(use, at: position)
-        } else {
-          uses[Place(use.item), default: []].append(use)
-        }
+  /// For each change, the last ones before it that use the same names.
+  private static func prerequisites(of steps: [Step]) -> [[Int]] {
+    var users: [Place: [NameUse]] = [:]
+    for use in uses(of: steps) {
+      let place = Place(use.item)
+      if let last = users[place]?.lastIndex(where: { $0.kind != .other }),
+        use.mustPrecede(users[place]![last])
+      {
+        users[place]!.insert(use, at: last)
+      } else {
+        users[place, default: []].append(use)
       }
     }
-    var result = [[Int]](repeating: [], count: changes.count)
-    for uses in uses.values {
-      for (first, second) in zip(uses, uses.dropFirst()) { result[second.index].append(first.index) }
+    var result = [[Int]](repeating: [], count: steps.count)
+    for users in users.values {
+      for (first, second) in zip(users, users.dropFirst()) { result[second.index].append(first.index) }
     }
     return result
   }
 
-  private static func freeingNamesFirst(_ changes: [ViewChange]) -> [ViewChange] {
-    guard changes.count > 1 else { return changes }
+  /// Two entries that exchange their names wait for each other. Then one rename is split into its halves: its entry leaves first
+  /// and comes last.
+  private static func freeingNamesFirst(_ steps: [Step]) -> [ViewChange] {
     enum Progress { case waiting, begun, done }
-    var prerequisites = prerequisites(of: changes)
-    var progress = [Progress](repeating: .waiting, count: changes.count)
-    /// What a rename is waited for by that itself has to come before it, as where two entries exchange their names.
-    var cycles: [Int: Int] = [:]
-    /// The second halves of such renames, by the change that they follow.
-    var halves: [Int: [ViewChange]] = [:]
+    var prerequisites = prerequisites(of: steps)
+    var progress = [Progress](repeating: .waiting, count: steps.count)
+    /// By a change that waits for one that waits for it, the latter.
+    var waitedFor: [Int: Int] = [:]
+    /// The second halves of renames, by the change that they follow.
+    var arrivals: [Int: [ViewChange]] = [:]
     var ordered: [ViewChange] = []
-    for first in changes.indices where progress[first] == .waiting {
+    for first in steps.indices where progress[first] == .waiting {
       progress[first] = .begun
       var pending = [first]
       while let index = pending.last {
@@ -112,20 +145,21 @@ extension ViewChange {
           case .waiting:
             progress[next] = .begun
             pending.append(next)
-          case .begun: cycles[index] = next
+          case .begun: waitedFor[index] = next
           case .done: break
           }
           continue
         }
         pending.removeLast()
         progress[index] = .done
-        if let other = cycles[index], case .renamed(let old, let new) = changes[index] {
+        if let other = waitedFor[index], case .renamed(var old, let new) = steps[index].change {
+          old.isElsewhere = true
           ordered.append(.vanished(old))
-          halves[other, default: []].append(.appeared(new))
+          arrivals[other, default: []].append(.appeared(new))
         } else {
-          ordered.append(changes[index])
+          ordered.append(steps[index].change)
         }
-        ordered += halves[index] ?? []
+        ordered += arrivals[index] ?? []
       }
     }
     return ordered

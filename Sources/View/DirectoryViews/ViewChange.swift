@@ -13,6 +13,8 @@ package struct ListingEntry: Sendable, Equatable {
   package let type: BackingTree.FileType
   /// Whether the watch reported that the entry was renamed to or from here.
   var wasMoved = false
+  /// Whether a vanished entry is known to be at another place.
+  var isElsewhere = false
   /// Whether this is a new directory with the inode number of the one listed before, which was removed.
   var isRemade = false
 

@@ -83,10 +83,8 @@ struct Aliases: Sendable {
 
   /// The file that a path below SOURCE leads to without passing a symlink or another file system.
   private func identity(of path: [Name]) -> FileIdentity? {
-    Array(path.map(\.bytes).joined(separator: [0x2f])).withCName { path in
-      guard let found = try? root.directory.openBeneath(path, dfs_O_PATH) else { return nil }
-      return (try? fileStatus(found.rawValue)).map { FileIdentity($0) }
-    }
+    let path = Array(path.map(\.bytes).joined(separator: [0x2f]))
+    return path.withCName { try? root.directory.statusBeneath($0) }.map { FileIdentity($0) }
   }
 
   private static let mostDirectories = 24

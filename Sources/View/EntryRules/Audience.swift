@@ -1,57 +1,59 @@
 import BackingTree
-import CLinux
 import DisplayNames
 import Glibc
 
 /// The users who may use a directory, and so see the names that the view shows in it.
 ///
-/// A view that all users may use shows the same names to each of them, and the daemon reads what one of them may not. So text from a
-/// file becomes a name only where each user who sees the name may read the file, too.
-struct Audience {
-  private let directory: Directory
-  private let status: stat
+/// A view that all users may use shows the same names to each of them, and its daemon reads what one of them may not. So text from
+/// a file becomes a name only where each user who sees the name may read the file, too. Where an access list decides that, and is
+/// not the directory's owner's affair alone, the file does not count as read by all.
+struct Audience: Equatable {
+  private let owner: uid_t
+  private let group: gid_t
+  private let mode: mode_t
+  private let hasAccessList: Bool
 
-  /// - Returns: nil when the directory has no status, as after an I/O error.
+  /// The audience of a directory; nil when it has no status, as after an I/O error.
   init?(of directory: Directory) {
     guard let status = try? directory.status() else { return nil }
-    self.directory = directory
-    self.status = status
+    self.init(status, of: directory.descriptor)
+  }
+
+  private init(_ status: stat, of descriptor: CInt) {
+    (owner, group, mode) = (status.st_uid, status.st_gid, status.st_mode)
+    var isFound = false
+    try? ExtendedAttributes(of: descriptor).forEachName { if AccessList.isHeld(by: $0) { isFound = true } }
+    hasAccessList = isFound
   }
 
   /// Whether each of these users may read a file.
   ///
-  /// - Parameter path: the path from the directory to the file. It leads through no symlink.
-  func mayRead(_ path: [UInt8]) -> Bool {
+  /// - Parameters:
+  ///   - path: the path from the directory to the file. It leads through no symlink.
+  ///   - directory: the directory with this audience.
+  func mayRead(_ path: [UInt8], in directory: Directory) -> Bool {
     let ends = path.indices.filter { path[$0] == UInt8(ascii: "/") } + [path.count]
     return ends.allSatisfy { end in
-      let found = Array(path[..<end]).withCName { part -> stat? in
-        guard let opened = try? directory.openBeneath(part, dfs_O_PATH) else { return nil }
-        return try? fileStatus(opened.rawValue)
+      let item = Array(path[..<end]).withCName { part -> Audience? in
+        guard let opened = try? directory.locateBeneath(part) else { return nil }
+        return (try? fileStatus(opened.rawValue)).map { Audience($0, of: opened.rawValue) }
       }
-      return found.map { mayUse($0, end == path.count ? 4 : 1) } ?? false
+      return item.map { mayUse($0, end == path.count ? 4 : 1) } ?? false
     }
   }
 
   /// - Parameter permission: 4 is read, 1 is search.
-  private func mayUse(_ item: stat, _ permission: mode_t) -> Bool {
-    let (group, others) = (permission << 3, permission)
-    func permits(_ bits: mode_t) -> Bool { item.st_mode & bits == bits }
-    /// Whether these users may list the directory, or look up names in it.
-    func isOpen(to shift: mode_t) -> Bool { status.st_mode >> shift & 5 != 0 }
-    if isOpen(to: 0) { return permits(group | others) }
-    let isOfSameOwner = item.st_uid == status.st_uid && permits(permission << 6)
-    // With an access list these bits are the mask of all users and groups in it.
+  private func mayUse(_ item: Audience, _ permission: mode_t) -> Bool {
+    func permits(_ bits: mode_t) -> Bool { item.mode & bits == bits }
+    /// Whether the directory may be listed, or names in it be looked up.
+    func isOpen(to shift: mode_t) -> Bool { mode >> shift & 5 != 0 }
+    let isOfSameOwner = item.owner == owner && permits(permission << 6)
+    if isOpen(to: 0) { return permits(permission << 3 | permission) && !item.hasAccessList }
+    // With an access list, these bits are the mask of all users and groups in it.
     if isOpen(to: 3) {
-      return isOfSameOwner && item.st_gid == status.st_gid && permits(group) && !hasAccessList
+      return isOfSameOwner && item.group == group && permits(permission << 3)
+        && !hasAccessList && !item.hasAccessList
     }
-    return isOfSameOwner || status.st_uid == 0
-  }
-
-  private var hasAccessList: Bool {
-    var isFound = false
-    try? ExtendedAttributes(of: directory.descriptor).forEachName {
-      if AccessList.isHeld(by: $0) { isFound = true }
-    }
-    return isFound
+    return isOfSameOwner || owner == 0
   }
 }

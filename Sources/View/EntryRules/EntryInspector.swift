@@ -344,11 +344,6 @@ extension Directory {
 
   /// Whether a path below this directory leads to a regular file without passing a symlink.
   func hasFile(_ path: [UInt8]) -> Bool {
-    path.withCName { path in
-      guard let found = try? openBeneath(path, 0o10000000 /* O_PATH */),
-        let status = try? fileStatus(found.rawValue)
-      else { return false }
-      return FileType(mode: status.st_mode) == .regular
-    }
+    path.withCName { try? statusBeneath($0) }.map { FileType(mode: $0.st_mode) == .regular } ?? false
   }
 }

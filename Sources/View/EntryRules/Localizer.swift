@@ -50,7 +50,7 @@ struct Localizer: Sendable {
     guard stemLength != nil || nameIfMarked != nil else { return }
     sources.append(name.bytes)
     let marker = name.bytes + Array("/.localized".utf8)
-    guard let status = status(of: marker, in: directory) else { return }
+    guard let status = marker.withCName({ try? directory.statusBeneath($0) }) else { return }
     if let stemLength {
       guard FileType(mode: status.st_mode) == .directory else { return }
       sources.append(marker)
@@ -77,8 +77,11 @@ struct Localizer: Sendable {
   private func bundleName(of name: Name, in directory: Directory, sources: inout [[UInt8]]) -> Name? {
     guard BundleName.isLocalizable(name.bytes.span) else { return nil }
     for layout in BundleLayout.allCases {
-      guard let bytes = read(name.bytes + layout.infoPlist, in: directory) else { continue }
-      sources.append(name.bytes + layout.directory)
+      let bytes = read(name.bytes + layout.infoPlist, in: directory)
+      if bytes != nil || isWithheld(name.bytes + layout.infoPlist, in: directory) {
+        sources.append(name.bytes + layout.directory)
+      }
+      guard let bytes else { continue }
       guard let info = BundleInfo(bytes) else {
         malformedMetadataLog.noteIgnored("Info.plist", of: name)
         return nil
@@ -146,8 +149,11 @@ struct Localizer: Sendable {
     case .file where name.bytes.suffix(8).elementsEqual(".desktop".utf8): path = name.bytes
     default: return nil
     }
-    guard let bytes = read(path, in: directory) else { return nil }
-    if child.kind == .directory { sources.append(name.bytes) }
+    let bytes = read(path, in: directory)
+    if child.kind == .directory, bytes != nil || isWithheld(path, in: directory) {
+      sources.append(name.bytes)
+    }
+    guard let bytes else { return nil }
     guard let names = DesktopEntry.names(bytes) else {
       malformedMetadataLog.noteIgnored("desktop entry", of: Name(path))
       return nil
@@ -205,18 +211,16 @@ struct Localizer: Sendable {
 
   // MARK: Reading
 
-  private func status(of path: [UInt8], in directory: Directory) -> stat? {
-    path.withCName { path in
-      guard let found = try? directory.openBeneath(path, 0o10000000 /* O_PATH */) else { return nil }
-      return try? fileStatus(found.rawValue)
-    }
-  }
-
   private func read(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
     guard let bytes = path.withCName({ directory.smallFile($0, limit: ParserLimits.inputBytes) }) else {
       return nil
     }
-    return !isShared || Audience(of: directory)?.mayRead(path) == true ? bytes : nil
+    return !isShared || Audience(of: directory)?.mayRead(path, in: directory) == true ? bytes : nil
+  }
+
+  /// Whether there is a file that `read` does not return. Its permissions may change, so its directory is watched.
+  private func isWithheld(_ path: [UInt8], in directory: Directory) -> Bool {
+    isShared && directory.hasFile(path)
   }
 
   private func table(_ path: [UInt8], in directory: Directory) -> [String: String]? {

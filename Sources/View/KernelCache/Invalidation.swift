@@ -113,11 +113,6 @@ extension View {
     }
   }
 
-  /// The cached directories that are, or lie below, the directory of that identity.
-  func cachedDirectories(below identity: FileIdentity) -> [WatchedDirectory] {
-    cached.all.filter { nodes.isBelow($0.node, identity) }
-  }
-
   // MARK: After directory views were dropped
 
   /// Invalidates the display names of views that are no longer kept up to date, and the negative entries that only a view can

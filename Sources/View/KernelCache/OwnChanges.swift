@@ -52,8 +52,8 @@ final class OwnChanges: Sendable {
     return try body()
   }
 
-  /// Runs a change made through the mount that concerns a file's names alone, but gives it another ctime: a file that is as the mount
-  /// left it is that afterwards, too.
+  /// Runs a change made through the mount that concerns a file's names alone, but gives it another ctime: a file that is as the
+  /// mount left it is that afterwards, too.
   func preserving<R: ~Copyable>(_ descriptor: CInt, _ body: () throws(Errno) -> R) throws(Errno) -> R {
     if isEnabled, contains(try fileStatus(descriptor)) { return try recording(on: descriptor, body) }
     return try body()

@@ -55,22 +55,6 @@ extension NodeTable {
     }
   }
 
-  /// Whether a node was seen under other links than the one in use.
-  func hasOtherLinks(_ id: NodeID) -> Bool {
-    withState { links in links.inodes.slot(of: id).map { !links.others(of: $0).isEmpty } ?? false }
-  }
-
-  /// Gives up the link of a node that is in use for another one under which the node was seen.
-  ///
-  /// - Returns: false if there is no other.
-  func leaveLink(of id: NodeID) -> Bool {
-    withState { links in
-      guard let slot = links.inodes.slot(of: id), !links.others(of: slot).isEmpty else { return false }
-      links.leaveLink(slot)
-      return true
-    }
-  }
-
   /// Handles the removal of a name: a file with further known links is reached by one of them from now on.
   ///
   /// - Parameter isLast: whether it was the file's last name. Open files keep their node; a new file that gets the same inode
@@ -105,6 +89,21 @@ extension NodeTable {
         links.inodes[slot].indexState == .current
       else { return }
       links.orphan(slot)
+    }
+  }
+
+  /// The links under which a node was seen, but for the one in use.
+  func otherLinks(of id: NodeID) -> [(parent: NodeID, name: CName)] {
+    withState { links in
+      links.inodes.slot(of: id).map { links.others(of: $0).map { (NodeID($0.parent), $0.name) } } ?? []
+    }
+  }
+
+  /// Puts another link of a node into use, in place of the one that is.
+  func useLink(_ link: (parent: NodeID, name: CName), of id: NodeID) {
+    withState { links in
+      guard let slot = links.inodes.slot(of: id) else { return }
+      link.name.withPointer { links.setLink(slot, Links.LinkKey(link.parent, $0)) }
     }
   }
 

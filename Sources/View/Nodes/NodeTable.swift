@@ -322,9 +322,6 @@ package final class NodeTable: Sendable {
     withState { links in links.inodes.slot(of: id).map { field(links.inodes[$0]) } }
   }
 
-  /// Whether the kernel knows anything below a node.
-  func hasNodes(below id: NodeID) -> Bool { inode(id) { $0.linksBelow > 0 } ?? false }
-
   /// The node of a file; nil when the kernel does not know it.
   package func node(of identity: FileIdentity, nodeKind: NodeKind = .plain) -> NodeID? {
     withState { $0.inodes.find(Inodes.Key(identity, nodeKind)).map { NodeID($0) } }
@@ -347,11 +344,11 @@ package final class NodeTable: Sendable {
     withState { $0.find(Links.LinkKey(parent, name), nodeKind).map { NodeID($0) } }
   }
 
-  /// Whether a directory node is, or lies below, the directory of that identity.
-  package func isBelow(_ id: NodeID, _ identity: FileIdentity) -> Bool {
+  /// Whether a directory node is, or lies below, the directory of one of these identities.
+  package func isBelow(_ id: NodeID, _ identities: Set<FileIdentity>) -> Bool {
     var isFound = false
     _ = forEachAncestor(of: id) { links, slot in
-      isFound = links.inodes[slot].identity == identity
+      isFound = identities.contains(links.inodes[slot].identity)
       return !isFound
     }
     return isFound

@@ -110,8 +110,8 @@ package final class OpenPackage: Sendable {
       do throws(Errno) {
         let made = try Self.reader(
           Directory(descriptor: package.rawValue), name, type: type, credentials, sizes)
-        // Before any data was read a change counts as one before the open, unless the package has been replaced since and may be
-        // emptied already.
+        // Before any data was read a change counts as one before the open, unless the package was moved away since: one that is
+        // replaced as a whole may be emptied already.
         guard made.layout.stamp == state.reader.layout.stamp || !state.hasServedRead && isInPlace() else {
           throw .ioError
         }

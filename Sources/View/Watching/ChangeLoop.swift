@@ -46,9 +46,7 @@ extension View {
     expireOutdated(dirtyDirectories)
     invalidateDisplayNames(of: changes.queue.takeDroppedViews(), isChangeLoop: true)
     for directory in dirtyDirectories { directory.view?.processPendingChanges(directory.unreported) }
-    for directory in changes.queue.takeInspectedDirectories() {
-      refreshViews(inside: directory, isMoved: false)
-    }
+    refreshViews(inside: changes.queue.takeInspectedDirectories())
     return changes.queue.takeChanges()
   }
 }

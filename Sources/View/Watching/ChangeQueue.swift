@@ -19,6 +19,8 @@ final class ChangeQueue: Sendable {
   private let state = Guarded(State())
   /// Whether the content of any file may decide how the file is listed, as that of an alias does.
   let doesContentAffectListing = Atomic(false)
+  /// Whether the permissions of a directory may decide how its entries are listed.
+  let doPermissionsAffectListing = Atomic(false)
   private let watch: ChangeWatch?
 
   init(watch: ChangeWatch?) { self.watch = watch }

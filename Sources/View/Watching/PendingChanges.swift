@@ -46,6 +46,8 @@ struct PendingChanges {
     /// The names whose content was written, which may decide how an entry is shown.
     var contents: Set<Name> = []
     var isEverything = false
+    /// The directory's own attributes changed, which may decide how its entries are shown.
+    var haveOwnAttributesChanged = false
     /// The rules by which all entries must be inspected from now on.
     var rules: DirectoryView.Rules?
 
@@ -58,7 +60,7 @@ struct PendingChanges {
     }
 
     fileprivate var isEmpty: Bool {
-      !isEverything && names.isEmpty && attributes.isEmpty && contents.isEmpty
+      !isEverything && !haveOwnAttributesChanged && names.isEmpty && attributes.isEmpty && contents.isEmpty
     }
   }
 

@@ -30,8 +30,8 @@ struct MountOptions {
     "rw", "atime",
     "diratime", "nodiratime", "async", "suid_dumpable", "default_permissions",
   ]
-  /// What the kernel says of each FUSE mount. `mount -o remount,ro MOUNTPOINT` repeats it.
-  private static let ofKernel: Set<String> = ["user_id", "group_id", "max_read", "blksize"]
+  /// What the mount table says of FUSE mounts, with a value. `mount -o remount,ro MOUNTPOINT` repeats it.
+  private static let ofMountTable: Set<String> = ["user_id", "group_id", "max_read", "blksize"]
   /// The one option of displayfs itself that has no value.
   private static let export = "export"
   /// Options that are passed on unchanged.
@@ -68,7 +68,9 @@ struct MountOptions {
   ///
   /// - Parameter sloppy: whether unknown options are ignored, as mount(8) requests from its helpers with `-s`.
   mutating func add(_ list: String, sloppy: Bool = false) throws(Failure) {
-    for option in Self.split(list) where !option.isEmpty {
+    let options = Self.split(list)
+    if options.contains("remount") { isRemount = true }
+    for option in options where !option.isEmpty {
       do throws(Failure) { try addOne(option) } catch { if !sloppy { throw error } }
     }
   }
@@ -80,10 +82,7 @@ struct MountOptions {
     if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" || Self.ignored.contains(name) {
       return
     }
-    if option == "remount" {
-      isRemount = true
-      return
-    }
+    if option == "remount" { return }
     if option == Self.export {
       isExported = true
       return
@@ -94,7 +93,7 @@ struct MountOptions {
       return
     }
     if parts.count == 2 {
-      if Self.ofKernel.contains(name) { return }
+      if isRemount, Self.ofMountTable.contains(name) { return }
       if Self.passedWithValue.contains(name) {
         fuse.append("\(name)=\(Self.escape(parts[1]))")
         return

@@ -104,7 +104,7 @@ extension View {
     let node = try node(of: &found, in: parent, identityMatch)
     if node.didMove {
       walks.moved.noteMove(of: node.id)
-      refreshViews(inside: FileIdentity(found.status), isMoved: true)
+      refreshViews(inMoved: FileIdentity(found.status))
     }
     if let replaced = node.replaced { cached.kernel?.expireAttributes(of: replaced, in: nil) }
     if type != .regular, type != .directory, type != .symlink { noteSpecialFile(node.id, found.status) }

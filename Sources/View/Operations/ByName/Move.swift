@@ -58,7 +58,7 @@ extension View {
     if let arrived { newView.reconcile(to, arrived) } else { newView.reconcile(to) }
     if isRespelled { newView.noteAllChanged() }
     for status in [moved, replaced].compactMap(\.self) where FileType(mode: status.st_mode) == .directory {
-      refreshViews(inside: FileIdentity(status), isMoved: true)
+      refreshViews(inMoved: FileIdentity(status))
     }
     if flags.contains(.exchange) {
       exchangeSidecars(of: from, in: old, with: to, in: new, client)

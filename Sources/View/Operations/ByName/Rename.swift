@@ -30,7 +30,7 @@ extension View {
         over: existing?.realName.name)
       let replaced = try existing.map { (entry) throws(Errno) in try identity(of: entry, in: new.directory) }
       // A package is not replaced by an entry from inside it: more would be removed than the client named.
-      if existing?.nodeKind == .packageFile, let replaced, nodes.isBelow(oldParent, replaced) {
+      if existing?.nodeKind == .packageFile, let replaced, nodes.isBelow(oldParent, [replaced]) {
         throw .invalidArgument
       }
       let tunnelled = existing == nil ? recall(new.typed, in: newParent, client: client) : nil

@@ -80,7 +80,7 @@ extension View {
     nodes.didMove(
       new.identity, nodeKind: new.nodeKind, from: (old.directory, CName(old.realName)),
       to: (new.directory, CName(new.realName)))
-    if new.backingType == .directory { refreshViews(inside: new.identity, isMoved: true) }
+    if new.backingType == .directory { refreshViews(inMoved: new.identity) }
     return rename
   }
 
@@ -88,6 +88,7 @@ extension View {
   /// another place, is not gone. Nor is an open file that has another name: a client that comes by the lost name must still meet
   /// the locks and mappings of the processes that have the file open.
   private func goneNode(of item: ListingEntry) -> NodeID? {
+    if item.isElsewhere { return nil }
     // The inode number may belong to another file by now.
     guard let node = nodes.node(of: item.identity, nodeKind: item.nodeKind),
       let link = nodes.link(of: node), link.type == item.backingType,
@@ -95,7 +96,7 @@ extension View {
     else { return nil }
     if holds(link.parent, link.name, link) { return nil }
     if item.type == .directory { return isRemoved(item, node) ? node : nil }
-    if isReachedByAnotherName(node) { return nil }
+    if isReachedByAnotherName(node, link) { return nil }
     guard let open = openNodes.file(of: node), let status = try? fileStatus(open.descriptor.rawValue) else {
       return node
     }
@@ -103,11 +104,12 @@ extension View {
   }
 
   /// Whether a file that has lost the name in use has another known one, which is in use from now on. (hard links)
-  private func isReachedByAnotherName(_ node: NodeID) -> Bool {
-    // A client that came by the lost name must not be led to the other one.
-    if nodes.hasOtherLinks(node) { walks.moved.noteMove(of: node) }
-    while nodes.leaveLink(of: node) {
-      if let link = nodes.link(of: node), holds(link.parent, link.name, link) { return true }
+  private func isReachedByAnotherName(_ node: NodeID, _ lost: NodeTable.Link) -> Bool {
+    for other in nodes.otherLinks(of: node) where holds(other.parent, other.name, lost) {
+      // A client that came by the lost name must not be led to the other one.
+      walks.moved.noteMove(of: node)
+      nodes.useLink(other, of: node)
+      return true
     }
     return false
   }

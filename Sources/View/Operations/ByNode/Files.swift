@@ -32,24 +32,19 @@ extension View {
     // file.
     guard flags & O_ACCMODE == O_RDONLY else { throw .permissionDenied }
     try ensureDescriptorsLeft()
-    let parent = try directory(link.parent)
+    let parent = try directory(link.parent).directory
     let package = try link.name.withPointer { (name) throws(Errno) in
-      try client.impersonate { () throws(Errno) in
-        try parent.directory.open(name, O_RDONLY | dfs_O_DIRECTORY)
-      }
+      try client.impersonate { () throws(Errno) in try parent.open(name, O_RDONLY | dfs_O_DIRECTORY) }
     }
-    return .package(try openPackage(package, at: link, in: parent, id, client))
+    return .package(try openPackage(package, at: link, id, client))
   }
 
   private func openPackage(
-    _ package: consuming Descriptor, at link: NodeTable.Link, in parent: DirectoryHandle, _ id: NodeID,
-    _ client: Client
+    _ package: consuming Descriptor, at link: NodeTable.Link, _ id: NodeID, _ client: Client
   ) throws(Errno) -> OpenPackage {
     let (status, name) = (try link.status(of: package), link.name.name)
     let type = inspector.typeIdentifier(of: name)
-    let isInPlace: @Sendable () -> Bool = {
-      link.name.withPointer { (try? parent.status($0)).map(link.matches) ?? false }
-    }
+    let isInPlace: @Sendable () -> Bool = { [unowned self] in holds(link.parent, link.name, link) }
     let directory = Directory(descriptor: package.rawValue)
     let credentials = client.credentials
     let known = packages.sizes.beginning(of: directory, status, type: type).flatMap {
@@ -59,7 +54,7 @@ extension View {
       if let known { known } else {
         try OpenPackage.reader(directory, name, type: type, credentials, packages.sizes)
       }
-    // A package that is replaced as a whole may be emptied already. The kernel looks up what has its name now.
+    // A package that was moved away while it was walked may have been emptied, as one that is replaced as a whole. The kernel looks up what has its name now.
     if known == nil, !isInPlace() { throw .staleNFSFileHandle }
     return OpenPackage(
       package, name: name, type: type, node: id, credentials: credentials, reader: reader,
