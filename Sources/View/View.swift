@@ -136,7 +136,7 @@ package final class View: Sendable {
     directories.noteRefresh()
     let views = directories.views.all.filter { nodes.isBelow($0.id, [identity]) }
     let cached = cached.all.filter { nodes.isBelow($0.node, [identity]) }
-    // Where no view tells how the names that the kernel knows were made, they may be others now.
+    // Without a view it is not known by which rules the kernel got its names.
     guard
       options.dependOnPath || cached.contains(where: { $0.changes.view == nil })
         || views.contains(where: isAtAnotherPlace)

@@ -130,7 +130,7 @@ extension DirectoryView {
     }
   }
 
-  /// Whether the permissions of an entry may decide how it is listed, in a view of which they decide that.
+  /// Whether the permissions of this entry may decide how it is listed.
   private func doPermissionsAffectListing(of name: Name) -> Bool {
     let entry = state.projection.slot(realName: name.bytes.span).flatMap { state.projection.summary(at: $0) }
     return inspector.mayAffectOwnListing(name) || entry?.entryType == FileType.directory.direntType

@@ -5,8 +5,8 @@ import Glibc
 /// The users who may use a directory, and so see the names that the view shows in it.
 ///
 /// A view that all users may use shows the same names to each of them, and its daemon reads what one of them may not. So text from
-/// a file becomes a name only where each user who sees the name may read the file, too. Where an access list decides that, and is
-/// not the directory's owner's affair alone, the file does not count as read by all.
+/// a file becomes a name only where each user who sees the name may read the file, too. A file with an access list counts as read
+/// by all only in a directory that its owner alone may use.
 struct Audience: Equatable {
   private let owner: uid_t
   private let group: gid_t
