@@ -47,25 +47,6 @@ import Testing
     #expect(outcome.text == "\(kind.status), 0 links", "\(outcome.complaint)")
   }
 
-  /// The view knows the other name. Another process removes the one that the program came by.
-  @Test func fileThatLosesOneOfItsNames_staysReachable() throws {
-    let view = try MountedView { root in
-      makeDirectory("\(root)/one")
-      makeDirectory("\(root)/other")
-    }
-    let outcome = run(
-      """
-      open("one/it.c", "w").write("abc")
-      os.link("one/it.c", "other/it.c")
-      os.listdir("one"), os.listdir("other")
-      file = os.open("one/it.c", os.O_PATH)
-      os.unlink("\(view.real("one/it.c"))")
-      time.sleep(0.1)
-      print(look(file), os.path.exists("one/it.c"), open(f"/proc/self/fd/{file}").read())
-      """, in: view)
-    #expect(outcome.text == "file 3, 1 links False abc", "\(outcome.complaint)")
-  }
-
   @Test func fstat_ofFileWrittenAfterItsRemoval_reportsItsSize() throws {
     let outcome = run(
       """

@@ -63,7 +63,7 @@ import Testing
     usleep(20_000)
     mkdir(view.real("w/end"), 0o755)
     try #require(watcher.reportsChanges("create end"))
-    #expect(watcher.names(from: listed) == listing(), "\(watcher.reportedEvents)")
+    #expect(eventually { watcher.names(from: listed) == listing() }, "\(watcher.reportedEvents)")
   }
 
   /// The kernel itself reports what is done through the view. A link gives the file another status change time.

@@ -181,4 +181,21 @@ import ViewedTree
     #expect(view.nodes.link(of: before.id) == nil)
     #expect(try lookup("b").id != before.id)
   }
+
+  /// Another process removed the name by which the file was looked up last.
+  @Test func fileWithAnotherKnownName_isReachedByThat() throws {
+    let tree = try ViewedTree("one.c")
+    let (view, root) = (tree.view, NodeTable.root)
+    try #require(link(tree.path("one.c"), tree.path("other.c")) == 0)
+    func lookup(_ name: String) throws -> NodeID { try name.withCString { try view.lookup(root, $0).id } }
+    let node = try lookup("other.c")
+    #expect(try lookup("one.c") == node)
+    unlink(tree.path("one.c"))
+    view.orphanVanished(
+      ListingEntry(
+        directory: root, name: "one.c", realName: "one.c",
+        identity: try #require(view.nodes.identity(of: node)), nodeKind: .plain, type: .regular))
+    #expect(view.nodes.link(of: node)?.name.equals("other.c") == true)
+    #expect(view.nodes.node(of: try #require(view.nodes.identity(of: node))) == node)
+  }
 }
