@@ -27,7 +27,7 @@ package final class View: Sendable {
   /// - Parameters:
   ///   - covered: the mount point, if there will be one.
   ///   - isExported: whether file handles of the view last. Needs CAP_DAC_READ_SEARCH.
-  ///   - isShared: whether the view is used by all users, not only by the one who mounts it. (`allow_other`)
+  ///   - isShared: whether the view is used by all users, not only by the one that mounted it. (`allow_other`)
   /// - Throws: EOPNOTSUPP for an exported view where files cannot be found by inode number and generation.
   package init(
     source: consuming Descriptor, covered: consuming CoveredDirectory? = nil, options: ViewOptions,
@@ -38,7 +38,7 @@ package final class View: Sendable {
     let rules = ViewRules(options, of: source.root.directory, isShared: isShared, logger: logger)
     let watch = try? ChangeWatch(root: source.root.directory)
     let directories = Directories(remoteMounts: RemoteMounts(home: source.device))
-    let queue = ChangeQueue(watch: watch)
+    let queue = ChangeQueue(watch: watch, doPermissionsAffectListing: isShared)
     let cached = CachedDirectories(
       watch: watch, remoteMounts: directories.remoteMounts, views: directories.views, queue: queue)
     let packages = PackageFiles(in: source.root, imports: importsPackages && !rules.isPlainMirror)
@@ -66,7 +66,6 @@ package final class View: Sendable {
     changes = ChangeTracking(watch: watch, queue: queue, own: own)
     self.cached = cached
     queue.doesContentAffectListing.store(rules.inspector.options.aliases == .symlink, ordering: .relaxed)
-    queue.doPermissionsAffectListing.store(isShared, ordering: .relaxed)
     onFirstFound(by: rules.inspector)
     if !rules.isPlainMirror { noteDirectoryAttributes(by: watch) }
   }
@@ -106,7 +105,7 @@ package final class View: Sendable {
     invalidateAllNames(in: directories, waits: true)
     changes.queue.doesContentAffectListing.store(inspector.options.aliases == .symlink, ordering: .relaxed)
     rules.replace(inspector)
-    refreshViews { _ in true }
+    refreshAllViews()
     // A lookup in the meantime may have used the old options.
     invalidateAllNames(in: directories, waits: true)
   }
@@ -114,13 +113,13 @@ package final class View: Sendable {
   /// The inspector works only for the view, so the reference can be unowned. With a weak reference, every reference count
   /// operation on the view would go through a side table.
   private func onFirstFound(by inspector: EntryInspector) {
-    inspector.metadata.onFirstFound { [unowned self] in refreshViews { _ in true } }
+    inspector.metadata.onFirstFound { [unowned self] in refreshAllViews() }
   }
 
   /// Refreshes the directory views in use, each with the rules in force at its current place.
-  func refreshViews(where condition: (NodeID) -> Bool) {
+  func refreshAllViews() {
     directories.noteRefresh()
-    for (id, view) in directories.views.all where condition(id) { refresh(view, of: id) }
+    for (id, view) in directories.views.all { refresh(view, of: id) }
   }
 
   private func refresh(_ view: DirectoryView, of id: NodeID) {

@@ -50,7 +50,7 @@ import Testing
     #expect(eventually { !view.listing().contains("Secret") })
   }
 
-  /// All that decides who sees a name and who reads its text may change: here the directory, and a file in an entry of it.
+  /// The permissions that count may change: those of the directory that lists the name, and those of the file with its text.
   @Test func names_followThePermissionsOfTheirDirectory() throws {
     let view = try view("allow_other,language=en,desktop-names=on") { root in
       try put("[Desktop Entry]\nType=Application\nName=Secret\nExec=x\n", at: "\(root)/closed/entry.desktop")

@@ -8,12 +8,6 @@ import ViewedTree
 
 /// Where a directory is in the tree decides how its entries are shown. That is found at the first look at each directory.
 @Suite struct SiteTests {
-  private struct NoCache: KernelCacheInvalidator {
-    func invalidate(_ names: [StaleName]) {}
-    func invalidateBeforeNextWalk(_ names: [StaleName]) {}
-    func expireAttributes(of node: NodeID, in directory: NodeID?) {}
-  }
-
   /// Makes the directories of a path, looks them up, and runs `body` with the site of the last one.
   private func withSite(
     of path: String, options: ViewOptions = ViewOptions(), _ body: (Site) throws -> Void
@@ -92,7 +86,7 @@ import ViewedTree
     options.finderInfo = .on
     let tree = try ViewedTree(options: options)
     let (view, root) = (tree.view, NodeTable.root)
-    view.startCaching(NoCache())
+    view.startCaching(EmptyCache())
     view.startCollectingChanges()
     try #require(mkdir(tree.path("drafts"), 0o755) == 0)
     tree.make("drafts/notes.txt")

@@ -9,12 +9,6 @@ import ViewedTree
 
 /// The kernel's caches and the directory view share one watch and one record of pending changes.
 @Suite struct WatchedDirectoryTests {
-  private struct EmptyCache: KernelCacheInvalidator {
-    func invalidate(_ names: [StaleName]) {}
-    func invalidateBeforeNextWalk(_ names: [StaleName]) {}
-    func expireAttributes(of node: NodeID, in directory: NodeID?) {}
-  }
-
   private let tree: ViewedTree
   private var view: View { tree.view }
   private let root = NodeTable.root

@@ -12,7 +12,7 @@ extension DirectoryView {
     var reading = Reading.never
     var isRead: Bool { reading != .never }
     var facts = EntryInspector.DirectoryFacts()
-    /// Who could see the entries when they were read, where that decides how they are shown.
+    /// The users that could see the entries when they were read, where that decides how the entries are shown.
     var audience: Audience?
     /// The names of the entries that `._name` files accompany, whether or not those entries exist.
     var namesWithSidecar: Set<Name> = []

@@ -7,7 +7,7 @@ import SystemPackage
 /// Finds the localized names of directories: reads the tables on the volume and applies the rules to them.
 struct Localizer: Sendable {
   private let languages: [LanguageTag]
-  /// Whether the view is used by all users. Then text from a file counts only where all who see the name may read the file.
+  /// Whether the view is used by all users. Then text from a file becomes a name only by the rule of `Audience`.
   private let isShared: Bool
   /// The volume's own SystemFolderLocalizations in the view's language.
   private let volumeTable: [String: String]?

@@ -196,8 +196,10 @@ struct Links {
   }
 
   /// Removes the link of a node that is in use, if the node was seen at another one.
-  mutating func leaveLink(_ slot: UInt32) {
-    guard let next = others[slot]?.last else { return }
+  ///
+  /// - Parameter other: the one that comes into use; nil for the one that was seen last.
+  mutating func leaveLink(_ slot: UInt32, for other: Other? = nil) {
+    guard let next = other ?? others[slot]?.last else { return }
     next.name.withPointer { setLink(slot, LinkKey(next.parent, $0)) }
     links[Int(slot)].aliases.isEntryCacheable = next.isEntryCacheable
   }

@@ -93,23 +93,13 @@ extension NodeTable {
   }
 
   /// The links under which a node was seen, but for the one in use.
-  func otherLinks(of id: NodeID) -> [(parent: NodeID, name: CName)] {
-    withState { links in
-      links.inodes.slot(of: id).map { links.others(of: $0).map { (NodeID($0.parent), $0.name) } } ?? []
-    }
-  }
+  func otherLinks(of id: NodeID) -> [Links.Other] { withState { $0.others(of: id.slot) } }
 
   /// Puts another link of a node into use, in place of the one that is.
-  func useLink(_ link: (parent: NodeID, name: CName), of id: NodeID) {
+  func leaveLink(of id: NodeID, for other: Links.Other) {
     withState { links in
-      guard let slot = links.inodes.slot(of: id) else { return }
-      link.name.withPointer { links.setLink(slot, Links.LinkKey(link.parent, $0)) }
+      if let slot = links.inodes.slot(of: id) { links.leaveLink(slot, for: other) }
     }
-  }
-
-  /// The other names under which a node was seen and the kernel may cache it.
-  func cacheableOtherLinks(of id: NodeID) -> [(parent: NodeID, name: CName)] {
-    withState { $0.others(of: id.slot).filter(\.isEntryCacheable).map { (NodeID($0.parent), $0.name) } }
   }
 
   /// Removes a link under which a node was seen before.

@@ -134,10 +134,12 @@ extension View {
   /// means. Invalidates the lost names, so that the kernel looks them up from now on.
   func hasLostOtherLink(_ id: NodeID, _ link: NodeTable.Link) -> Bool {
     guard link.areOtherLinksCacheable else { return false }
-    let left = nodes.cacheableOtherLinks(of: id).filter { !holds($0.parent, $0.name, link) }
-    for (parent, name) in left {
-      invalidateCachedName(name, in: parent, of: id)
-      nodes.removeOtherLink(id, parent, name)
+    let left = nodes.otherLinks(of: id).filter {
+      $0.isEntryCacheable && !holds(NodeID($0.parent), $0.name, link)
+    }
+    for other in left {
+      invalidateCachedName(other.name, in: NodeID(other.parent), of: id)
+      nodes.removeOtherLink(id, NodeID(other.parent), other.name)
     }
     return !left.isEmpty
   }

@@ -20,10 +20,13 @@ final class ChangeQueue: Sendable {
   /// Whether the content of any file may decide how the file is listed, as that of an alias does.
   let doesContentAffectListing = Atomic(false)
   /// Whether the permissions of a directory may decide how its entries are listed.
-  let doPermissionsAffectListing = Atomic(false)
+  let doPermissionsAffectListing: Bool
   private let watch: ChangeWatch?
 
-  init(watch: ChangeWatch?) { self.watch = watch }
+  init(watch: ChangeWatch?, doPermissionsAffectListing: Bool) {
+    self.watch = watch
+    self.doPermissionsAffectListing = doPermissionsAffectListing
+  }
 
   /// Starts collecting changes for the change loop; before, none are kept.
   func startCollectingChanges() { state.withLock { $0.isCollecting = true } }

@@ -53,10 +53,9 @@ final class DirectoryChanges: Sendable {
     } else {
       changes.add(1, ordering: .releasing)
     }
-    let decidesListing = queue.doPermissionsAffectListing.load(ordering: .relaxed)
     add {
       $0.add(change, isContentOnly: isContentOnly, hasView: $1, isCollecting: $2)
-      if decidesListing, $1, case .directoryAttributes = change {
+      if queue.doPermissionsAffectListing, $1, case .directoryAttributes = change {
         $0.inspectAgain { $0.haveOwnAttributesChanged = true }
       }
     }

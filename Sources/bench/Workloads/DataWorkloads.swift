@@ -15,8 +15,8 @@ extension Workload {
     } + [rereading(scale)]
   }
 
-  /// Random reading of a file that was read to its end and closed before, and has not changed since. Whoever keeps the pages of a
-  /// file from one open to the next keeps them now.
+  /// Random reading of a file that was read to its end and closed before, and has not changed since. A file
+  /// system that keeps the pages of a file from one open to the next keeps them now.
   private static func rereading(_ scale: Scale) -> Workload {
     let (piece, blocks) = (4096, scale.megabytes << 8)
     let order = shuffled(blocks, blocks)

@@ -105,10 +105,10 @@ extension View {
 
   /// Whether a file that has lost the name in use has another known one, which is in use from now on. (hard links)
   private func isReachedByAnotherName(_ node: NodeID, _ lost: NodeTable.Link) -> Bool {
-    for other in nodes.otherLinks(of: node) where holds(other.parent, other.name, lost) {
+    for other in nodes.otherLinks(of: node) where holds(NodeID(other.parent), other.name, lost) {
       // A client that came by the lost name must not be led to the other one.
       walks.moved.noteMove(of: node)
-      nodes.useLink(other, of: node)
+      nodes.leaveLink(of: node, for: other)
       return true
     }
     return false
