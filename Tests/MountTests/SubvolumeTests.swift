@@ -57,6 +57,25 @@ import Testing
     #expect(text(view.at("\(second)/Letter.rtfd/TXT.rtf")) == "text")
   }
 
+  /// The roots of all subvolumes have the inode number 256, and a listing has others for them.
+  @Test func subvolumesMovedAtOnce_areReportedAsRenamedEachToItsOwnName() throws {
+    let view = try view()
+    let days = ["monday", "tuesday", "wednesday", "thursday"]
+    for day in days.prefix(2) { try snapshot(view, "snapshots/\(day)") }
+    #expect(view.listing("snapshots") == ["monday", "tuesday"])
+    let watcher = try InotifyWatcher(view.at("snapshots"))
+    for day in days.suffix(2) { try snapshot(view, "snapshots/\(day)") }
+    try #require(watcher.reportsChanges("create wednesday", "create thursday"))
+    for day in days {
+      #expect(rename(view.real("snapshots/\(day)"), view.real("snapshots/last \(day)")) == 0)
+    }
+    for day in days {
+      #expect(watcher.reportsChanges("from \(day)", "to last \(day)"))
+      #expect(watcher.isOneRename(day, "last \(day)"))
+    }
+    #expect(view.listing("snapshots") == Set(days.map { FileName("last \($0)") }))
+  }
+
   /// A snapshot that has the device number of one that was deleted after a program had looked at it. What other tests mount at the
   /// same time may get that number.
   private func replacement(in view: MountedView, at place: String) throws -> String? {

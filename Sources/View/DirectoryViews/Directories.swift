@@ -114,9 +114,8 @@ extension View {
     return watched.changes.attach(
       DirectoryView(
         of: watched, handle, inspector: inspector, site: site, watch: watch,
-        recheck: source.coherence.recheck,
-        ahead: ahead, changeQueue: changes.queue, ownChanges: changes.own, listings: directories.listings,
-        cached: cached,
+        recheck: source.coherence.recheck, hasSubvolumes: source.fileSystem.hasSubvolumes, ahead: ahead,
+        changeQueue: changes.queue, ownChanges: changes.own, listings: directories.listings, cached: cached,
         nodes: nodes))
   }
 

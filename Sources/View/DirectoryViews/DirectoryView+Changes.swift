@@ -46,8 +46,7 @@ extension DirectoryView {
     if name == real { return false }
     return CName(real).withPointer {
       nodes.mayBeKnownByDisplayName(
-        FileIdentity(device: handle.identity.device, inode: summary.inode), nodeKind: .plain,
-        at: node, $0)
+        identity(slot, inode: summary.inode), nodeKind: .plain, at: node, $0)
     }
   }
 
@@ -65,8 +64,7 @@ extension DirectoryView {
     let nodeKind = summary.kind.nodeKind(packages: inspector.options.packages)
     return ListingEntry(
       directory: node, name: state.projection.displayName(at: slot), realName: real,
-      identity: FileIdentity(device: handle.identity.device, inode: summary.inode),
-      nodeKind: nodeKind,
+      identity: identity(slot, inode: summary.inode), nodeKind: nodeKind,
       type: nodeKind == .packageFile ? .regular : FileType(direntType: summary.entryType),
       wasMoved: state.baseline.moved.contains(real), isRemade: state.baseline.remade.contains(real))
   }

@@ -76,26 +76,26 @@ extension DirectoryView {
       // Only a listing tells which of the two it is.
       return noteAllChanged()
     }
-    upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), times: FileTimes(found), isOwn)
+    upsert(name, FileType(mode: found.st_mode), inode: UInt64(found.st_ino), found, isOwn)
     if !isOwn, changeQueue.isCollecting, nodes.knowsRemovedDirectory(of: found) {
       state.baseline.remade.insert(name)
     }
   }
 
-  /// - Parameter times: the times of a directory, if the calling code has them.
+  /// - Parameter found: the status of the entry, if the calling code has it.
   func upsert(
-    _ name: Name, _ type: FileType, inode: UInt64, times known: FileTimes? = nil, _ isOwn: Bool = false
+    _ name: Name, _ type: FileType, inode: UInt64, _ found: stat? = nil, _ isOwn: Bool = false
   ) {
     // The mount point must not be entered, not even to see how it would be shown. Nor may another file system, which may not
     // respond: `openBeneath` never enters one, but attributes are read by a path.
     let isCovered =
       handle.holdsMountPoint && CName(name).withPointer { handle.isCovered($0) }
       || inspector.metadata.isPresent
-        && CName(name).withPointer { (try? handle.status($0)).map(handle.isMounted) ?? false }
+        && (found ?? CName(name).withPointer { try? handle.status($0) }).map(handle.isMounted) ?? false
     // Get the times before the inspection: any later change makes them differ at the next comparison.
     let times =
       comparesTimes && type == .directory && !isCovered
-      ? known ?? CName(name).withPointer { try? FileTimes(handle.status($0)) } : nil
+      ? found.map { FileTimes($0) } ?? CName(name).withPointer { try? FileTimes(handle.status($0)) } : nil
     if let file = name.sidecarOwner { state.namesWithSidecar.insert(file) }
     var sources: [[UInt8]] = []
     let child =
@@ -106,10 +106,11 @@ extension DirectoryView {
         sideFiles: sideFiles(of: name), sources: &sources)
     recordListing(of: name, becoming: child, isOwn)
     let slot = state.projection.upsert(child)
+    if let found { noteMounted(found, slot) }
     // Whether it is a package may have changed, even if it was changed back before this inspection: a view of its inside, made in
     // between, shows it as that of a package.
     if !isOwn, state.isRead, type == .directory, CName(name).withPointer({ inspector.mayBePackage($0) }) {
-      changeQueue.noteInspected(FileIdentity(device: handle.identity.device, inode: inode))
+      changeQueue.noteInspected(identity(slot, inode: inode))
     }
     if isOwn { state.ownEffects.altered.append(slot) }
     if !isOwn, state.isRead, changeQueue.isCollecting, state.baseline.before.index(forKey: slot) == nil {

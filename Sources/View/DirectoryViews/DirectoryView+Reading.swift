@@ -142,6 +142,7 @@ extension DirectoryView {
       upsert(sidecar.name, sidecar.type, inode: sidecar.inode)
       inspectSidecarOwner(sidecar.name)
     }
+    inspectMounted()
     state.reading = .current
   }
 }

@@ -5,6 +5,9 @@ extension DirectoryView {
   /// The mutable state. Only the files of this class use it, with the lock held.
   struct State: ~Copyable {
     var projection = Projection()
+    /// The files at entries that another file system is mounted on, and of subvolumes, as of the last look. A listing has other
+    /// inode numbers for them, which may be those of other files here.
+    var mounted: [Projection.Slot: FileIdentity] = [:]
     /// The version of the projection that was listed last for the kernel to keep.
     var listedVersion: UInt64?
     /// The entries of the directory, which another thread began to read before the directory was watched.

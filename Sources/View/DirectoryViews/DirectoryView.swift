@@ -35,6 +35,8 @@ package final class DirectoryView: Sendable {
   let isWatched: Bool
   /// The number of nanoseconds after which the times are compared although there is a watch; nil means never.
   let recheck: Int64?
+  /// Whether directories here may be the roots of subvolumes.
+  let hasSubvolumes: Bool
   /// Whether a staging directory was among the entries when they were read: one in use, or a leftover.
   let mayHoldStaging = Atomic(false)
 
@@ -61,8 +63,9 @@ package final class DirectoryView: Sendable {
   /// - Parameter ahead: the entries of the directory, if another thread is reading them.
   init(
     of watched: WatchedDirectory, _ handle: DirectoryHandle, inspector: EntryInspector, site: Site,
-    watch: ChangeWatch?, recheck: Int64?, ahead: EntriesAhead? = nil, changeQueue: ChangeQueue,
-    ownChanges: OwnChanges, listings: Tally, cached: CachedDirectories, nodes: NodeTable
+    watch: ChangeWatch?, recheck: Int64?, hasSubvolumes: Bool = false, ahead: EntriesAhead? = nil,
+    changeQueue: ChangeQueue, ownChanges: OwnChanges, listings: Tally, cached: CachedDirectories,
+    nodes: NodeTable
   ) {
     self.watched = watched
     node = watched.node
@@ -71,6 +74,7 @@ package final class DirectoryView: Sendable {
     protectedRules = Rules(inspector: inspector, site: site)
     self.watch = watch
     self.recheck = recheck
+    self.hasSubvolumes = hasSubvolumes
     self.changeQueue = changeQueue
     self.ownChanges = ownChanges
     self.listings = listings
