@@ -18,6 +18,9 @@ package struct Source: Sendable {
   var identity: FileIdentity { root.identity }
   var device: UInt64 { root.identity.device }
 
+  /// The path of the directory, as the kernel knows it now; nil where it knows none.
+  var path: FilePath? { FilePath(ofOpenFile: root.directory.descriptor) }
+
   /// - Throws: EOPNOTSUPP for an exported view where files cannot be found by handles that fit into a nodeid.
   init(
     _ directory: consuming Descriptor, covered: consuming CoveredDirectory?, coherence: Coherence,

@@ -83,27 +83,6 @@ public final class InodeHandles: Sendable {
       adopting: try systemCall { dfs_open_handle(root.rawValue, &raw, dfs_O_PATH) })
   }
 
-  /// The path of an open file below a directory, as names; nil where the kernel does not know one. The path may be that of a
-  /// file that was removed or has moved meanwhile.
-  public func names(of file: borrowing Descriptor, below directory: Directory) -> [[UInt8]]? {
-    guard let top = Self.path(of: directory.descriptor), let path = Self.path(of: file.rawValue) else {
-      return nil
-    }
-    let prefix = top == [UInt8(ascii: "/")] ? [] : top
-    guard path.starts(with: prefix), path.count > prefix.count, path[prefix.count] == UInt8(ascii: "/") else {
-      return nil
-    }
-    return path[prefix.count...].split(separator: UInt8(ascii: "/")).map(Array.init)
-  }
-
-  private static func path(of descriptor: CInt) -> [UInt8]? {
-    var buffer = [UInt8](repeating: 0, count: 4096)
-    let count = buffer.withUnsafeMutableBytes {
-      readlink("/proc/self/fd/\(descriptor)", $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
-    }
-    return count > 0 && count < buffer.count ? Array(buffer[..<count]) : nil
-  }
-
   // MARK: Formats
 
   private func decoded(_ raw: dfs_handle) -> InodeHandle? {

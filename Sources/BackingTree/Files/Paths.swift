@@ -13,6 +13,22 @@ extension FilePath {
     withPlatformString { Array(UnsafeRawBufferPointer(start: $0, count: strlen($0))) }
   }
 
+  /// The path of an open file; nil where the kernel does not know one. It may be that of a file that was removed or has moved
+  /// meanwhile. (`readlink` of `/proc/self/fd/N`)
+  public init?(ofOpenFile descriptor: CInt) {
+    let link = Array("/proc/self/fd/\(descriptor)".utf8)
+    guard let path = link.withCName({ try? Directory(descriptor: AT_FDCWD).symlinkTarget($0) }) else {
+      return nil
+    }
+    self.init(bytes: path)
+  }
+
+  /// The names on the way from a directory to here; nil if this is not below that directory.
+  public func names(below top: FilePath) -> [[UInt8]]? {
+    guard starts(with: top), self != top else { return nil }
+    return components.dropFirst(top.components.count).map(\.bytes)
+  }
+
   /// (`getcwd`)
   public static func workingDirectory() throws(Errno) -> FilePath {
     guard let path = getcwd(nil, 0) else { throw Errno(rawValue: errno) }

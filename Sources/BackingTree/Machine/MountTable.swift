@@ -40,6 +40,18 @@ public struct MountTable {
     return mounts.last { $0.mountPoint == resolved }
   }
 
+  /// One mount at one place.
+  struct Place: Hashable {
+    let mountPoint: FilePath
+    let id: Int
+    let device: String
+  }
+
+  /// Where something is mounted. An id may be that of a mount that is gone.
+  static var places: Set<Place> {
+    Set(current.map { Place(mountPoint: $0.mountPoint, id: $0.id, device: $0.device) })
+  }
+
   /// Whether the file system with this device number (`st_dev`) is served by a user-space process or another machine. If that
   /// server hangs, calls into the file system do not return.
   public static func isRemote(_ device: UInt64) -> Bool {

@@ -10,6 +10,9 @@ final class NotifierThreads: Sendable {
   private let notifier: KernelNotifier
   private let replay: Replay?
   private let changeLoop = ThreadGroup()
+  /// Nil where no mount can be noticed.
+  private let mountWatch = try? MountWatch()
+  private let mountLoop = ThreadGroup()
 
   init(view: View, notifier: KernelNotifier, replay: Replay?) {
     self.view = view
@@ -27,10 +30,14 @@ final class NotifierThreads: Sendable {
       Thread.raisePriority()
       view.runChangeLoop { replay?.add($0) }
     }
+    if let mountWatch {
+      mountLoop.start { mountWatch.run { view.noteMounts(at: $0) } }
+    }
   }
 
   /// Called before the session's descriptor is closed.
   func stop() {
+    mountWatch?.stop()
     view.stopChangeLoop()
     replay?.stop()
     notifier.stop()
@@ -42,7 +49,7 @@ final class NotifierThreads: Sendable {
   func waitUntilEnded() -> Bool {
     let haveEnded = [
       notifier.waitUntilEnded(milliseconds: 200), replay?.waitUntilEnded(milliseconds: 200) ?? true,
-      changeLoop.waitUntilEnded(milliseconds: 200),
+      changeLoop.waitUntilEnded(milliseconds: 200), mountLoop.waitUntilEnded(milliseconds: 200),
     ]
     return haveEnded.allSatisfy { $0 }
   }

@@ -8,7 +8,7 @@ extension View {
   /// The entry and attribute timeout in seconds for replies that the kernel may cache.
   ///
   /// For watched directories it bounds how long a change goes unnoticed that the watch does not report: access times, files that
-  /// are changed through another hard link or a mapping, and file systems that are mounted in the backing tree.
+  /// are changed through another hard link or a mapping.
   package var cacheTimeout: Double { source.coherence.recheck.map { Double($0) / 1e9 } ?? 60 }
 
   /// Lets the kernel cache names and attributes from now on, which `kernel` invalidates.

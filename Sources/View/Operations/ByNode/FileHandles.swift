@@ -47,7 +47,7 @@ extension View {
     func entry(in directory: DurableNodeID) -> Entry? {
       entry(at: try? names(of: durable.inode, in: directory, handles))
     }
-    if let entry = entry(at: names(of: file, handles)) { return entry }
+    if let entry = entry(at: names(of: file)) { return entry }
     // The kernel knows the path of a directory at any time, and that of another file while it has its name cached.
     guard FileType(mode: status.st_mode) != .directory else { throw .staleNFSFileHandle }
     if let entry = nodes.lastDirectory(of: durable.inode).flatMap(entry(in:)) { return entry }
@@ -113,8 +113,9 @@ extension View {
   }
 
   /// The path of an open file, as the kernel knows it.
-  private func names(of file: borrowing Descriptor, _ handles: InodeHandles) -> [Name]? {
-    handles.names(of: file, below: source.root.directory)?.map(Name.init)
+  private func names(of file: borrowing Descriptor) -> [Name]? {
+    guard let path = FilePath(ofOpenFile: file.rawValue), let top = source.path else { return nil }
+    return path.names(below: top)?.map(Name.init)
   }
 
   /// The path of a file by the directory that it is in.
@@ -127,7 +128,7 @@ extension View {
       opened = try source.root.directory.openForReading()
     } else {
       let located = try handles.open(InodeHandle(inode: directory.inode, generation: directory.generation))
-      guard let path = self.names(of: located, handles) else { throw .staleNFSFileHandle }
+      guard let path = self.names(of: located) else { throw .staleNFSFileHandle }
       names = path
       opened = try Directory(descriptor: located.rawValue).openForReading()
     }
