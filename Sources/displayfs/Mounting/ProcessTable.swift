@@ -5,14 +5,19 @@ import Glibc
 enum ProcessTable {
   static var all: [pid_t] { numbers(in: "/proc") }
 
-  /// The name of a process, and the letter of its state (proc_pid_stat(5)); nil if there is no such process.
+  /// The name of a process, and the letter of its state; nil if there is no such process.
+  ///
+  /// From /proc/PID/status (proc_pid_status(5)). To read `stat`, or the links `cwd` and `exe`, of a process that is stuck in
+  /// execve(2), closing a file on a mount that does not reply, would block.
   static func nameAndState(of process: pid_t) -> (name: String, state: Character)? {
-    // PID (NAME) STATE ...; a name may contain any character, parentheses too.
-    guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/stat"),
-      let start = bytes.firstIndex(of: UInt8(ascii: "(")), let end = bytes.lastIndex(of: UInt8(ascii: ")")),
-      start < end, end + 2 < bytes.count
-    else { return nil }
-    return (Text.lossy(Array(bytes[(start + 1)..<end])), Character(UnicodeScalar(bytes[end + 2])))
+    guard let bytes = Directory(descriptor: AT_FDCWD).wholeFile("/proc/\(process)/status") else { return nil }
+    let lines = bytes.split(separator: UInt8(ascii: "\n"))
+    func value(_ key: String) -> ArraySlice<UInt8>? {
+      let start = Array("\(key):\t".utf8)
+      return lines.first { $0.starts(with: start) }?.dropFirst(start.count)
+    }
+    guard let name = value("Name"), let state = value("State")?.first else { return nil }
+    return (Text.lossy(Array(name)), Character(UnicodeScalar(state)))
   }
 
   static func threads(of process: pid_t) -> [pid_t] { numbers(in: "/proc/\(process)/task") }
