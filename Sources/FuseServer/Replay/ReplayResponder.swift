@@ -14,12 +14,17 @@ final class ReplayResponder: Sendable {
     case probe
     /// It opens a directory by this path. Programs may still watch directories that have been removed.
     case reaching([PathComponent])
+    /// It has the kernel move the dentry of a directory to ``unusedName``.
+    case settingAside(ListingEntry)
     case appearing(ListingEntry)
     case vanishing(ListingEntry)
     /// `yields` says whether the rename gives way to a client that is about to try again.
     case renaming(from: ListingEntry, to: ListingEntry, yields: Bool)
     case touching
   }
+
+  /// No client is shown an entry of this name.
+  static let unusedName = Name(".displayfs-replay")
 
   private let view: View
   private let current = Guarded(Step.idle)
@@ -55,6 +60,8 @@ final class ReplayResponder: Sendable {
         else { throw error }
         return try view.entryOfRemovedDirectory(removed.node)
       }
+    case .settingAside(let item) where item.directory == parent && Self.unusedName.equals(name):
+      return try CName(item.realName).withPointer { (name) throws(Errno) in try view.lookup(parent, name) }
     case .appearing(let item) where item.isAt(parent, name): throw .noSuchFileOrDirectory
     case .vanishing(let item) where item.isAt(parent, name):
       wasLookedUp.store(true, ordering: .releasing)
@@ -79,6 +86,8 @@ final class ReplayResponder: Sendable {
   /// Replies to unlink and rmdir.
   func remove(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .vanishing(let item) = step, item.isAt(parent, name) else { throw .ioError }
+    // The dentry of a directory that is there still is not to be replaced.
+    if view.isStillDirectory(item), !wasLookedUp.load(ordering: .acquiring) { throw .ioError }
     try refuseCachedDentry()
     view.orphanVanished(item)
   }

@@ -14,7 +14,6 @@ struct ReplayingThread {
   /// Where the directory of the change was when the change was reported. It may have been removed since.
   var recordedPath: [PathComponent]?
 
-  private static let probe = Name(".displayfs-replay")
   /// How often a rename gives way to clients, and the microseconds between: half a second in all, so that a client that is
   /// refused again and again does not keep others from being notified.
   private static let (attempts, pause): (Int, UInt32) = (100, 5_000)
@@ -25,8 +24,8 @@ struct ReplayingThread {
     responder.step = .probe
     defer { responder.step = .idle }
     // A client may have looked this name up, and the kernel may hold a negative entry for it.
-    notifier.expireDentryNow(Self.probe, in: NodeTable.root)
-    _ = Self.probe.bytes.withCName { root.has($0) }
+    notifier.expireDentryNow(ReplayResponder.unusedName, in: NodeTable.root)
+    _ = ReplayResponder.unusedName.bytes.withCName { root.has($0) }
     return responder.isRecognized
   }
 
@@ -52,14 +51,18 @@ struct ReplayingThread {
     defer { responder.step = .idle }
     // Expire the dentry, so that the kernel sends a LOOKUP. Otherwise it would operate on the cached dentry, whatever that stands
     // for. A touch operates on the entry that is there.
-    if case .touching = step {} else { notifier.expireDentryNow(item.name, in: item.directory) }
+    switch step {
+    case .touching, .settingAside: break
+    default: notifier.expireDentryNow(item.name, in: item.directory)
+    }
     try item.name.bytes.withCName { (name) throws(Errno) in
       try body(Directory(descriptor: directory.rawValue), name)
     }
   }
 
   private func appear(_ item: ListingEntry) {
-    if view.isStillDirectory(item), item.name == item.realName { return touch(item.directory) }
+    // Where the kernel knows the directory by this name, nothing can be made.
+    if view.isStillDirectory(item), item.name == item.realName { setAside(item) }
     // An error only loses the notification: the entry is visible all the same.
     try? runStep(item, .appearing(item)) { (directory, name) throws(Errno) in
       switch item.type {
@@ -71,17 +74,29 @@ struct ReplayingThread {
   }
 
   private func vanish(_ item: ListingEntry) {
-    if view.isStillDirectory(item) {
-      // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and
-      // getcwd(2) would fail for processes that work there.
-      if item.name == item.realName { return touch(item.directory) }
-      // The kernel moves the dentry to the real name, which still leads there.
-      try? runStep(item, .touching) { (directory, _) throws(Errno) in
-        _ = item.realName.bytes.withCName { directory.has($0) }
-      }
-    }
+    let isStillDirectory = view.isStillDirectory(item)
+    let staysThere = isStillDirectory && item.name == item.realName
+    // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2)
+    // would fail for processes that work there.
+    if staysThere { setAside(item) } else if isStillDirectory { lookUpByRealName(item) }
     try? runStep(item, .vanishing(item)) { (directory, name) throws(Errno) in
       if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
+    }
+    if staysThere { lookUpByRealName(item) }
+  }
+
+  /// Has the kernel move the dentry of a directory to a name that no client uses, for a moment. It does so, and notifies no program,
+  /// when a look-up of another name yields the directory. (`d_splice_alias`)
+  private func setAside(_ item: ListingEntry) {
+    try? runStep(item, .settingAside(item)) { (directory, _) throws(Errno) in
+      _ = ReplayResponder.unusedName.bytes.withCName { directory.has($0) }
+    }
+  }
+
+  /// Has the kernel move the dentry of a directory to the real name, which leads there.
+  private func lookUpByRealName(_ item: ListingEntry) {
+    try? runStep(item, .touching) { (directory, _) throws(Errno) in
+      _ = item.realName.bytes.withCName { directory.has($0) }
     }
   }
 
