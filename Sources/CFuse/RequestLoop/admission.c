@@ -153,8 +153,22 @@ static void finish(void) {
   own.account = NULL;
 }
 
+// Whether a request may fail where there is no room for it. The kernel ignores the error of a RELEASE, and the handle would be kept
+// for good; and what a WRITE of cached pages would have written is lost (the kernel bounds these pages, `BDI_CAP_STRICTLIMIT`).
+static bool may_refuse(const struct fuse_in_header *header, size_t size) {
+  switch (header->opcode) {
+  case FUSE_RELEASE:
+  case FUSE_RELEASEDIR: return false;
+  case FUSE_WRITE: {
+    const struct fuse_write_in *in = (const void *)(header + 1);
+    return size < sizeof *header + sizeof *in || !(in->write_flags & FUSE_WRITE_CACHE);
+  }
+  default: return true;
+  }
+}
+
 static bool buffer_request(struct dfs_pool *pool, struct account *account, const void *request, size_t size) {
-  if (account->bytes + size > MAX_BUFFERED) return false;
+  if (account->bytes + size > MAX_BUFFERED && may_refuse(request, size)) return false;
   struct buffered *item = malloc(sizeof *item + size);
   if (!item) return false;
   item->size = size;

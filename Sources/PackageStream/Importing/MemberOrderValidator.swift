@@ -1,9 +1,11 @@
 /// The current position of a stream in the package's tree. Checks whether the next member is allowed there.
 struct MemberOrderValidator {
-  /// The names of the directories that contain the last member, and of that member when it is a directory.
-  private var open: [ArraySlice<UInt8>] = []
-  /// The last name seen in each of `open` and at the top; empty before the first.
-  private var last: [ArraySlice<UInt8>] = [[]]
+  /// The path of the innermost open directory: the one that contains the last member, or that member if it is a directory.
+  private var path: [UInt8] = []
+  /// Where the names in `path` end.
+  private var ends: [Int] = []
+  /// The last name seen in each of these directories and at the top; empty before the first.
+  private var last: [[UInt8]] = [[]]
   /// Hashes of the regular files' paths, to check links. A hash collision accepts a link that fails later when it is created.
   private var regularFiles: Set<Int> = []
   private var isComplete = false
@@ -16,18 +18,17 @@ struct MemberOrderValidator {
       isComplete = true
       return
     }
-    let components = member.path.split(separator: 0x2f, omittingEmptySubsequences: false)
-    for component in components {
-      guard !component.isEmpty, component.count <= 255, !component.contains(0),
-        !component.elementsEqual([0x2e]), !component.elementsEqual([0x2e, 0x2e])
-      else { throw .refused(member.path, "has a path that is not one inside a package") }
-    }
-    let depth = components.count - 1
-    let name = components[depth]
-    guard depth <= open.count, open[..<depth].elementsEqual(components[..<depth], by: ==) else {
+    // The names before the last one were checked when the directories were opened.
+    let slash = member.path.lastIndex(of: 0x2f)
+    let name = Array(member.path[(slash.map { $0 + 1 } ?? 0)...])
+    guard !name.isEmpty, name.count <= 255, !name.contains(0), name != [0x2e], name != [0x2e, 0x2e],
+      slash != 0
+    else { throw .refused(member.path, "has a path that is not one inside a package") }
+    guard let depth = depth(of: member.path[..<(slash ?? 0)]) else {
       throw .refused(member.path, "is not in a directory of the package")
     }
-    open.removeLast(open.count - depth)
+    ends.removeLast(ends.count - depth)
+    path.removeLast(path.count - (ends.last ?? 0))
     last.removeLast(last.count - depth - 1)
     guard last[depth].lexicographicallyPrecedes(name) else {
       throw .refused(member.path, "comes twice or out of order")
@@ -35,7 +36,8 @@ struct MemberOrderValidator {
     last[depth] = name
     switch member.kind {
     case .directory:
-      open.append(name)
+      path = member.path
+      ends.append(path.count)
       last.append([])
     case .regular:
       regularFiles.insert(member.path.hashValue)
@@ -52,6 +54,13 @@ struct MemberOrderValidator {
     case .fifo:
       break
     }
+  }
+
+  /// How many directories lead to an open directory, with itself; nil if none with this path is open.
+  private func depth(of parent: ArraySlice<UInt8>) -> Int? {
+    if parent.isEmpty { return 0 }
+    guard parent.count <= path.count, parent == path[..<parent.count] else { return nil }
+    return ends.lastIndex(of: parent.count).map { $0 + 1 }
   }
 
   /// Whether a symlink `depth` directories below the package can only lead to an entry of the package.
