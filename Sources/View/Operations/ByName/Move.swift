@@ -142,11 +142,21 @@ extension View {
   private func nodeKinds(of status: stat) -> [NodeKind] { NodeKind.kinds(of: FileType(mode: status.st_mode)) }
 
   /// Removes the entry that a moved entry has replaced: a package with all its content, a directory only if it is empty.
+  ///
+  /// - Parameter identity: that of the entry. Another one that a process has put in its place since stays.
   func removeReplaced(
-    _ name: Name, _ type: ApparentType?, in directory: LockedDirectory, _ client: Client
+    _ name: Name, _ type: ApparentType?, _ identity: FileIdentity?, in directory: LockedDirectory,
+    _ client: Client
   ) throws(Errno) {
     let cName = CName(name)
-    let status = try cName.withPointer { (name) throws(Errno) in try directory.handle.status(name) }
+    let status: stat
+    do throws(Errno) {
+      status = try cName.withPointer { (name) throws(Errno) in try directory.handle.status(name) }
+    } catch {
+      guard error == .noSuchFileOrDirectory else { throw error }
+      return
+    }
+    guard FileIdentity(status) == identity else { return }
     switch type {
     case .package: try finish(beginRemoval(cName, status, in: directory, client), in: directory)
     case .directory: try removeEmptyDirectory(name, in: directory, client)

@@ -47,7 +47,7 @@ extension View {
           sameDirectory: old.directory.view === newView, tunnelled: tunnelled?.realName),
         flags: flags, in: destination(new.directory))
       let memory = tunnelMemory(of: old, client)
-      guard let moved = try carryOut(plan, source, existing, old, new, tunnelled, client) else {
+      guard let moved = try carryOut(plan, source, existing, replaced, old, new, tunnelled, client) else {
         // The kernel renames its dentry nevertheless.
         invalidateBeforeNextWalk(old.typed, in: oldParent)
         invalidateBeforeNextWalk(new.typed, in: newParent)
@@ -87,10 +87,11 @@ extension View {
 
   /// Carries out a plan.
   ///
+  /// - Parameter replaced: the identity of `existing`.
   /// - Returns: the identity of the entry that was moved; nil if the plan is to do nothing.
   private func carryOut(
-    _ plan: RenamePlan, _ source: Resolved, _ existing: Resolved?, _ old: PreparedName, _ new: PreparedName,
-    _ tunnelled: Tunnel.Remembered?, _ client: Client
+    _ plan: RenamePlan, _ source: Resolved, _ existing: Resolved?, _ replaced: FileIdentity?,
+    _ old: PreparedName, _ new: PreparedName, _ tunnelled: Tunnel.Remembered?, _ client: Client
   ) throws(Errno) -> FileIdentity? {
     func move(_ from: Name, _ to: Name, _ flags: RenameFlags) throws(Errno) -> FileIdentity {
       try self.move(from, in: old.directory, to: to, in: new.directory, flags, client)
@@ -112,8 +113,9 @@ extension View {
     case .moveThenRemove(let from, let to, let remove):
       // If the daemon stops after the first step, both entries are there.
       let moved = try move(from, to, .noReplace)
-      do throws(Errno) { try removeReplaced(remove, existing?.apparentType, in: new.directory, client) } catch
-      {
+      do throws(Errno) {
+        try removeReplaced(remove, existing?.apparentType, replaced, in: new.directory, client)
+      } catch {
         _ = try? self.move(
           to, in: new.directory, to: from, in: old.directory, .noReplace, client)
         throw error
@@ -121,7 +123,9 @@ extension View {
       return moved
     case .exchangeThenRemove(let from, let to):
       let moved = try move(from, to, .exchange)
-      do throws(Errno) { try removeReplaced(from, existing?.apparentType, in: old.directory, client) } catch {
+      do throws(Errno) {
+        try removeReplaced(from, existing?.apparentType, replaced, in: old.directory, client)
+      } catch {
         _ = try? move(from, to, .exchange)
         throw error
       }
