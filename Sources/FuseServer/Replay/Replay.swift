@@ -30,6 +30,8 @@ final class Replay: @unchecked Sendable {
     /// Directories whose changes are being replayed.
     var busy: Set<NodeID> = []
     var idleThreads = 0
+    /// Wake-ups that no idle thread has had yet.
+    var wakeups = 0
     var hasEnded = false
   }
 
@@ -85,7 +87,8 @@ final class Replay: @unchecked Sendable {
           queue.overflowed.formUnion(change.directories)
         }
       }
-      return queue.idleThreads == 0
+      queue.wakeups += 1
+      return queue.idleThreads < queue.wakeups
     }
     if isNoneIdle, threads.count < Self.maximumThreads { start() }
     wake.post()
@@ -109,7 +112,10 @@ final class Replay: @unchecked Sendable {
     while true {
       queue.withLock { $0.idleThreads += 1 }
       wake.wait()
-      queue.withLock { $0.idleThreads -= 1 }
+      queue.withLock { queue in
+        queue.idleThreads -= 1
+        queue.wakeups -= 1
+      }
       if hasEnded { return }
       guard let first = take() else { continue }
       var next: Job? = first
@@ -178,7 +184,9 @@ final class Replay: @unchecked Sendable {
   private func finish(_ job: Job) {
     let hasMore = queue.withLock { queue in
       queue.busy.subtract(job.directories)
-      return !queue.changes.isEmpty || !queue.overflowed.isEmpty
+      let hasMore = !queue.changes.isEmpty || !queue.overflowed.isEmpty
+      if hasMore { queue.wakeups += 1 }
+      return hasMore
     }
     if hasMore { wake.post() }
   }

@@ -1,6 +1,7 @@
 import BackingTree
 import DisplayNames
 import Glibc
+import SystemPackage
 
 /// The users who may use a directory, and so see the names that the view shows in it.
 ///
@@ -21,9 +22,11 @@ struct Audience: Equatable {
 
   private init(_ status: stat, of descriptor: CInt) {
     (owner, group, mode) = (status.st_uid, status.st_gid, status.st_mode)
-    var isFound = false
-    try? ExtendedAttributes(of: descriptor).forEachName { if AccessList.isHeld(by: $0) { isFound = true } }
-    hasAccessList = isFound
+    do throws(Errno) {
+      var isFound = false
+      try ExtendedAttributes(of: descriptor).forEachName { if AccessList.isHeld(by: $0) { isFound = true } }
+      hasAccessList = isFound
+    } catch { hasAccessList = error != .notSupported }
   }
 
   /// Whether each of these users may read a file.
