@@ -23,11 +23,16 @@ public struct PackageStamp: Hashable, Sendable {
 
   /// Reads the status of every part of a package.
   ///
-  /// - Parameter omitted: as for ``PackageLayout``.
+  /// - Parameters:
+  ///   - omitted: as for ``PackageLayout``.
+  ///   - mayMove: whether to leave out the change time of the package's own directory, which a rename changes.
   /// - Throws: the errno of the calls; EIO when the package changes meanwhile.
-  public init(of package: Directory, omitting omitted: Set<[UInt8]> = []) throws(Errno) {
+  public init(of package: Directory, omitting omitted: Set<[UInt8]> = [], mayMove: Bool = false) throws(Errno)
+  {
     self.init()
-    add(try package.status())
+    var own = try package.status()
+    if mayMove { own.st_ctim = timespec() }
+    add(own)
     var cursor = try TreeCursor(package)
     // Directories still to be read, and their depth.
     var pending: [(name: [UInt8], depth: Int)] = []

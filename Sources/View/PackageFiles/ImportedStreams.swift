@@ -20,22 +20,33 @@ final class ImportedStreams: Sendable {
   /// Between two looks at the kept streams, in microseconds.
   static let pause: useconds_t = 250_000
 
-  /// The files of which the log says why they do not become packages.
-  private let refused = Guarded<Set<NodeID>>([])
+  /// The files of which the log says why they do not become packages, with the state in which the whole stream was checked last,
+  /// if it was and is not just being written.
+  private let refused = Guarded<[NodeID: StreamState?]>([:])
 
+  /// - Parameter checked: the state in which the whole stream was checked; nil if it was not.
   /// - Returns: whether the file was not refused before.
-  func noteRefused(_ node: NodeID) -> Bool { refused.withLock { $0.insert(node).inserted } }
+  func noteRefused(_ node: NodeID, checked: StreamState?) -> Bool {
+    refused.withLock { $0.updateValue(checked.flatMap { $0.isRecent ? nil : $0 }, forKey: node) == nil }
+  }
+
+  /// Whether a stream was checked in this state, and refused.
+  func wasRefused(_ node: NodeID, _ state: StreamState) -> Bool {
+    refused.withLock { $0[node] == .some(state) }
+  }
 
   /// Called when the kernel has forgotten a node: its number may belong to another file from now on.
-  func remove(_ node: NodeID) { refused.withLock { _ = $0.remove(node) } }
+  func remove(_ node: NodeID) { refused.withLock { _ = $0.removeValue(forKey: node) } }
 
   func add(_ stream: ImportedStream, for node: NodeID) { streams.withLock { $0[node] = stream } }
 
   func contains(_ node: NodeID) -> Bool { streams.withLock { $0[node] != nil } }
 
+  /// - Parameter condition: may wait for a file system that does not reply. No other client waits for it.
   func take(_ node: NodeID, where condition: (ImportedStream) -> Bool = { _ in true }) -> ImportedStream? {
-    streams.withLock { streams in
-      guard let found = streams[node], condition(found) else { return nil }
+    guard let found = streams.withLock({ $0[node] }), condition(found) else { return nil }
+    return streams.withLock { streams in
+      guard streams[node]?.place.name == found.place.name else { return nil }
       streams[node] = nil
       return found
     }
@@ -91,7 +102,10 @@ struct ImportedStream: Sendable {
   let place: Staging.Place
   let written: StreamState
   let packageIdentity: FileIdentity
+  /// The package as it was unpacked, before any client saw it; nil if it could not be read.
   let stamp: PackageStamp?
+  /// The times of the package's own directory, once it was in place.
+  let times: FileTimes?
 
   var isAsImported: Bool {
     let now = CName(place.name).withPointer { try? place.directory.status($0) }
@@ -116,11 +130,18 @@ struct StreamState: Equatable, Sendable {
   let identity: FileIdentity
   private let size: Int64
   private let modified: [Int]
+  /// Whether a write may follow that leaves the same times.
+  let isRecent: Bool
 
   init(_ status: stat) {
     identity = FileIdentity(status)
     size = Int64(status.st_size)
     modified = [status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
+    isRecent = FileTimes.isRecent(status.st_mtim)
+  }
+
+  static func == (a: Self, b: Self) -> Bool {
+    a.identity == b.identity && a.size == b.size && a.modified == b.modified
   }
 
   // MARK: The record on a staged stream

@@ -71,12 +71,16 @@ extension View {
       }
       return
     }
+    // A program may close a large stream again and again.
+    if let node = nodes.node(of: state.identity), packages.imported.wasRefused(node, state) { return }
     let checked: PackageImport
     do throws(PackageImportError) {
-      checked = try PackageImport(checking: stream.rawValue)
+      checked = try ProcessorShare.run { () throws(PackageImportError) in
+        try PackageImport(checking: stream.rawValue)
+      }
     } catch {
       // The check also fails for a copy that is still being written, because the stream ends too soon.
-      noteRefused(state) { "\(name) begins like a package but stays a file: \(error)" }
+      noteRefused(state, isChecked: true) { "\(name) begins like a package but stays a file: \(error)" }
       return
     }
     try client.impersonateWithGroups { () throws(Errno) in try handle.directory.check(".", W_OK | X_OK) }
@@ -89,7 +93,9 @@ extension View {
         // belong to a third user.
         try owner.impersonateWithGroups { () throws(Errno) in
           do throws(PackageImportError) {
-            try checked.unpack(into: Directory(descriptor: package.rawValue), owners: .client)
+            try ProcessorShare.run { () throws(PackageImportError) in
+              try checked.unpack(into: Directory(descriptor: package.rawValue), owners: .client)
+            }
           } catch { failure = error }
         }
       } catch { throw PackageImportError(failed: error) }
@@ -102,12 +108,16 @@ extension View {
       logger.error("\(name) holds a package but stays a file: \(error)")
       return
     }
+    // Whatever differs later was changed by a client.
+    let stamp = try? PackageStamp(of: Directory(descriptor: package.rawValue), mayMove: true)
     let leftover: Staging.Place
     var node: NodeID?
+    var times: FileTimes?
     do throws(Errno) {
       leftover = try view.changing { (isReadable) throws(Errno) in
         guard isReadable else { throw .permissionDenied }
         let leftover = try swapIn(place, for: file, state, as: CName(real), in: handle)
+        times = (try? fileStatus(package.rawValue)).map { FileTimes($0) }
         node = nodes.node(of: state.identity, nodeKind: .plain)
         let links = (try? fileStatus(stream.rawValue).st_nlink) ?? 1
         _ = file.withPointer {
@@ -123,17 +133,19 @@ extension View {
     // Removes the stream at once, or when no client can write to it any more.
     guard let node else { return discard(leftover) }
     state.record(on: stream)
-    let packageStamp = try? PackageStamp(of: Directory(descriptor: package.rawValue))
     packages.imported.add(
       ImportedStream(
         parent: parent, file: file, package: CName(real), place: leftover, written: state,
-        packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: packageStamp), for: node)
+        packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: stamp, times: times),
+      for: node)
     finishImport(node)
   }
 
   /// Logs once for each file why it does not become a package: it may be closed many times while it is written.
-  private func noteRefused(_ state: StreamState, _ reason: () -> String) {
-    guard let node = nodes.node(of: state.identity), packages.imported.noteRefused(node) else { return }
+  private func noteRefused(_ state: StreamState, isChecked: Bool = false, _ reason: () -> String) {
+    guard let node = nodes.node(of: state.identity),
+      packages.imported.noteRefused(node, checked: isChecked ? state : nil)
+    else { return }
     logger.notice("\(reason())")
   }
 
@@ -277,6 +289,14 @@ extension View {
       isInPlace
       ? stream.place
       : try stream.package.withPointer { (name) throws(Errno) in try stage(name, of: handle) }
+    // A client that works in the package, or has a file of it open, may have changed it until then.
+    guard
+      CName(package.name).withPointer({ self.isUntouched(stream, $0, in: package.directory, isMoved: true) })
+    else {
+      let restored = package.restore(to: stream.package.name, in: handle.directory, logger)
+      noteChange(restored.map { [$0] } ?? [], in: stream.parent, view)
+      return nil
+    }
     for nodeKind in [NodeKind.plain, .packageFile] {
       _ = stream.package.withPointer {
         nodes.didRemove(
@@ -287,12 +307,13 @@ extension View {
   }
 
   private func isUntouched(
-    _ stream: ImportedStream, _ name: UnsafePointer<CChar>, in handle: DirectoryHandle
+    _ stream: ImportedStream, _ name: UnsafePointer<CChar>, in handle: DirectoryHandle, isMoved: Bool = false
   ) -> Bool {
     guard let stamp = stream.stamp, let package = try? handle.directory.open(name, O_RDONLY | O_DIRECTORY),
-      let status = try? fileStatus(package.rawValue), FileIdentity(status) == stream.packageIdentity
+      let status = try? fileStatus(package.rawValue), FileIdentity(status) == stream.packageIdentity,
+      isMoved || stream.times.map({ $0 == FileTimes(status) }) ?? false
     else { return false }
-    return (try? PackageStamp(of: Directory(descriptor: package.rawValue))) == stamp
+    return (try? PackageStamp(of: Directory(descriptor: package.rawValue), mayMove: true)) == stamp
   }
 
   /// Makes the view and the kernel drop what they know about names that the daemon has changed without a request from the kernel.
@@ -330,6 +351,8 @@ extension EntryInspector {
       return type == PackageType.byBundleBit.uti && metadata.isPresent ? name : nil
     }
     let real = Name(name.bytes + [0x2e] + Array(ext.utf8))
-    return real.fits ? real : nil
+    guard real.fits, !isHiddenByName(real, .directory, at: site) else { return nil }
+    let kind = site.rules.verdict(on: real.bytes.span, isDirectory: true).kind?.value
+    return kind == nil || kind == .package ? real : nil
   }
 }

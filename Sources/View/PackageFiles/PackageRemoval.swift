@@ -72,13 +72,15 @@ extension View {
       let removal = PackageRemoval(
         package, realName, identity, in: directory, parent, credentials, sidecar, place)
       guard let place else { return removal }
-      // Another directory may have got this name since the package was opened, and that directory has not been checked.
-      guard
-        try CName(place.name).withPointer({ (name) throws(Errno) in try place.directory.status(name) })
-          .identifies(identity)
-      else {
+      do throws(Errno) {
+        let staged = try CName(place.name).withPointer { (name) throws(Errno) in
+          try place.directory.status(name)
+        }
+        // Another directory may have got this name since the package was opened, and that directory has not been checked.
+        guard FileIdentity(staged) == identity else { throw .staleNFSFileHandle }
+      } catch {
         restore(removal, locked.view)
-        throw .staleNFSFileHandle
+        throw error
       }
       noteRemoved(removal, locked.view)
       return removal
@@ -141,8 +143,4 @@ extension View {
 
   /// The real names that lead from SOURCE to a directory.
   private func path(to id: NodeID) throws(Errno) -> [Name] { try links(to: id).map(\.name.name) }
-}
-
-extension stat {
-  fileprivate func identifies(_ identity: FileIdentity) -> Bool { FileIdentity(self) == identity }
 }

@@ -1,0 +1,76 @@
+import BackingTree
+import Glibc
+import SystemPackage
+import Testing
+import ViewedTree
+
+@testable import View
+
+@Suite struct ImportedStreamsTests {
+  /// A view with the file of a package's stream that has become a package, and is still open.
+  private func withImport(_ body: (View, OpenFile) throws -> Void) throws {
+    let tree = try ViewedTree()
+    let view = tree.view
+    #expect(mkdir(tree.path("Letter.rtfd"), 0o755) == 0)
+    tree.make("Letter.rtfd/TXT.rtf")
+    defer {
+      _ = system(
+        "rm -r '\(tree.path("Letter.rtfd"))' '\(tree.path("Copy.rtfd"))' '\(tree.path(".displayfs-staging"))'"
+      )
+    }
+    let letter = try "Letter".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
+    guard case .package(let package) = try view.open(node: letter.id, flags: O_RDONLY, client: .daemon) else {
+      Issue.record("no package")
+      return
+    }
+    var stream = [UInt8](repeating: 0, count: Int(package.size))
+    let count = try stream.withUnsafeMutableBytes { try package.read(into: $0, at: 0) }
+    let copy = try "Copy".withCString { (name) throws(Errno) in
+      try view.create(NodeTable.root, name, mode: 0o644, flags: O_RDWR | O_CREAT, client: .daemon)
+    }
+    defer { view.close(copy.file) }
+    #expect(write(copy.file.descriptor.rawValue, stream, count) == count)
+    view.closing(copy.file, client: .daemon)
+    try #require(view.packages.imported.contains(copy.file.node))
+    try body(view, copy.file)
+  }
+
+  /// It looks at a file, and the file system of that file may not reply.
+  @Test func closeThatLooksAtItsStream_blocksNoOther() throws {
+    try withImport { view, file in
+      let imported = view.packages.imported
+      let passed = Semaphore()
+      var haveOthersPassed = false
+      let taken = imported.take(file.node) { _ in
+        Thread {
+          _ = imported.contains(file.node)
+          passed.post()
+        }?.detach()
+        haveOthersPassed = passed.wait(milliseconds: 2000)
+        return false
+      }
+      #expect(taken == nil && haveOthersPassed)
+      #expect(imported.take(file.node) != nil && imported.take(file.node) == nil)
+    }
+  }
+
+  @Test func streamRefusedOnce_isCheckedAgainOnlyIfItDiffers() {
+    var status = stat()
+    status.st_size = 4096
+    let state = StreamState(status)
+    let streams = ImportedStreams()
+    #expect(!streams.wasRefused(7, state))
+    #expect(streams.noteRefused(7, checked: nil))
+    #expect(!streams.wasRefused(7, state))
+    #expect(!streams.noteRefused(7, checked: state))
+    #expect(streams.wasRefused(7, state) && !streams.wasRefused(8, state))
+    status.st_size = 8192
+    #expect(!streams.wasRefused(7, StreamState(status)))
+    clock_gettime(CLOCK_REALTIME, &status.st_mtim)
+    // Another write may leave the same times.
+    _ = streams.noteRefused(7, checked: StreamState(status))
+    #expect(!streams.wasRefused(7, StreamState(status)))
+    streams.remove(7)
+    #expect(!streams.wasRefused(7, state))
+  }
+}
