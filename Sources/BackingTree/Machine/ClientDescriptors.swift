@@ -31,6 +31,8 @@ public final class ClientDescriptors: Sendable {
   /// Enables the limit per user: more than one user can reach the mount.
   public static func limitPerUser() { isLimitedPerUser.store(true, ordering: .relaxed) }
 
+  public static var areLimitedPerUser: Bool { isLimitedPerUser.load(ordering: .relaxed) }
+
   /// Reserves descriptors that are about to be opened for a client of a user.
   ///
   /// - Throws: ENFILE when the user has its share. Not EMFILE, which would say that the client has reached its own limit.
@@ -38,7 +40,7 @@ public final class ClientDescriptors: Sendable {
     let isReserved = state.withLock { state in
       let own = (state.users[NumberKey(user)] ?? 0) + count
       let left = limit - state.reserved - count
-      guard left >= 0, !Self.isLimitedPerUser.load(ordering: .relaxed) || allows(own: own, left: left) else {
+      guard left >= 0, !Self.areLimitedPerUser || allows(own: own, left: left) else {
         return false
       }
       state.reserved += count

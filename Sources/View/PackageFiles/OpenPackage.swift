@@ -25,22 +25,29 @@ package final class OpenPackage: Sendable {
   private let sizes: PackageSizes
   private let state: Guarded<State>
 
+  /// A reader of the whole stream, from a walk with the client's credentials.
+  struct Walked {
+    let reader: PackageReader
+    fileprivate let layout: OpenLayouts.Use
+  }
+
   private struct State {
     var reader: PackageReader
-    /// Whether the package was walked with the client's credentials. Until then `reader` covers only a beginning.
-    var isWalked: Bool
+    /// The layout of `reader`; nil while that covers only a beginning.
+    var walked: OpenLayouts.Use?
+    var isWalked: Bool { walked != nil }
     /// Whether a read was served from the cached beginning.
     var hasServedRead = false
     var hasLoggedError = false
   }
 
   /// - Parameters:
-  ///   - reader: the reader of a beginning that the client may see, or of the whole stream.
-  ///   - isWalked: whether `reader` covers the whole stream, from a walk with the client's credentials.
+  ///   - beginning: the reader of a beginning that the client may see; nil with `walked`.
   ///   - isInPlace: whether the name that the package was opened by still leads to it.
   init(
     _ package: consuming Descriptor, name: Name, type: String, node: NodeID, credentials: Credentials,
-    reader: PackageReader, isWalked: Bool, isInPlace: @escaping @Sendable () -> Bool, sizes: PackageSizes,
+    beginning: PackageReader?, walked: Walked?, isInPlace: @escaping @Sendable () -> Bool,
+    sizes: PackageSizes,
     logger: Logger
   ) {
     self.package = package
@@ -51,7 +58,7 @@ package final class OpenPackage: Sendable {
     self.node = node
     self.credentials = credentials
     self.sizes = sizes
-    state = Guarded(State(reader: reader, isWalked: isWalked), rank: .openFile)
+    state = Guarded(State(reader: beginning ?? walked!.reader, walked: walked?.layout), rank: .openFile)
     DescriptorLimit.noteOpened(self.package.rawValue)
   }
 
@@ -108,17 +115,18 @@ package final class OpenPackage: Sendable {
     let reader = state.withLock { state -> PackageReader? in
       if state.isWalked { return state.reader }
       do throws(Errno) {
-        let made = try Self.reader(
+        let made = try Self.walk(
           Directory(descriptor: package.rawValue), name, type: type, credentials, sizes)
         // Before any data was read a change counts as one before the open, unless the package was moved away since: one that is
         // replaced as a whole may be emptied already.
-        guard made.layout.stamp == state.reader.layout.stamp || !state.hasServedRead && isInPlace() else {
+        guard made.reader.layout.stamp == state.reader.layout.stamp || !state.hasServedRead && isInPlace()
+        else {
           throw .ioError
         }
         beginning = state.reader
-        state.reader = made
-        state.isWalked = true
-        return made
+        state.reader = made.reader
+        state.walked = made.layout
+        return made.reader
       } catch {
         failure = error
         return nil
@@ -130,9 +138,11 @@ package final class OpenPackage: Sendable {
   }
 
   /// Walks a package with the client's credentials: a package with a directory that the client may not search has no stream.
-  static func reader(
+  ///
+  /// - Throws: ENOMEM when the layouts of the user's open packages take too much memory; the errno of the walk.
+  static func walk(
     _ package: Directory, _ name: Name, type: String, _ credentials: Credentials, _ sizes: PackageSizes
-  ) throws(Errno) -> PackageReader {
+  ) throws(Errno) -> Walked {
     let status = try package.status()
     let omitted = ContainerData.omitted(from: name)
     let start = ContinuousClock.now
@@ -143,7 +153,10 @@ package final class OpenPackage: Sendable {
       }
     }
     sizes.cache(layout, status, omitting: omitted, since: start)
-    return PackageReader(layout: layout, package: try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY))
+    let key = OpenLayouts.Key(FileIdentity(status), type: type, omitting: omitted, credentials)
+    let shared = try sizes.openLayouts.share(layout, for: key, of: credentials.user)
+    let opened = try package.open(".", dfs_O_PATH | dfs_O_DIRECTORY)
+    return Walked(reader: PackageReader(layout: shared.layout, package: opened), layout: shared)
   }
 
   /// A reader of a cached beginning; nil if the client may not see what it shows.

@@ -48,6 +48,7 @@ final class PackageSizes: Sendable {
   private static let longestTrust: Duration = .seconds(2)
   /// How often a package's size or content was requested, and how often the package was walked for it.
   let tally = Tally()
+  let openLayouts = OpenLayouts()
   private let state = Guarded(State())
 
   /// The measure of the package `name` in a directory. A package that cannot be read completely counts as empty.

@@ -50,15 +50,13 @@ extension View {
     let known = packages.sizes.beginning(of: directory, status, type: type).flatMap {
       OpenPackage.reader($0, directory, credentials)
     }
-    let reader =
-      if let known { known } else {
-        try OpenPackage.reader(directory, name, type: type, credentials, packages.sizes)
-      }
+    let walked =
+      known == nil ? try OpenPackage.walk(directory, name, type: type, credentials, packages.sizes) : nil
     // A package that was moved away while it was walked may have been emptied, as one that is replaced as a whole. The kernel looks up what has its name now.
     if known == nil, !isInPlace() { throw .staleNFSFileHandle }
     return OpenPackage(
-      package, name: name, type: type, node: id, credentials: credentials, reader: reader,
-      isWalked: known == nil, isInPlace: isInPlace, sizes: packages.sizes, logger: logger)
+      package, name: name, type: type, node: id, credentials: credentials, beginning: known, walked: walked,
+      isInPlace: isInPlace, sizes: packages.sizes, logger: logger)
   }
 
   /// Opens a backing file, and verifies that it is the node's file before anything is done to it.

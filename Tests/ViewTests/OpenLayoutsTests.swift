@@ -1,0 +1,64 @@
+import BackingTree
+import Glibc
+import PackageStream
+import SystemPackage
+import Testing
+import ViewedTree
+
+@testable import View
+
+@Suite struct OpenLayoutsTests {
+  private let tree: ViewedTree
+
+  init() throws {
+    tree = try ViewedTree()
+    mkdir(tree.path("Letter.rtfd"), 0o755)
+    tree.make("Letter.rtfd/TXT.rtf")
+  }
+
+  private func layout() throws -> PackageLayout {
+    let package = Descriptor(
+      adopting: try systemCall { open(tree.path("Letter.rtfd"), O_RDONLY | O_DIRECTORY) })
+    return try PackageLayout(of: Directory(descriptor: package.rawValue), type: "com.apple.rtfd")
+  }
+
+  private func key(of user: uid_t) -> OpenLayouts.Key {
+    let credentials = Credentials(user: user, group: 0, groups: [], umask: 0)
+    return OpenLayouts.Key(FileIdentity(stat()), type: "com.apple.rtfd", omitting: [], credentials)
+  }
+
+  private func clean() { _ = system("rm -r '\(tree.path("Letter.rtfd"))'") }
+
+  /// Times in the past: a package that is just changing may change without a new time.
+  @Test func opensOfAnUnchangedPackage_shareOneLayout() throws {
+    defer { clean() }
+    while try !layout().stamp.isSettled { usleep(100_000) }
+    let layouts = OpenLayouts()
+    let first = try layouts.share(layout(), for: key(of: 1), of: 1)
+    let again = try layouts.share(layout(), for: key(of: 1), of: 1)
+    #expect(again.layout === first.layout && layouts.count(of: 1) == 2)
+    let other = try layouts.share(layout(), for: key(of: 2), of: 2)
+    #expect(other.layout !== first.layout)
+    tree.make("Letter.rtfd/Picture.png")
+    let changed = try layouts.share(layout(), for: key(of: 1), of: 1)
+    #expect(changed.layout !== first.layout && changed.layout.memberCount == 3)
+    #expect(layouts.count(of: 1) == 5)
+  }
+
+  @Test func layouts_whenTheyAreGone_areNotCounted() throws {
+    defer { clean() }
+    let layouts = OpenLayouts()
+    var held: [OpenLayouts.Use] = []
+    for _ in 0..<3 { held.append(try layouts.share(layout(), for: key(of: 1), of: 1)) }
+    #expect(layouts.count(of: 1) == 6 && layouts.count(of: 2) == 0)
+    held.removeFirst()
+    #expect(layouts.count(of: 1) == 4)
+    held = []
+    #expect(layouts.count(of: 1) == 0)
+  }
+
+  @Test(arguments: [(0, 5_000_000, true), (3_000_000, 1_000_000, true), (3_000_000, 1_000_001, false)])
+  func user_hasABoundForAllLayoutsButOne(own: Int, more: Int, isAllowed: Bool) {
+    #expect(OpenLayouts.allows(own: own, more: more) == isAllowed)
+  }
+}
