@@ -299,6 +299,10 @@ import Testing
     #expect(Displayfs.run([]).status == 1)
     #expect(Displayfs.run(["mount", "--nonsense"]).status == 1)
     #expect(Displayfs.run(["ls", "/", "/"]).status == 1)
+    // As a script passes a variable that is not set: not the working directory.
+    for command in ["realpath", "name", "explain", "ls"] {
+      #expect(Displayfs.run([command, ""]).status == 1)
+    }
   }
 }
 

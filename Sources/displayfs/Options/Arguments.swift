@@ -38,5 +38,9 @@ enum Arguments {
 }
 
 extension FilePath: @retroactive ExpressibleByArgument {
-  public init(argument: String) { self.init(bytes: Arguments.bytes(argument)) }
+  /// Nil for an empty argument, which names nothing. As a path it would be that of the working directory.
+  public init?(argument: String) {
+    if argument.isEmpty { return nil }
+    self.init(bytes: Arguments.bytes(argument))
+  }
 }

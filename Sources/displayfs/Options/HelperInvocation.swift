@@ -41,20 +41,20 @@ struct HelperInvocation {
       }
       index += 1
     }
-    guard positional.count == 2 else {
+    guard positional.count == 2, !positional.contains("") else {
       throw Failure(.usage, "usage: mount.displayfs SOURCE MOUNTPOINT [-sfnv] [-o OPTION,...]")
     }
   }
 
   func run() throws(Failure) {
     let options = try MountOptions.completed(lists, sloppy: isSloppy)
-    let mountPoint = FilePath(argument: positional[1])
+    let mountPoint = FilePath(bytes: Arguments.bytes(positional[1]))
     if options.isRemount {
       if !isRehearsal { try Remount.perform(mountPoint, options) }
       return
     }
     let mounter = try Mounter(
-      source: FilePath(argument: positional[0]), mountPoint: mountPoint, options: options)
+      source: FilePath(bytes: Arguments.bytes(positional[0])), mountPoint: mountPoint, options: options)
     if !isRehearsal { try mounter.mount(foreground: false, debug: false) }
   }
 }
