@@ -134,7 +134,8 @@ struct ReplayingThread {
   private func write(_ item: ListingEntry) {
     if item.type == .regular, item.nodeKind == .plain {
       try? runStep(item, .touching) { (directory, name) throws(Errno) in
-        _ = try directory.open(name, O_WRONLY | O_NONBLOCK)
+        // The name may have become that of a FIFO.
+        _ = try directory.openRegular(name, O_WRONLY)
       }
     }
     // glib ignores a close after writing as a change of content unless a change event preceded it, so an attribute event follows.
