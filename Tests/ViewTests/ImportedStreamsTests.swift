@@ -6,6 +6,19 @@ import ViewedTree
 
 @testable import View
 
+extension View {
+  /// The stream of a package in the top directory.
+  func stream(ofPackage name: String) throws -> [UInt8] {
+    let entry = try name.withCString { (name) throws(Errno) in try lookup(NodeTable.root, name) }
+    guard case .package(let package) = try open(node: entry.id, flags: O_RDONLY, client: .daemon) else {
+      throw Errno.notSupported
+    }
+    var stream = [UInt8](repeating: 0, count: Int(package.size))
+    let count = try stream.withUnsafeMutableBytes { try package.read(into: $0, at: 0) }
+    return Array(stream[..<count])
+  }
+}
+
 @Suite struct ImportedStreamsTests {
   /// A view with the file of a package's stream that has become a package, and is still open.
   private func withImport(_ body: (View, OpenFile) throws -> Void) throws {
@@ -18,18 +31,12 @@ import ViewedTree
         "rm -r '\(tree.path("Letter.rtfd"))' '\(tree.path("Copy.rtfd"))' '\(tree.path(".displayfs-staging"))'"
       )
     }
-    let letter = try "Letter".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
-    guard case .package(let package) = try view.open(node: letter.id, flags: O_RDONLY, client: .daemon) else {
-      Issue.record("no package")
-      return
-    }
-    var stream = [UInt8](repeating: 0, count: Int(package.size))
-    let count = try stream.withUnsafeMutableBytes { try package.read(into: $0, at: 0) }
+    let stream = try view.stream(ofPackage: "Letter")
     let copy = try "Copy".withCString { (name) throws(Errno) in
       try view.create(NodeTable.root, name, mode: 0o644, flags: O_RDWR | O_CREAT, client: .daemon)
     }
     defer { view.close(copy.file) }
-    #expect(write(copy.file.descriptor.rawValue, stream, count) == count)
+    #expect(write(copy.file.descriptor.rawValue, stream, stream.count) == stream.count)
     view.closing(copy.file, client: .daemon)
     try #require(view.packages.imported.contains(copy.file.node))
     try body(view, copy.file)

@@ -28,14 +28,8 @@ import ViewedTree
     #expect(mkdir(tree.path("Letter.rtfd"), 0o755) == 0)
     tree.make("Letter.rtfd/TXT.rtf")
     defer { for name in ["Letter.rtfd/TXT.rtf", "Letter.rtfd"] { _ = remove(tree.path(name)) } }
-    let letter = try "Letter".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
-    guard case .package(let package) = try view.open(node: letter.id, flags: O_RDONLY, client: .daemon) else {
-      Issue.record("no package")
-      return
-    }
-    var stream = [UInt8](repeating: 0, count: Int(package.size))
-    let count = try stream.withUnsafeMutableBytes { try package.read(into: $0, at: 0) }
-    let part = stream[..<(count - 1024)]
+    let stream = try view.stream(ofPackage: "Letter")
+    let part = stream.dropLast(1024)
     let copy = try "Copy".withCString { (name) throws(Errno) in
       try view.create(NodeTable.root, name, mode: 0o644, flags: O_RDWR | O_CREAT, client: .daemon)
     }
