@@ -1,3 +1,4 @@
+import BackingTree
 import CLinux
 import Glibc
 import Testing
@@ -54,5 +55,36 @@ import Testing
     #expect(text("\(place)/Contents/inside") == "mounted")
     let working = Shell.run("cd '\(place)' && pwd -P && cd Contents && cat inside")
     #expect(working.status == 0)
+  }
+
+  /// The look-ups of the client may come at any moment of a change.
+  @Test func mountInDirectory_whileAClientLooksThereAllTheTime_stays() throws {
+    let view = try MountedView { root in
+      makeDirectory("\(root)/Folder/Contents")
+      try put("text", at: "\(root)/Folder/notes.txt")
+    }
+    let place = view.at("Folder/Contents")
+    #expect(mount("none", place, "tmpfs", 0, nil) == 0)
+    defer { umount2(place, CInt(MNT_DETACH)) }
+    try put("mounted", at: "\(place)/inside")
+    let isDone = Guarded(false)
+    let looked = view.at("Folder/notes.txt")
+    let client = BackingTree.Thread {
+      while !isDone.withLock({ $0 }) { _ = isThere(looked) }
+    }
+    defer {
+      isDone.withLock { $0 = true }
+      client?.join()
+    }
+    for _ in 0..<40 {
+      try put("Folder\n", at: view.real(".hidden"))
+      #expect(eventually { view.listing().isEmpty })
+      usleep(20_000)
+      try #require(text("\(place)/inside") == "mounted")
+      #expect(unlink(view.real(".hidden")) == 0)
+      #expect(eventually { view.listing() == ["Folder"] })
+      usleep(20_000)
+      try #require(text("\(place)/inside") == "mounted")
+    }
   }
 }

@@ -14,17 +14,14 @@ final class ReplayResponder: Sendable {
     case probe
     /// It opens a directory by this path. Programs may still watch directories that have been removed.
     case reaching([PathComponent])
-    /// It has the kernel move the dentry of a directory to ``unusedName``.
-    case settingAside(ListingEntry)
+    /// It has the kernel move the dentry of a directory to a name that is made for this.
+    case settingAside(ListingEntry, as: Name)
     case appearing(ListingEntry)
     case vanishing(ListingEntry)
     /// `yields` says whether the rename gives way to a client that is about to try again.
     case renaming(from: ListingEntry, to: ListingEntry, yields: Bool)
     case touching
   }
-
-  /// No client is shown an entry of this name.
-  static let unusedName = Name(".displayfs-replay")
 
   private let view: View
   private let current = Guarded(Step.idle)
@@ -33,6 +30,13 @@ final class ReplayResponder: Sendable {
   private let recognized = Atomic<Bool>(false)
   /// Whether the kernel has looked up, in this step, the name that is about to be removed or renamed.
   private let wasLookedUp = Atomic<Bool>(false)
+  /// A directory of which the dentry was set aside.
+  private struct Aside {
+    let node: NodeID
+    /// The nlookup of the node since then. If a client looks the directory up by its name, it rises, and the dentry is back there.
+    let lookups: UInt64
+  }
+  private let aside = Guarded<Aside?>(nil)
 
   init(view: View) { self.view = view }
 
@@ -60,10 +64,18 @@ final class ReplayResponder: Sendable {
         else { throw error }
         return try view.entryOfRemovedDirectory(removed.node)
       }
-    case .settingAside(let item) where item.directory == parent && Self.unusedName.equals(name):
-      return try CName(item.realName).withPointer { (name) throws(Errno) in try view.lookup(parent, name) }
-    case .appearing(let item) where item.isAt(parent, name): throw .noSuchFileOrDirectory
+    case .settingAside(let item, let other) where item.directory == parent && other.equals(name):
+      let entry = try CName(item.realName).withPointer { (name) throws(Errno) in
+        try view.lookup(parent, name)
+      }
+      let lookups = view.lookupCount(of: entry.id)
+      aside.withLock { $0 = Aside(node: entry.id, lookups: lookups) }
+      return entry
+    case .appearing(let item) where item.isAt(parent, name):
+      if isBack { break }
+      throw .noSuchFileOrDirectory
     case .vanishing(let item) where item.isAt(parent, name):
+      if isBack { break }
       wasLookedUp.store(true, ordering: .releasing)
       return view.entryOfVanished(item)
     case .renaming(let old, let new, _):
@@ -75,6 +87,18 @@ final class ReplayResponder: Sendable {
     default: break
     }
     return try view.lookup(parent, name)
+  }
+
+  /// Whether the dentry of a directory was set aside in the steps since the last call of `endSettingAside`.
+  var isAnySetAside: Bool { aside.withLock { $0 != nil } }
+
+  func endSettingAside() { aside.withLock { $0 = nil } }
+
+  /// Whether a client may have looked up the directory since it was set aside. Another reply than the directory would make the
+  /// kernel drop the dentry, and detach what is mounted there. The kernel has the parent locked for this look-up, so no client
+  /// looks a name up in it at the same time.
+  private var isBack: Bool {
+    aside.withLock { $0 }.map { view.lookupCount(of: $0.node) != $0.lookups } ?? false
   }
 
   /// Replies to mknod, mkdir and symlink with the entry that already exists.

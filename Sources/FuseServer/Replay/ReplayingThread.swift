@@ -14,6 +14,7 @@ struct ReplayingThread {
   /// Where the directory of the change was when the change was reported. It may have been removed since.
   var recordedPath: [PathComponent]?
 
+  private static let probe = Name(".displayfs-replay")
   /// How often a rename gives way to clients, and the microseconds between: half a second in all, so that a client that is
   /// refused again and again does not keep others from being notified.
   private static let (attempts, pause): (Int, UInt32) = (100, 5_000)
@@ -24,8 +25,8 @@ struct ReplayingThread {
     responder.step = .probe
     defer { responder.step = .idle }
     // A client may have looked this name up, and the kernel may hold a negative entry for it.
-    notifier.expireDentryNow(ReplayResponder.unusedName, in: NodeTable.root)
-    _ = ReplayResponder.unusedName.bytes.withCName { root.has($0) }
+    notifier.expireDentryNow(Self.probe, in: NodeTable.root)
+    _ = Self.probe.bytes.withCName { root.has($0) }
     return responder.isRecognized
   }
 
@@ -53,7 +54,8 @@ struct ReplayingThread {
     // for. A touch operates on the entry that is there.
     switch step {
     case .touching, .settingAside: break
-    default: notifier.expireDentryNow(item.name, in: item.directory)
+    // A client that has looked a directory up in the meantime has its dentry there.
+    default: if !responder.isAnySetAside { notifier.expireDentryNow(item.name, in: item.directory) }
     }
     try item.name.bytes.withCName { (name) throws(Errno) in
       try body(Directory(descriptor: directory.rawValue), name)
@@ -62,9 +64,15 @@ struct ReplayingThread {
 
   private func appear(_ item: ListingEntry) {
     // Where the kernel knows the directory by this name, nothing can be made.
-    if view.isStillDirectory(item), item.name == item.realName { setAside(item) }
+    if view.isStillDirectory(item), item.name == item.realName {
+      return withSetAside(item) { () throws(Errno) in try make(item) }
+    }
     // An error only loses the notification: the entry is visible all the same.
-    try? runStep(item, .appearing(item)) { (directory, name) throws(Errno) in
+    try? make(item)
+  }
+
+  private func make(_ item: ListingEntry) throws(Errno) {
+    try runStep(item, .appearing(item)) { (directory, name) throws(Errno) in
       switch item.type {
       case .directory: try directory.makeDirectory(name, mode: 0o700)
       case .symlink: try directory.makeSymlink(name, to: ".")
@@ -74,23 +82,37 @@ struct ReplayingThread {
   }
 
   private func vanish(_ item: ListingEntry) {
-    let isStillDirectory = view.isStillDirectory(item)
-    let staysThere = isStillDirectory && item.name == item.realName
-    // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2)
-    // would fail for processes that work there.
-    if staysThere { setAside(item) } else if isStillDirectory { lookUpByRealName(item) }
-    try? runStep(item, .vanishing(item)) { (directory, name) throws(Errno) in
-      if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
+    if view.isStillDirectory(item) {
+      // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and
+      // getcwd(2) would fail for processes that work there.
+      if item.name == item.realName { return withSetAside(item) { () throws(Errno) in try remove(item) } }
+      lookUpByRealName(item)
     }
-    if staysThere { lookUpByRealName(item) }
+    try? remove(item)
   }
 
-  /// Has the kernel move the dentry of a directory to a name that no client uses, for a moment. It does so, and notifies no program,
-  /// when a look-up of another name yields the directory. (`d_splice_alias`)
-  private func setAside(_ item: ListingEntry) {
-    try? runStep(item, .settingAside(item)) { (directory, _) throws(Errno) in
-      _ = ReplayResponder.unusedName.bytes.withCName { directory.has($0) }
+  private func remove(_ item: ListingEntry) throws(Errno) {
+    try runStep(item, .vanishing(item)) { (directory, name) throws(Errno) in
+      if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
     }
+  }
+
+  /// Runs `body` while the dentry of a directory, which stays there, is under another name. The kernel moves it, and notifies no
+  /// program, when a look-up of that name yields the directory (`d_splice_alias`), and moves it back when the real name is looked
+  /// up. For that instant, getcwd(2) shows the other name.
+  private func withSetAside(_ item: ListingEntry, _ body: () throws(Errno) -> Void) {
+    // A name that a client has looked up would be answered from the kernel's cache.
+    let other = Name(".displayfs-\(UInt64.random(in: .min ... .max))")
+    var isThere = false
+    try? runStep(item, .settingAside(item, as: other)) { (directory, _) throws(Errno) in
+      isThere = other.bytes.withCName { directory.has($0) }
+    }
+    do throws(Errno) {
+      guard isThere, responder.isAnySetAside else { throw .staleNFSFileHandle }
+      try body()
+    } catch { touch(item.directory) }
+    responder.endSettingAside()
+    lookUpByRealName(item)
   }
 
   /// Has the kernel move the dentry of a directory to the real name, which leads there.

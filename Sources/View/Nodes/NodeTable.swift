@@ -275,6 +275,11 @@ package final class NodeTable: Sendable {
     }
   }
 
+  /// The nlookup of a node; 0 when there is no such node.
+  func lookupCount(of id: NodeID) -> UInt64 {
+    withState { links in links.inodes.slot(of: id).map { links.inodes[$0].nlookup } ?? 0 }
+  }
+
   /// Subtracts `count` from the nlookup of a node. (FORGET)
   package func forget(_ id: NodeID, count: UInt64) {
     withState { links in

@@ -137,9 +137,19 @@ extension View {
   /// Whether a directory that the kernel may know is still at its place under its real name, though it is listed differently or
   /// not at all: its dentry must stay valid.
   package func isStillDirectory(_ item: ListingEntry) -> Bool {
-    guard let node = directoryNode(of: item), let link = nodes.link(of: node) else { return false }
-    return options.hidden != .deny && holds(item.directory, CName(item.realName), link)
+    guard options.hidden != .deny, item.type == .directory else { return false }
+    let name = CName(item.realName)
+    // Of a directory that a file system is mounted on, a listing has another identity.
+    let known = [
+      directoryNode(of: item), name.withPointer { nodes.node(at: item.directory, $0, nodeKind: .plain) },
+    ]
+    return known.compactMap(\.self).contains { node in
+      nodes.link(of: node).map { $0.type == .directory && holds(item.directory, name, $0) } ?? false
+    }
   }
+
+  /// The nlookup of a node.
+  package func lookupCount(of id: NodeID) -> UInt64 { nodes.lookupCount(of: id) }
 
   /// Orphans the node of a file that is gone from the view: a new file with its inode number gets another node. The kernel may
   /// know that new file by now, under the same name or another one.
