@@ -7,7 +7,7 @@ extension RequestHandlingTests {
   /// A user has 64 MiB of requests waiting, and no more are kept.
   @Suite struct RefusalTests {
     private static let size = 128 << 10
-    private static let (write, release): (UInt32, UInt32) = (16, 18)
+    private static let (write, release, flush): (UInt32, UInt32, UInt32) = (16, 18, 25)
 
     @Test func releaseAndCachedPages_whenTooManyRequestsWait_areKept() throws {
       var ends: [CInt] = [0, 0]
@@ -18,6 +18,8 @@ extension RequestHandlingTests {
       for end in [device, kernel] {
         setsockopt(end, SOL_SOCKET, SO_SNDBUF, &room, socklen_t(MemoryLayout<CInt>.size))
       }
+      var longest = timeval(tv_sec: 20, tv_usec: 0)
+      setsockopt(kernel, SOL_SOCKET, SO_RCVTIMEO, &longest, socklen_t(MemoryLayout<timeval>.size))
       let received = Guarded<[UInt32]>([])
       let mayGoOn = Semaphore()
       dfs_receive_begin(2)
@@ -47,12 +49,13 @@ extension RequestHandlingTests {
       #expect(reply[2] == refused && Int32(bitPattern: reply[1]) == -ENOMEM)
       send(refused + 1, Self.write, isCached: true)
       send(refused + 2, Self.release, size: 64)
-      send(refused + 3, Self.write)
+      send(refused + 3, Self.flush, size: 64)
+      send(refused + 4, Self.write)
       #expect(recv(kernel, &reply, 16, 0) == 16)
-      #expect(reply[2] == refused + 3)
+      #expect(reply[2] == refused + 4)
       mayGoOn.post()
-      for _ in 0..<500 where received.withLock({ $0.count }) < Int(most) + 3 { usleep(10_000) }
-      #expect(received.withLock { $0 } == Array(1...(most + 1)) + [refused + 1, refused + 2])
+      for _ in 0..<500 where received.withLock({ $0.count }) < Int(most) + 4 { usleep(10_000) }
+      #expect(received.withLock { $0 } == Array(1...(most + 1)) + [refused + 1, refused + 2, refused + 3])
       shutdown(kernel, CInt(SHUT_WR))
       for thread in threads { thread?.join() }
     }

@@ -7,6 +7,8 @@ public final class MountWatch: Sendable {
   private let table: Descriptor
   /// Readable when `run` is to return. (`eventfd`)
   private let waker: Descriptor
+  /// What is mounted when the watch begins.
+  private let first: Set<MountTable.Place>
   /// In milliseconds. A machine that runs containers may mount something many times a second, and has a long table.
   private static let pause: CInt = 100
 
@@ -14,12 +16,12 @@ public final class MountWatch: Sendable {
   public init() throws(Errno) {
     table = Descriptor(adopting: try systemCall { open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) })
     waker = Descriptor(adopting: try systemCall { eventfd(0, CInt(EFD_NONBLOCK | EFD_CLOEXEC)) })
+    first = MountTable.places
   }
 
   /// Calls `body` with the mount points that came and went, until `stop` is called.
   public func run(_ body: (Set<FilePath>) -> Void) {
-    var known = MountTable.places
-    // What was mounted before the table was read counts as known.
+    var known = first
     while let haveChanged = wait() {
       if !haveChanged { continue }
       let places = MountTable.places

@@ -154,9 +154,11 @@ static void finish(void) {
 }
 
 // Whether a request may fail where there is no room for it. The kernel ignores the error of a RELEASE, and the handle would be kept
-// for good; and what a WRITE of cached pages would have written is lost (the kernel bounds these pages, `BDI_CAP_STRICTLIMIT`).
+// for good. With a FLUSH, a process would keep its locks. What a WRITE of cached pages has to write would be lost; the kernel bounds
+// the number of these pages (`BDI_CAP_STRICTLIMIT`).
 static bool may_refuse(const struct fuse_in_header *header, size_t size) {
   switch (header->opcode) {
+  case FUSE_FLUSH:
   case FUSE_RELEASE:
   case FUSE_RELEASEDIR: return false;
   case FUSE_WRITE: {

@@ -185,8 +185,10 @@ final class Replay: @unchecked Sendable {
     let hasMore = queue.withLock { queue in
       queue.busy.subtract(job.directories)
       let hasMore = !queue.changes.isEmpty || !queue.overflowed.isEmpty
-      if hasMore { queue.wakeups += 1 }
-      return hasMore
+      // One wake-up more than idle threads would start another thread with the next change.
+      guard hasMore, queue.wakeups < queue.idleThreads else { return false }
+      queue.wakeups += 1
+      return true
     }
     if hasMore { wake.post() }
   }

@@ -31,6 +31,11 @@ public final class PackageLayout: Sendable {
   public let isComplete: Bool
   /// The number of members that this layout covers, including the package's own directory.
   public var memberCount: Int { entries.count }
+  /// The memory that the layout takes, in bytes, approximately.
+  public var memorySize: Int {
+    let entries = entries.count * MemoryLayout<Entry>.stride
+    return extras.reduce(entries + names.count) { $0 + MemoryLayout<Extra>.stride + $1.memorySize }
+  }
   /// The type identifier that the stream's header names.
   public let type: String
 
@@ -93,6 +98,13 @@ public final class PackageLayout: Sendable {
     var attributes: [PaxMember.Attribute] = []
     var sparse: SparseMap?
     var isEmpty: Bool { target.isEmpty && attributes.isEmpty && sparse == nil }
+
+    /// What it takes besides its fields, in bytes.
+    var memorySize: Int {
+      let values = attributes.reduce(0) { $0 + $1.name.count + $1.value.count }
+      let map = sparse.map { $0.text.count + $0.segments.count * MemoryLayout<SparseMap.Segment>.stride }
+      return target.count + attributes.count * MemoryLayout<PaxMember.Attribute>.stride + values + (map ?? 0)
+    }
   }
 
   /// Reads the metadata of every part of a package.

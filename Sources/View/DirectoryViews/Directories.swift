@@ -114,9 +114,14 @@ extension View {
     return watched.changes.attach(
       DirectoryView(
         of: watched, handle, inspector: inspector, site: site, watch: watch,
-        recheck: source.coherence.recheck, hasSubvolumes: source.fileSystem.hasSubvolumes, ahead: ahead,
+        recheck: source.coherence.recheck, hasSubvolumes: hasSubvolumes(handle), ahead: ahead,
         changeQueue: changes.queue, ownChanges: changes.own, listings: directories.listings, cached: cached,
         nodes: nodes))
+  }
+
+  private func hasSubvolumes(_ handle: DirectoryHandle) -> Bool {
+    let isOnSource = handle.identity.device == source.device
+    return (isOnSource ? source.fileSystem : FileSystemKind(of: handle.directory.descriptor)).hasSubvolumes
   }
 
   /// A directory that is watched from then on; nil when it cannot be.

@@ -123,6 +123,9 @@ extension DirectoryView {
 
   func remove(_ name: Name, _ isOwn: Bool = false) {
     recordListing(of: name, becoming: nil, isOwn)
+    if !state.mounted.isEmpty, let slot = state.projection.slot(realName: name.bytes.span) {
+      state.mounted[slot] = nil
+    }
     state.projection.remove(realName: name)
     if !state.namesWithSidecar.isEmpty, let file = name.sidecarOwner { state.namesWithSidecar.remove(file) }
   }

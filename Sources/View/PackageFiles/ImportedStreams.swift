@@ -20,11 +20,11 @@ final class ImportedStreams: Sendable {
   /// Between two looks at the kept streams, in microseconds.
   static let pause: useconds_t = 250_000
 
-  /// The files of which the log says why they do not become packages, with the state in which the whole stream was checked last,
-  /// if it was and is not just being written.
+  /// The files of which the log says why they do not become packages, with the state in which the stream was checked and refused;
+  /// nil if the check did not come to an end, or the stream may have been written since.
   private let refused = Guarded<[NodeID: StreamState?]>([:])
 
-  /// - Parameter checked: the state in which the whole stream was checked; nil if it was not.
+  /// - Parameter checked: the state in which the stream was checked and refused; nil if it was refused for another reason.
   /// - Returns: whether the file was not refused before.
   func noteRefused(_ node: NodeID, checked: StreamState?) -> Bool {
     refused.withLock { $0.updateValue(checked.flatMap { $0.isRecent ? nil : $0 }, forKey: node) == nil }
@@ -32,7 +32,8 @@ final class ImportedStreams: Sendable {
 
   /// Whether a stream was checked in this state, and refused.
   func wasRefused(_ node: NodeID, _ state: StreamState) -> Bool {
-    refused.withLock { $0[node] == .some(state) }
+    guard let known = refused.withLock({ $0[node] }), let known else { return false }
+    return known == state && known.times == state.times
   }
 
   /// Called when the kernel has forgotten a node: its number may belong to another file from now on.
@@ -130,6 +131,8 @@ struct StreamState: Equatable, Sendable {
   let identity: FileIdentity
   private let size: Int64
   private let modified: [Int]
+  /// Also changed where something sets the modification time.
+  let times: FileTimes
   /// Whether a write may follow that leaves the same times.
   let isRecent: Bool
 
@@ -137,7 +140,8 @@ struct StreamState: Equatable, Sendable {
     identity = FileIdentity(status)
     size = Int64(status.st_size)
     modified = [status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
-    isRecent = FileTimes.isRecent(status.st_mtim)
+    times = FileTimes(status)
+    isRecent = FileTimes.isRecent(status.st_ctim)
   }
 
   static func == (a: Self, b: Self) -> Bool {

@@ -6,9 +6,9 @@ import SystemPackage
 /// The layouts of the packages that clients have open as files. That of a package with many parts takes much memory, and a client
 /// may open the package many times: opens of an unchanged package share one.
 final class OpenLayouts: Sendable {
-  /// How many members the layouts of one user may have together, where several users share a view: at 120 bytes each and their
-  /// names, some 600 MB. A user's only layout may have more.
-  static let members = 4_000_000
+  /// The memory that the layouts of one user may take together, in bytes, where several users share a view. A single layout may take
+  /// more.
+  static let memory = 512 << 20
 
   /// What a layout depends on besides the package's state.
   struct Key: Hashable {
@@ -42,6 +42,7 @@ final class OpenLayouts: Sendable {
     let layout: PackageLayout
     let key: Key
     let user: uid_t
+    let size: Int
     var uses = 1
   }
 
@@ -49,7 +50,8 @@ final class OpenLayouts: Sendable {
     var entries: [Int: Entry] = [:]
     /// The number of the newest entry of each key.
     var newest: [Key: Int] = [:]
-    var members: [NumberKey: Int] = [:]
+    /// The memory that the layouts of each user take, in bytes.
+    var memory: [NumberKey: Int] = [:]
     var last = 0
   }
 
@@ -57,8 +59,9 @@ final class OpenLayouts: Sendable {
 
   /// The layout to use in place of one that was just made: that of another open of the package, if it is the same.
   ///
-  /// - Throws: ENOMEM when the user has too many members in use.
+  /// - Throws: ENOMEM when the layouts of the user take too much memory.
   func share(_ layout: PackageLayout, for key: Key, of user: uid_t) throws(Errno) -> Use {
+    let size = layout.memorySize
     let shared = state.withLock { state -> (layout: PackageLayout, number: Int)? in
       if let number = state.newest[key], let known = state.entries[number]?.layout,
         known.stamp == layout.stamp,
@@ -67,13 +70,13 @@ final class OpenLayouts: Sendable {
         state.entries[number]!.uses += 1
         return (known, number)
       }
-      let own = state.members[NumberKey(user)] ?? 0
-      guard Self.allows(own: own, more: layout.memberCount) || !ClientDescriptors.areLimitedPerUser else {
+      let own = state.memory[NumberKey(user)] ?? 0
+      guard Self.allows(own: own, more: size) || !ClientDescriptors.areLimitedPerUser else {
         return nil
       }
-      state.members[NumberKey(user)] = own + layout.memberCount
+      state.memory[NumberKey(user)] = own + size
       state.last += 1
-      state.entries[state.last] = Entry(layout: layout, key: key, user: user)
+      state.entries[state.last] = Entry(layout: layout, key: key, user: user, size: size)
       state.newest[key] = state.last
       return (layout, state.last)
     }
@@ -89,14 +92,14 @@ final class OpenLayouts: Sendable {
         return nil
       }
       if state.newest[entry.key] == number { state.newest[entry.key] = nil }
-      let left = (state.members[NumberKey(entry.user)] ?? 0) - entry.layout.memberCount
-      state.members[NumberKey(entry.user)] = left > 0 ? left : nil
+      let left = (state.memory[NumberKey(entry.user)] ?? 0) - entry.size
+      state.memory[NumberKey(entry.user)] = left > 0 ? left : nil
       return entry
     }
   }
 
-  static func allows(own: Int, more: Int) -> Bool { own == 0 || own + more <= members }
+  static func allows(own: Int, more: Int) -> Bool { own == 0 || own + more <= memory }
 
-  /// How many members the layouts of a user have.
-  func count(of user: uid_t) -> Int { state.withLock { $0.members[NumberKey(user)] ?? 0 } }
+  /// The memory that the layouts of a user take, in bytes.
+  func memory(of user: uid_t) -> Int { state.withLock { $0.memory[NumberKey(user)] ?? 0 } }
 }

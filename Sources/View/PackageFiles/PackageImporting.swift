@@ -80,7 +80,8 @@ extension View {
       }
     } catch {
       // The check also fails for a copy that is still being written, because the stream ends too soon.
-      noteRefused(state, isChecked: true) { "\(name) begins like a package but stays a file: \(error)" }
+      let isChecked = [.damaged, .refused].contains(error.kind)
+      noteRefused(state, isChecked: isChecked) { "\(name) begins like a package but stays a file: \(error)" }
       return
     }
     try client.impersonateWithGroups { () throws(Errno) in try handle.directory.check(".", W_OK | X_OK) }
@@ -293,7 +294,9 @@ extension View {
     guard
       CName(package.name).withPointer({ self.isUntouched(stream, $0, in: package.directory, isMoved: true) })
     else {
-      let restored = package.restore(to: stream.package.name, in: handle.directory, logger)
+      let restored = package.restore(
+        to: stream.package.name, in: handle.directory, logger,
+        because: "was changed while it was made a file again")
       noteChange(restored.map { [$0] } ?? [], in: stream.parent, view)
       return nil
     }

@@ -85,7 +85,8 @@ extension Staging {
 
   /// Uses the original name, or that name with a number where it is taken.
   static func restore(
-    _ staged: Name, in directory: Directory, to original: Name, in target: Directory, _ logger: Logger
+    _ staged: Name, in directory: Directory, to original: Name, in target: Directory, _ logger: Logger,
+    because reason: String = "could not be deleted completely"
   ) -> Name? {
     var failure = Errno.fileExists
     for number in 1..<100 {
@@ -97,7 +98,7 @@ extension Staging {
           }
         }
         Record.remove(for: staged, in: directory)
-        logger.notice("\(name) could not be deleted completely: the remainder was restored")
+        logger.notice("\(name) \(reason): what is left was restored")
         return name
       } catch {
         failure = error
@@ -105,7 +106,7 @@ extension Staging {
       }
     }
     logger.error(
-      "\(original) could not be deleted completely, and the remainder stays in \(Staging.name) (\(failure)); the next mount tries again"
+      "\(original) \(reason), and what is left stays as \(staged) in \(Staging.name) (\(failure)): to keep it, move it before the next mount deletes it"
     )
     return nil
   }

@@ -62,8 +62,11 @@ final class Staging: Sendable {
     }
 
     /// Puts the rest of a package back. - Returns: its name there; nil when it stays in staging.
-    func restore(to original: Name, in target: Directory, _ logger: Logger) -> Name? {
-      Staging.restore(name, in: directory.directory, to: original, in: target, logger)
+    func restore(
+      to original: Name, in target: Directory, _ logger: Logger,
+      because reason: String = "could not be deleted completely"
+    ) -> Name? {
+      Staging.restore(name, in: directory.directory, to: original, in: target, logger, because: reason)
     }
   }
 
