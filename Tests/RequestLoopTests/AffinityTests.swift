@@ -48,8 +48,7 @@ extension RequestHandlingTests {
         let (from, to) = round % 2 == 0 ? (allowed[0], allowed[1]) : (allowed[1], allowed[0])
         try move(caller, to: from)
         guard reachesClientCPU(caller, on: from),
-          (0..<300).allSatisfy({ _ in placement(of: caller, 0) != .remoteCPU }),
-          placement(of: caller, 0) == .pingPong,
+          (0..<300).allSatisfy({ _ in placement(of: caller, 0) != .remoteCPU }), placement(of: caller, 0) == .pingPong,
           placement(of: caller, 0, isDear: false) == .sameCPU
         else { return false }
         try move(caller, to: to)

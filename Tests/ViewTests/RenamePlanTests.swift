@@ -422,22 +422,13 @@ private let exchanges: [RenameRow] = [
     #expect(plan == row.plan)
   }
 
-  @Test(arguments: hiddenExtensionToAbsent) func plan_toAbsentName_carriesHiddenExtension(row: RenameRow) {
+  @Test(arguments: hiddenExtensionToAbsent) func plan_toAbsentName_carriesHiddenExtension(row: RenameRow) { check(row) }
+  @Test(arguments: hiddenExtensionToPresent) func plan_toPresentName_replacesWithOwnExtension(row: RenameRow) {
     check(row)
   }
-  @Test(arguments: hiddenExtensionToPresent) func plan_toPresentName_replacesWithOwnExtension(row: RenameRow)
-  {
-    check(row)
-  }
-  @Test(arguments: realNameToAbsent) func plan_fromRealNameToAbsentName_takesTypedName(row: RenameRow) {
-    check(row)
-  }
-  @Test(arguments: realNameToPresent) func plan_fromRealNameToPresentName_keepsItsRealName(row: RenameRow) {
-    check(row)
-  }
-  @Test(arguments: localizedNames) func plan_fromLocalizedName_movesButDoesNotEdit(row: RenameRow) {
-    check(row)
-  }
+  @Test(arguments: realNameToAbsent) func plan_fromRealNameToAbsentName_takesTypedName(row: RenameRow) { check(row) }
+  @Test(arguments: realNameToPresent) func plan_fromRealNameToPresentName_keepsItsRealName(row: RenameRow) { check(row) }
+  @Test(arguments: localizedNames) func plan_fromLocalizedName_movesButDoesNotEdit(row: RenameRow) { check(row) }
   @Test(arguments: oneEntry) func plan_toSameEntry_movesNothing(row: RenameRow) { check(row) }
   @Test(arguments: exchanges) func plan_forExchange_swapsContents(row: RenameRow) { check(row) }
 
@@ -559,8 +550,7 @@ private let exchanges: [RenameRow] = [
 /// Composed display names, and names that are only equal to those of entries.
 @Suite struct EqualNamePlanTests {
   private static let decomposed = RenameSource(
-    realName: "e\u{301}.txt", displayName: "\u{e9}", addressing: .hiddenExtension, stemLength: 3,
-    isComposed: true)
+    realName: "e\u{301}.txt", displayName: "\u{e9}", addressing: .hiddenExtension, stemLength: 3, isComposed: true)
 
   /// A directory whose names are compared without regard to case.
   private struct CaselessDirectory: DestinationFacts {
@@ -591,8 +581,7 @@ private let exchanges: [RenameRow] = [
 
   @Test func moveToOtherDirectory_underUnchangedComposedName_keepsItsBytes() {
     let folder = RenameSource(
-      realName: "E\u{301}te\u{301}", displayName: "\u{c9}t\u{e9}", addressing: .realName,
-      apparentType: .directory,
+      realName: "E\u{301}te\u{301}", displayName: "\u{c9}t\u{e9}", addressing: .realName, apparentType: .directory,
       isComposed: true)
     for source in [Self.decomposed, folder] {
       let there = RenameTarget(typed: source.displayName, sameDirectory: false)
