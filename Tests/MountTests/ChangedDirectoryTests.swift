@@ -45,7 +45,10 @@ import Testing
       watcher.reset()
       #expect(Shell.run("cd '\(view.real("in"))' && \(command)").status == 0)
       let expected = [old.bytes.isEmpty ? nil : "delete \(old)", new.bytes.isEmpty ? nil : "create \(new)"]
-      return expected.compactMap(\.self).allSatisfy { watcher.reportsChanges($0) }
+      // Before Linux 6.14, nothing of it can be reported without a risk for the mount.
+      return expected.compactMap(\.self).allSatisfy {
+        !Machine.looksUpStableNames || watcher.reportsChanges($0)
+      }
     }
     for _ in 0..<5 {
       #expect(isReported(change.change, change.before, change.after), "\(watcher.reportedEvents)")

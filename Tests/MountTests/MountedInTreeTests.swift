@@ -44,4 +44,19 @@ import Testing
     try mounted(at: place, with: "second")
     #expect(eventually { view.listing("Stick") == ["second"] })
   }
+
+  /// The covered directory and the one that covers it have the same name.
+  @Test func fileSystemMountedInAnotherThatCoversAKnownDirectory_isShown() throws {
+    let view = try MountedView { makeDirectory("\($0)/Stick/inner") }
+    let place = view.real("Stick")
+    defer { for point in ["\(place)/inner", place] { umount2(point, CInt(MNT_DETACH)) } }
+    #expect(view.listing("Stick") == ["inner"] && view.listing("Stick/inner").isEmpty)
+    try mounted(at: place, with: "outer")
+    makeDirectory("\(place)/inner")
+    #expect(eventually { view.listing("Stick") == ["outer", "inner"] })
+    #expect(view.listing("Stick/inner").isEmpty)
+    usleep(300_000)
+    try mounted(at: "\(place)/inner", with: "nested")
+    #expect(eventually { view.listing("Stick/inner") == ["nested"] })
+  }
 }

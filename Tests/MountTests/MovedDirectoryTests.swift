@@ -1,5 +1,7 @@
+import BackingTree
 import CLinux
 import Glibc
+import SystemPackage
 import Testing
 
 /// Directories that another process moves in the backing tree, where the view cannot report the move as one.
@@ -42,5 +44,19 @@ import Testing
     #expect(text(view.at("moved/deep/notes")) == "x")
     #expect(rename(view.real("moved"), view.real("Trip.rtfd/again")) == 0)
     #expect(eventually { view.listing("Trip.rtfd/again/deep") == ["Picture.rtfd", "notes.txt"] })
+  }
+
+  /// The entry of the directory in the kernel's cache follows to the real name that leads there now.
+  @Test(arguments: [("d", ".d"), ("a.x", "a.rtfd"), ("a.rtfd", "b.rtfd"), ("a.rtfd", "x")])
+  func programInDirectoryThatNobodyListed_findsItWhateverItIsRenamedTo(old: String, new: String) throws {
+    let view = try MountedView { root in try put("x", at: "\(root)/\(old)/sub/notes.csv") }
+    _ = view.listing()
+    let held = try OpenFile(view.at("\(old)/sub"), dfs_O_PATH | O_DIRECTORY)
+    #expect(rename(view.real(old), view.real(new)) == 0)
+    let path = view.at("\(new)/sub")
+    #expect(
+      eventually { (try? FilePath("/proc/self/fd/\(held.descriptor)").resolvingSymlinks().string) == path })
+    #expect(mkdirat(held.descriptor, "made", 0o755) == 0)
+    #expect(view.realListing("\(new)/sub") == ["notes.csv", "made"])
   }
 }

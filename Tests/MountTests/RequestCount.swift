@@ -9,6 +9,11 @@ let kernelRelease: [Int] = {
   return release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
 }()
 
+extension Machine {
+  /// Whether the kernel looks up the name that a client gave, whatever the dentry is called by then. (Linux 6.14)
+  static var looksUpStableNames: Bool { !kernelRelease.lexicographicallyPrecedes([6, 14]) }
+}
+
 extension MountedView {
   /// How many requests have come of some kinds; of looking up and of attributes, if none are named.
   ///

@@ -311,7 +311,8 @@ import Testing
     // The directory stays for programs that work in it.
     #expect(view.listing().isEmpty && isThere(view.at("Folder")))
     #expect(unlink(view.real(".hidden")) == 0)
-    #expect(watcher.reportsChanges("create notes", "create Folder"))
+    #expect(watcher.reportsChanges("create notes"))
+    if Machine.looksUpStableNames { #expect(watcher.reportsChanges("create Folder")) }
     #expect(view.listing() == ["notes", "Folder"])
     #expect(text(view.at("notes")) == "x")
   }

@@ -86,7 +86,10 @@ struct ReplayingThread {
       // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and
       // getcwd(2) would fail for processes that work there.
       if item.name == item.realName { return withSetAside(item) { () throws(Errno) in try remove(item) } }
-      lookUpByRealName(item)
+      lookUp(item.realName, in: item)
+    } else if let name = view.currentRealName(of: item) {
+      // The dentry follows, with the programs that work there and what is mounted there.
+      lookUp(name, in: item)
     }
     try? remove(item)
   }
@@ -101,6 +104,8 @@ struct ReplayingThread {
   /// program, when a look-up of that name yields the directory (`d_splice_alias`), and moves it back when the real name is looked
   /// up. For that instant, getcwd(2) shows the other name.
   private func withSetAside(_ item: ListingEntry, _ body: () throws(Errno) -> Void) {
+    // Before Linux 6.14, the kernel looks up the name that the dentry has, for a client that found it by another one.
+    guard view.areLookupNamesStable else { return touch(item.directory) }
     // A name that a client has looked up would be answered from the kernel's cache.
     let other = Name(".displayfs-\(UInt64.random(in: .min ... .max))")
     var isThere = false
@@ -112,13 +117,13 @@ struct ReplayingThread {
       try body()
     } catch { touch(item.directory) }
     responder.endSettingAside()
-    lookUpByRealName(item)
+    lookUp(item.realName, in: item)
   }
 
-  /// Has the kernel move the dentry of a directory to the real name, which leads there.
-  private func lookUpByRealName(_ item: ListingEntry) {
+  /// Has the kernel move the dentry of a directory to a real name that leads there, in the directory of an entry.
+  private func lookUp(_ realName: Name, in item: ListingEntry) {
     try? runStep(item, .touching) { (directory, _) throws(Errno) in
-      _ = item.realName.bytes.withCName { directory.has($0) }
+      _ = realName.bytes.withCName { directory.has($0) }
     }
   }
 
@@ -127,7 +132,10 @@ struct ReplayingThread {
       let target = try open(new.directory)
       for attempt in 1...Self.attempts {
         do throws(Errno) {
-          return try rename(old, to: new, in: target, yields: attempt < Self.attempts)
+          try rename(old, to: new, in: target, yields: attempt < Self.attempts)
+          // That was the dentry of the file.
+          if new.nodeKind == .packageFile, old.realName != new.realName { lookUp(new.realName, in: new) }
+          return
         } catch {
           guard error == .resourceTemporarilyUnavailable, attempt < Self.attempts else { throw error }
           usleep(Self.pause)

@@ -90,7 +90,9 @@ extension View {
     return result
   }
 
-  /// Records whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
+  /// Whether the kernel looks up the name that a client gave, even if it renames the dentry meanwhile.
+  package var areLookupNamesStable: Bool { walks.moved.areLookupNamesStable.load(ordering: .relaxed) }
+
   package func setLookupNamesStable(_ areStable: Bool) {
     walks.moved.areLookupNamesStable.store(areStable, ordering: .relaxed)
   }

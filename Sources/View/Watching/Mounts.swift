@@ -16,13 +16,11 @@ extension View {
     }
   }
 
-  /// A directory that the kernel may know, by the real names that lead to it.
+  /// The directory that these real names lead to now; nil where the kernel does not know it. The node of a directory that a mount
+  /// covers has the same names.
   private func knownDirectory(_ names: ArraySlice<[UInt8]>) -> NodeID? {
-    var directory = NodeTable.root
-    for name in names {
-      guard let next = name.withCName({ nodes.node(at: directory, $0, nodeKind: .plain) }) else { return nil }
-      directory = next
-    }
-    return directory
+    if names.isEmpty { return NodeTable.root }
+    let path = Array(names.joined(separator: [UInt8(ascii: "/")]))
+    return path.withCName { try? source.root.status($0) }.flatMap { nodes.node(of: FileIdentity($0)) }
   }
 }

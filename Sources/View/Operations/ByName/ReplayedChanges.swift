@@ -148,6 +148,22 @@ extension View {
     }
   }
 
+  /// The real name that a directory has got in the directory that it is in, for an entry that another process has renamed there; nil
+  /// if the kernel does not know the directory, or it is somewhere else.
+  package func currentRealName(of item: ListingEntry) -> Name? {
+    guard item.wasMoved, item.backingType == .directory, nodes.node(of: item.identity) != nil,
+      let view = currentView(of: item.directory)
+    else { return nil }
+    let name = try? view.withCurrent { (projection) -> Name? in
+      let slot = (0..<projection.slotLimit).first {
+        guard let summary = projection.summary(at: $0) else { return false }
+        return summary.inode == item.identity.inode && summary.entryType == DT_DIR
+      }
+      return slot.map { projection.realName(at: $0) }
+    }
+    return name.flatMap { $0 == item.realName ? nil : $0 }
+  }
+
   /// The nlookup of a node.
   package func lookupCount(of id: NodeID) -> UInt64 { nodes.lookupCount(of: id) }
 
