@@ -77,7 +77,7 @@ extension View {
           try place.directory.status(name)
         }
         // Another directory may have got this name since the package was opened, and that directory has not been checked.
-        guard FileIdentity(staged) == identity else { throw .staleNFSFileHandle }
+        guard staged.identifies(identity) else { throw .staleNFSFileHandle }
       } catch {
         restore(removal, locked.view)
         throw error
@@ -143,4 +143,9 @@ extension View {
 
   /// The real names that lead from SOURCE to a directory.
   private func path(to id: NodeID) throws(Errno) -> [Name] { try links(to: id).map(\.name.name) }
+}
+
+// Where this module has no extension of `stat`, Swift 6.3 does not find the one in BackingTree in a build from scratch.
+extension stat {
+  fileprivate func identifies(_ identity: FileIdentity) -> Bool { FileIdentity(self) == identity }
 }
