@@ -307,7 +307,8 @@ import Testing
     }
     let watcher = try InotifyWatcher(view.mountPoint)
     try put("notes.txt\nFolder\n", at: view.real(".hidden"))
-    #expect(watcher.reportsChanges("delete notes", "delete Folder"))
+    #expect(watcher.reportsChanges("delete notes"))
+    if Machine.looksUpStableNames { #expect(watcher.reportsChanges("delete Folder")) }
     // The directory stays for programs that work in it.
     #expect(view.listing().isEmpty && isThere(view.at("Folder")))
     #expect(unlink(view.real(".hidden")) == 0)
