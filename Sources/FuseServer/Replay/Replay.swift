@@ -30,8 +30,6 @@ final class Replay: @unchecked Sendable {
     /// Directories whose changes are being replayed.
     var busy: Set<NodeID> = []
     var idleThreads = 0
-    /// Wake-ups that no idle thread has had yet.
-    var wakeups = 0
     var hasEnded = false
   }
 
@@ -87,8 +85,7 @@ final class Replay: @unchecked Sendable {
           queue.overflowed.formUnion(change.directories)
         }
       }
-      queue.wakeups += 1
-      return queue.idleThreads < queue.wakeups
+      return queue.idleThreads == 0
     }
     if isNoneIdle, threads.count < Self.maximumThreads { start() }
     wake.post()
@@ -112,10 +109,7 @@ final class Replay: @unchecked Sendable {
     while true {
       queue.withLock { $0.idleThreads += 1 }
       wake.wait()
-      queue.withLock { queue in
-        queue.idleThreads -= 1
-        queue.wakeups -= 1
-      }
+      queue.withLock { $0.idleThreads -= 1 }
       if hasEnded { return }
       guard let first = take() else { continue }
       var next: Job? = first
@@ -184,11 +178,7 @@ final class Replay: @unchecked Sendable {
   private func finish(_ job: Job) {
     let hasMore = queue.withLock { queue in
       queue.busy.subtract(job.directories)
-      let hasMore = !queue.changes.isEmpty || !queue.overflowed.isEmpty
-      // One wake-up more than idle threads would start another thread with the next change.
-      guard hasMore, queue.wakeups < queue.idleThreads else { return false }
-      queue.wakeups += 1
-      return true
+      return !queue.changes.isEmpty || !queue.overflowed.isEmpty
     }
     if hasMore { wake.post() }
   }
