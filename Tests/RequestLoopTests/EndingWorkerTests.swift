@@ -7,10 +7,9 @@ extension RequestHandlingTests {
   /// libfuse ends a worker where more than ten are idle. That worker receives no further request.
   @Suite struct EndingWorkerTests {
     @Test func bufferedRequest_whenTheWorkerOfTheRequestBeforeEnds_isReceivedByAnother() throws {
-      var ends: [CInt] = [0, 0]
-      try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
-      let (device, kernel) = (ends[0], ends[1])
-      defer { for end in [device, kernel] { close(end) } }
+      let simulated = try SimulatedDevice()
+      defer { withExtendedLifetime(simulated) {} }
+      let (device, kernel) = (simulated.device, simulated.kernel)
       let received = Guarded<[UInt32]>([])
       let mayEnd = Semaphore()
       // Two requests at a time, and one of each user.

@@ -43,10 +43,9 @@ extension RequestHandlingTests {
     private func isInterrupted(
       client: pid_t = getpid(), by cause: Cause = .interruptRequest, isDiscardable: Bool = false
     ) throws -> Bool {
-      var ends: [CInt] = [0, 0]
-      try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
-      let (device, kernel) = (ends[0], ends[1])
-      defer { for end in [device, kernel] { close(end) } }
+      let simulated = try SimulatedDevice()
+      defer { withExtendedLifetime(simulated) {} }
+      let (device, kernel) = (simulated.device, simulated.kernel)
       let wasInterrupted = Atomic(false)
       let opcodes = (lookup: UInt32(1), interrupt: UInt32(36))
       dfs_receive_begin(4)

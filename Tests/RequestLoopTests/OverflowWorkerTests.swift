@@ -22,10 +22,9 @@ extension RequestHandlingTests {
     /// - Parameter callers: the number of clients. Each sends its next request when the last one is served.
     /// - Returns: the largest number of requests that were served at once.
     private func maximumConcurrency(callers: Int) throws -> Int {
-      var ends: [CInt] = [0, 0]
-      try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
-      let (device, asking) = (ends[0], ends[1])
-      defer { for end in [device, asking] { close(end) } }
+      let simulated = try SimulatedDevice()
+      defer { withExtendedLifetime(simulated) {} }
+      let (device, asking) = (simulated.device, simulated.kernel)
       let left = Atomic(300)
       let now = Atomic(0)
       let most = Atomic(0)

@@ -10,10 +10,9 @@ extension RequestHandlingTests {
     private static let (write, release, flush): (UInt32, UInt32, UInt32) = (16, 18, 25)
 
     @Test func releaseAndCachedPages_whenTooManyRequestsWait_areKept() throws {
-      var ends: [CInt] = [0, 0]
-      try #require(socketpair(AF_UNIX, CInt(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
-      let (device, kernel) = (ends[0], ends[1])
-      defer { for end in [device, kernel] { close(end) } }
+      let simulated = try SimulatedDevice()
+      defer { withExtendedLifetime(simulated) {} }
+      let (device, kernel) = (simulated.device, simulated.kernel)
       var room = CInt(4 << 20)
       for end in [device, kernel] {
         setsockopt(end, SOL_SOCKET, SO_SNDBUF, &room, socklen_t(MemoryLayout<CInt>.size))

@@ -90,6 +90,13 @@ static bool is_counted(uint32_t opcode) {
   }
 }
 
+// A WRITE of cached pages, which the kernel sends when it likes; NULL for any other request.
+static const struct fuse_write_in *cached_write(const struct fuse_in_header *header, size_t size) {
+  const struct fuse_write_in *in = (const void *)(header + 1);
+  if (header->opcode != FUSE_WRITE || size < sizeof *header + sizeof *in) return NULL;
+  return in->write_flags & FUSE_WRITE_CACHE ? in : NULL;
+}
+
 // The user that a request counts for. The kernel writes cached pages and releases handles without credentials (`nocreds` in
 // fs/fuse): these requests count for the user that opened the handle.
 static uid_t user_of(const struct fuse_in_header *header, size_t size) {
@@ -102,8 +109,8 @@ static uid_t user_of(const struct fuse_in_header *header, size_t size) {
     break;
   }
   case FUSE_WRITE: {
-    const struct fuse_write_in *in = (const void *)(header + 1);
-    if (size >= sizeof *header + sizeof *in && in->write_flags & FUSE_WRITE_CACHE) handle = in->fh;
+    const struct fuse_write_in *in = cached_write(header, size);
+    if (in) handle = in->fh;
     break;
   }
   default: break;
@@ -161,11 +168,7 @@ static bool may_refuse(const struct fuse_in_header *header, size_t size) {
   case FUSE_FLUSH:
   case FUSE_RELEASE:
   case FUSE_RELEASEDIR: return false;
-  case FUSE_WRITE: {
-    const struct fuse_write_in *in = (const void *)(header + 1);
-    return size < sizeof *header + sizeof *in || !(in->write_flags & FUSE_WRITE_CACHE);
-  }
-  default: return true;
+  default: return !cached_write(header, size);
   }
 }
 

@@ -110,9 +110,10 @@ final class ReplayResponder: Sendable {
   /// Replies to unlink and rmdir.
   func remove(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) {
     guard case .vanishing(let item) = step, item.isAt(parent, name) else { throw .ioError }
-    // The dentry of a directory that is there still is not to be replaced.
-    if view.isStillDirectory(item), !wasLookedUp.load(ordering: .acquiring) { throw .ioError }
-    try refuseCachedDentry()
+    do throws(Errno) { try refuseCachedDentry() } catch {
+      // The kernel would look the name up again, and replace the dentry of a directory that is there still.
+      throw view.isStillDirectory(item) ? .ioError : error
+    }
     view.orphanVanished(item)
   }
 

@@ -106,7 +106,7 @@ struct ReplayingThread {
   private func withSetAside(_ item: ListingEntry, _ body: () throws(Errno) -> Void) {
     // Before Linux 6.14, the kernel looks up the name that the dentry has, for a client that found it by another one.
     guard view.areLookupNamesStable else { return touch(item.directory) }
-    // A name that a client has looked up would be answered from the kernel's cache.
+    // A new name each time: of one that a client has looked up, the kernel may have a negative entry.
     let other = Name(".displayfs-\(UInt64.random(in: .min ... .max))")
     var isThere = false
     try? runStep(item, .settingAside(item, as: other)) { (directory, _) throws(Errno) in

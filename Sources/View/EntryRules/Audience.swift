@@ -3,10 +3,10 @@ import DisplayNames
 import Glibc
 import SystemPackage
 
-/// The users who may use a directory, and so see the names that the view shows in it.
+/// The users that may use a directory, and so see the names that the view shows in it.
 ///
 /// A view that all users may use shows the same names to each of them, and its daemon reads what one of them may not. So text from
-/// a file becomes a name only where each user who sees the name may read the file, too. A file with an access list counts as read
+/// a file becomes a name only where all users that can see the name may read the file, too. A file with an access list counts as read
 /// by all only in a directory that its owner alone may use.
 struct Audience: Equatable {
   private let owner: uid_t

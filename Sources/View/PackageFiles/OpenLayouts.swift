@@ -6,8 +6,8 @@ import SystemPackage
 /// The layouts of the packages that clients have open as files. That of a package with many parts takes much memory, and a client
 /// may open the package many times: opens of an unchanged package share one.
 final class OpenLayouts: Sendable {
-  /// The memory that the layouts of one user may take together, in bytes, where several users share a view. A single layout may take
-  /// more.
+  /// The memory that the layouts of one user may take together, in bytes, where several users share a view. A single layout may
+  /// take more.
   static let memory = 512 << 20
 
   /// What a layout depends on besides the package's state.
@@ -52,6 +52,7 @@ final class OpenLayouts: Sendable {
     var newest: [Key: Int] = [:]
     /// The memory that the layouts of each user take, in bytes.
     var memory: [NumberKey: Int] = [:]
+    /// The number that was given last.
     var last = 0
   }
 
@@ -64,8 +65,7 @@ final class OpenLayouts: Sendable {
     let size = layout.memorySize
     let shared = state.withLock { state -> (layout: PackageLayout, number: Int)? in
       if let number = state.newest[key], let known = state.entries[number]?.layout,
-        known.stamp == layout.stamp,
-        known.stamp.isSettled, layout.stamp.isSettled
+        known.stamp == layout.stamp, known.stamp.isSettled, layout.stamp.isSettled
       {
         state.entries[number]!.uses += 1
         return (known, number)
