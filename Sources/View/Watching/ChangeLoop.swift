@@ -42,11 +42,36 @@ extension View {
   /// - Returns: the changes of the view, to be reported.
   func drainViewChanges() -> [ViewChange] {
     changes.watch?.drain()
-    let dirtyDirectories = changes.queue.takeDirtyDirectories()
+    process(changes.queue.takeDirtyDirectories())
+    var reported = changes.queue.takeChanges()
+    var last = reported
+    // Until its end was seen, a directory may have had changes that were reported after it was processed, or after the list of
+    // directories was taken. They come first: once the end is replayed, the kernel takes the directory for removed. (S_DEAD)
+    for _ in 0..<Self.depth {
+      let ended = Set(last.compactMap(endedDirectory))
+      if ended.isEmpty { break }
+      changes.watch?.drain()
+      let dirtyDirectories = changes.queue.takeDirtyDirectories { ended.contains($0) }
+      if dirtyDirectories.isEmpty { break }
+      process(dirtyDirectories)
+      last = changes.queue.takeChanges()
+      reported += last
+    }
+    return reported
+  }
+
+  /// How many directories that lie in one another and end together are reported in this order. A process that goes on to remove
+  /// directories must not delay the report.
+  private static let depth = 64
+
+  private func endedDirectory(_ change: ViewChange) -> NodeID? {
+    if case .vanished(let item) = change { directoryNode(of: item) } else { nil }
+  }
+
+  private func process(_ dirtyDirectories: [DirectoryChanges.LoopWork]) {
     expireOutdated(dirtyDirectories)
     invalidateDisplayNames(of: changes.queue.takeDroppedViews(), isChangeLoop: true)
     for directory in dirtyDirectories { directory.view?.processPendingChanges(directory.unreported) }
     refreshViews(inside: changes.queue.takeInspectedDirectories())
-    return changes.queue.takeChanges()
   }
 }

@@ -80,13 +80,16 @@ final class ChangeQueue: Sendable {
     if isFirst { watch?.wake() }
   }
 
-  /// Removes and returns the pending changes of all directories.
-  func takeDirtyDirectories() -> [DirectoryChanges.LoopWork] {
-    let dirtyDirectories = state.withLock { state in
-      defer { state.dirtyDirectories = [] }
-      return state.dirtyDirectories
+  /// Removes and returns the pending changes of all directories, or of those that match.
+  func takeDirtyDirectories(where isMatch: (NodeID) -> Bool = { _ in true }) -> [DirectoryChanges.LoopWork] {
+    let (taken, isAnyLeft) = state.withLock { state in
+      let taken = state.dirtyDirectories.filter { isMatch($0.directory.node) }
+      state.dirtyDirectories.removeAll { isMatch($0.directory.node) }
+      return (taken, !state.dirtyDirectories.isEmpty)
     }
-    return dirtyDirectories.map { $0.directory.takeForLoop() }
+    // The wake-up for these may have been drained.
+    if isAnyLeft { watch?.wake() }
+    return taken.map { $0.directory.takeForLoop() }
   }
 
   func takeDroppedViews() -> [DirectoryView] {
