@@ -44,4 +44,23 @@ import ViewedTree
       try responder.remove(NodeTable.root, "gone")
     }
   }
+
+  /// A directory took the name, and a client has looked it up: the kernel must keep its dentry, with what is mounted there.
+  @Test func replayAtNameOfKnownDirectory_isRefused() throws {
+    #expect(mkdir(tree.path("Folder"), 0o755) == 0)
+    let entry = try "Folder".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
+    let directory = ListingEntry(
+      directory: NodeTable.root, name: "Folder", realName: "Folder", identity: FileIdentity(entry.attributes),
+      nodeKind: .plain, type: .directory)
+    let replaced = ListingEntry(
+      directory: NodeTable.root, name: "Folder", realName: "Folder",
+      identity: FileIdentity(device: 1, inode: 1),
+      nodeKind: .plain, type: .directory)
+    let responder = ReplayResponder(view: view)
+    for step in [ReplayResponder.Step.vanishing(replaced), .vanishing(directory), .appearing(directory)] {
+      responder.step = step
+      #expect(try responder.lookup(NodeTable.root, "Folder").id == entry.id)
+      #expect(throws: Errno.ioError) { try responder.remove(NodeTable.root, "Folder") }
+    }
+  }
 }

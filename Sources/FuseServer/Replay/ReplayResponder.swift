@@ -72,10 +72,10 @@ final class ReplayResponder: Sendable {
       aside.withLock { $0 = Aside(node: entry.id, lookups: lookups) }
       return entry
     case .appearing(let item) where item.isAt(parent, name):
-      if isBack { break }
+      if mustStay(item) { break }
       throw .noSuchFileOrDirectory
     case .vanishing(let item) where item.isAt(parent, name):
-      if isBack { break }
+      if mustStay(item) { break }
       wasLookedUp.store(true, ordering: .releasing)
       return view.entryOfVanished(item)
     case .renaming(let old, let new, _):
@@ -94,11 +94,13 @@ final class ReplayResponder: Sendable {
 
   func endSettingAside() { aside.withLock { $0 = nil } }
 
-  /// Whether a client may have looked up the directory since it was set aside. Another reply than the directory would make the
-  /// kernel drop the dentry, and detach what is mounted there. The kernel has the parent locked for this look-up, so no client
-  /// looks a name up in it at the same time.
-  private var isBack: Bool {
-    aside.withLock { $0 }.map { view.lookupCount(of: $0.node) != $0.lookups } ?? false
+  /// Whether the kernel may have a dentry of that name for a directory that is there still, because a client has just looked it up.
+  /// Another reply than the directory would make the kernel drop the dentry, and detach what is mounted there, and the daemon would
+  /// take the name from the node. The kernel has the parent locked for this look-up, so no client looks a name up in it at the same
+  /// time.
+  private func mustStay(_ item: ListingEntry) -> Bool {
+    if let aside = aside.withLock({ $0 }) { return view.lookupCount(of: aside.node) != aside.lookups }
+    return item.name == item.realName && view.isStillDirectory(item)
   }
 
   /// Replies to mknod, mkdir and symlink with the entry that already exists.

@@ -62,14 +62,7 @@ struct ReplayingThread {
     }
   }
 
-  private func appear(_ item: ListingEntry) {
-    // Where the kernel knows the directory by this name, nothing can be made.
-    if view.isStillDirectory(item), item.name == item.realName {
-      return withSetAside(item) { () throws(Errno) in try make(item) }
-    }
-    // An error only loses the notification: the entry is visible all the same.
-    try? make(item)
-  }
+  private func appear(_ item: ListingEntry) { withNameFree(item) { () throws(Errno) in try make(item) } }
 
   private func make(_ item: ListingEntry) throws(Errno) {
     try runStep(item, .appearing(item)) { (directory, name) throws(Errno) in
@@ -83,21 +76,33 @@ struct ReplayingThread {
 
   private func vanish(_ item: ListingEntry) {
     if view.isStillDirectory(item) {
-      // A reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and
-      // getcwd(2) would fail for processes that work there.
-      if item.name == item.realName { return withSetAside(item) { () throws(Errno) in try remove(item) } }
-      lookUp(item.realName, in: item)
+      // The dentry goes to the real name, which still leads there.
+      if item.name != item.realName { lookUp(item.realName, in: item) }
     } else if let name = view.currentRealName(of: item) {
       // The dentry follows, with the programs that work there and what is mounted there.
       lookUp(name, in: item)
     }
-    try? remove(item)
+    withNameFree(item) { () throws(Errno) in try remove(item) }
   }
 
   private func remove(_ item: ListingEntry) throws(Errno) {
     try runStep(item, .vanishing(item)) { (directory, name) throws(Errno) in
       if item.type == .directory { try directory.removeDirectory(name) } else { try directory.unlink(name) }
     }
+  }
+
+  /// Runs `body`, which makes or removes a name, while the kernel has no directory under it. If there is one by this real name, a
+  /// reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2)
+  /// would fail for processes that work there. An error only loses the notification.
+  private func withNameFree(_ item: ListingEntry, _ body: () throws(Errno) -> Void) {
+    func isThere() -> Bool { item.name == item.realName && view.isStillDirectory(item) }
+    if !isThere() {
+      do throws(Errno) { return try body() } catch {
+        // A client may have looked the directory up since.
+        guard isThere() else { return }
+      }
+    }
+    withSetAside(item, body)
   }
 
   /// Runs `body` while the dentry of a directory, which stays there, is under another name. The kernel moves it, and notifies no
