@@ -89,6 +89,20 @@ import Testing
     #expect(view.leftovers.isEmpty)
   }
 
+  /// The other name goes on to show what is written by this one.
+  @Test func streamWithAnotherHardLink_staysFile() throws {
+    let view = try view()
+    try put([], at: view.at("Copy"))
+    #expect(link(view.at("Copy"), view.at("Other")) == 0)
+    #expect(view.shell("cat Album >Copy && cmp Album Copy && cmp Album Other").status == 0)
+    #expect(view.realListing() == ["Album.photoslibrary", "Copy", "Other"])
+    #expect(unlink(view.at("Other")) == 0)
+    #expect(view.shell("cat Album >Copy").status == 0)
+    try waitUntil { isThere(view.real("Copy.photoslibrary")) }
+    #expect(view.realListing() == ["Album.photoslibrary", "Copy.photoslibrary"])
+    #expect(view.leftovers.isEmpty)
+  }
+
   @Test func flippedBitInHeader_isDetected() throws {
     let view = try view()
     let all = try #require(contents(view.at("Album")))

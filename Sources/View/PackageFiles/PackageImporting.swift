@@ -49,9 +49,15 @@ extension View {
         let owner = packageOwner(of: stream.status, client, isMadeByClient),
         let type = PackageImport.type(of: stream.descriptor.rawValue)
       else { return }
+      let state = StreamState(stream.status)
+      // The other name would keep the stream, and no longer show what is written by this one.
+      guard stream.status.st_nlink == 1 else {
+        return noteRefused(state) {
+          "\(name) holds a package of the type \(type), but has another hard link: it stays a file"
+        }
+      }
       try importPackage(
-        stream.descriptor, StreamState(stream.status), type: type, realName, in: handle, parent, client,
-        owner: owner)
+        stream.descriptor, state, type: type, realName, in: handle, parent, client, owner: owner)
     } catch {
       // Another process removed or renamed the file.
       if error == .noSuchFileOrDirectory || error == .staleNFSFileHandle { return }
