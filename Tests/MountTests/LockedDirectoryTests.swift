@@ -107,6 +107,18 @@ private func isChildWaiting(of program: StartedProgram, inCall call: String) -> 
     holder.release()
   }
 
+  @Test func changeMadeTogetherWithOneInLockedDirectory_isReported() throws {
+    let view = try view()
+    for directory in ["Held", "Free"] { #expect(view.listing(directory) == ["report"]) }
+    let watcher = try InotifyWatcher(view.at("Free"))
+    let holder = try DirectoryLockHolder(of: view.at("Held"))
+    let paths = ["Held", "Free"].map { view.real("\($0)/report.txt") }
+    // Before the change loop wakes up.
+    for path in paths { unlink(path) }
+    #expect(watcher.reportsChanges("delete report"))
+    holder.release()
+  }
+
   /// The kernel does not move the dentry of the directory that is gone, as it would have to lock where that was.
   @Test func createdDirectory_withInodeNumberFromLockedDirectory_isVisible() throws {
     let view = try view()

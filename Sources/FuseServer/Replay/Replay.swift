@@ -30,8 +30,14 @@ final class Replay: @unchecked Sendable {
     /// Directories whose changes are being replayed.
     var busy: Set<NodeID> = []
     var idleThreads = 0
+    var watch = Watch.none
     var hasEnded = false
+
+    var isAnyWaiting: Bool { !changes.isEmpty || !overflowed.isEmpty }
   }
+
+  /// Whether an idle thread looks after the changes that wait for a thread, in case it waits for a lock itself.
+  private enum Watch { case none, requested, present }
 
   private enum Job {
     case replay(QueuedChange)
@@ -56,6 +62,9 @@ final class Replay: @unchecked Sendable {
   private static let limit = 1024
   /// The bound for threads. Each directory whose lock a client holds may block one.
   private static let maximumThreads = 32
+  /// How long changes wait for the threads that are at work before another one takes them, in milliseconds. Most replays take a
+  /// fraction of one.
+  private static let patience = 5
 
   let responders = ReplayThreads()
   private let view: View
@@ -87,11 +96,13 @@ final class Replay: @unchecked Sendable {
       }
       return queue.idleThreads == 0
     }
-    if isNoneIdle, threads.count < Self.maximumThreads { start() }
+    if isNoneIdle { start() }
     wake.post()
   }
 
-  func start() { threads.start { [self] in run() } }
+  func start() {
+    if threads.count < Self.maximumThreads { threads.start { [self] in run() } }
+  }
 
   /// Replays nothing from now on.
   func stop() {
@@ -106,12 +117,7 @@ final class Replay: @unchecked Sendable {
     let responder = self.responders.add(Thread.current, view)
     // The kernel may reuse the TID for a client's thread.
     defer { self.responders.remove(Thread.current) }
-    while true {
-      queue.withLock { $0.idleThreads += 1 }
-      wake.wait()
-      queue.withLock { $0.idleThreads -= 1 }
-      if hasEnded { return }
-      guard let first = take() else { continue }
+    while let first = waitForJob() {
       var next: Job? = first
       // Open for a moment only: an open descriptor may keep the mount busy for unmounting.
       if let root = openMount() {
@@ -135,7 +141,28 @@ final class Replay: @unchecked Sendable {
         }
       } else {
         finish(first)
+        wake.post()
       }
+    }
+  }
+
+  /// - Returns: nil when no change is to be replayed any more.
+  private func waitForJob() -> Job? {
+    while true {
+      let isWatching = queue.withLock { queue in
+        queue.idleThreads += 1
+        guard queue.watch == .requested else { return false }
+        queue.watch = .present
+        return true
+      }
+      if isWatching { wake.wait(milliseconds: Self.patience) } else { wake.wait() }
+      let isRequested = queue.withLock { queue in
+        queue.idleThreads -= 1
+        if isWatching { queue.watch = .none }
+        return queue.watch == .requested
+      }
+      if hasEnded { return nil }
+      if !isRequested, let job = take() { return job }
     }
   }
 
@@ -158,30 +185,35 @@ final class Replay: @unchecked Sendable {
 
   /// Takes the oldest change whose directories have no older change pending or in progress, else an overflowed directory.
   private func take() -> Job? {
-    queue.withLock { queue in
-      var taken = queue.busy
-      for (index, change) in queue.changes.enumerated() {
-        if taken.isDisjoint(with: change.directories) {
-          queue.changes.remove(at: index)
-          queue.busy.formUnion(change.directories)
-          return .replay(change)
-        }
-        taken.formUnion(change.directories)
-      }
-      guard let overflowed = queue.overflowed.first(where: { !taken.contains($0) }) else { return nil }
-      queue.overflowed.remove(overflowed)
-      queue.busy.insert(overflowed)
-      return .touch(overflowed)
+    let (job, isWatchNeeded, isNoneIdle) = queue.withLock { queue in
+      let job = Self.take(from: &queue)
+      let isWatchNeeded = job != nil && queue.isAnyWaiting && queue.watch == .none
+      if isWatchNeeded { queue.watch = .requested }
+      return (job, isWatchNeeded, queue.idleThreads == 0)
     }
+    if isWatchNeeded {
+      if isNoneIdle { start() } else { wake.post() }
+    }
+    return job
   }
 
-  private func finish(_ job: Job) {
-    let hasMore = queue.withLock { queue in
-      queue.busy.subtract(job.directories)
-      return !queue.changes.isEmpty || !queue.overflowed.isEmpty
+  private static func take(from queue: inout Queue) -> Job? {
+    var taken = queue.busy
+    for (index, change) in queue.changes.enumerated() {
+      if taken.isDisjoint(with: change.directories) {
+        queue.changes.remove(at: index)
+        queue.busy.formUnion(change.directories)
+        return .replay(change)
+      }
+      taken.formUnion(change.directories)
     }
-    if hasMore { wake.post() }
+    guard let overflowed = queue.overflowed.first(where: { !taken.contains($0) }) else { return nil }
+    queue.overflowed.remove(overflowed)
+    queue.busy.insert(overflowed)
+    return .touch(overflowed)
   }
+
+  private func finish(_ job: Job) { queue.withLock { $0.busy.subtract(job.directories) } }
 
   private var hasEnded: Bool { queue.withLock { $0.hasEnded } }
 
