@@ -175,12 +175,13 @@ extension View {
   /// Puts the package in the place of the stream, and moves the stream to staging. If the two names differ, both entries exist
   /// for a moment, each of them complete.
   ///
-  /// - Throws: ESTALE when another file has replaced the stream. That file stays where it is.
+  /// - Throws: ESTALE when another file has replaced the stream, or it has got another hard link. That file stays where it is.
   private func swapIn(
     _ place: Staging.Place, for file: CName, _ state: StreamState, as real: CName, in handle: DirectoryHandle
   ) throws(Errno) -> Staging.Place {
     func isStream(_ name: CName, _ directory: DirectoryHandle) -> Bool {
-      (name.withPointer { try? directory.status($0) }).map(StreamState.init) == state
+      guard let found = name.withPointer({ try? directory.status($0) }) else { return false }
+      return StreamState(found) == state && found.st_nlink == 1
     }
     guard isStream(file, handle) else { throw .staleNFSFileHandle }
     if real.name == file.name {
