@@ -45,22 +45,64 @@ import ViewedTree
     }
   }
 
+  private func directoryItem(
+    _ name: Name, _ identity: FileIdentity? = nil, type: BackingTree.FileType = .directory
+  )
+    throws -> ListingEntry
+  {
+    ListingEntry(
+      directory: NodeTable.root, name: name, realName: name,
+      identity: try identity ?? FileIdentity(status(name)), nodeKind: .plain, type: type)
+  }
+
+  private func status(_ name: Name) throws -> stat {
+    var status = stat()
+    try systemCall { lstat(tree.path(name.description), &status) }
+    return status
+  }
+
+  private func lookUp(_ name: String) throws -> Entry {
+    try name.withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
+  }
+
   /// A directory took the name, and a client has looked it up: the kernel must keep its dentry, with what is mounted there.
   @Test func replayAtNameOfKnownDirectory_isRefused() throws {
-    #expect(mkdir(tree.path("Folder"), 0o755) == 0)
-    let entry = try "Folder".withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
-    let directory = ListingEntry(
-      directory: NodeTable.root, name: "Folder", realName: "Folder", identity: FileIdentity(entry.attributes),
-      nodeKind: .plain, type: .directory)
-    let replaced = ListingEntry(
-      directory: NodeTable.root, name: "Folder", realName: "Folder",
-      identity: FileIdentity(device: 1, inode: 1),
-      nodeKind: .plain, type: .directory)
+    #expect(mkdir(tree.path("Folder"), 0o755) == 0 && mkdir(tree.path("Moved"), 0o755) == 0)
+    let entry = try lookUp("Folder")
+    let gone = FileIdentity(device: 1, inode: 1)
     let responder = ReplayResponder(view: view)
-    for step in [ReplayResponder.Step.vanishing(replaced), .vanishing(directory), .appearing(directory)] {
+    for step in [
+      ReplayResponder.Step.vanishing(try directoryItem("Folder", gone)),
+      .vanishing(try directoryItem("Folder", gone, type: .regular)), .vanishing(try directoryItem("Folder")),
+      .appearing(try directoryItem("Folder")),
+    ] {
       responder.step = step
       #expect(try responder.lookup(NodeTable.root, "Folder").id == entry.id)
       #expect(throws: Errno.ioError) { try responder.remove(NodeTable.root, "Folder") }
     }
+    let moved = try directoryItem("Moved")
+    responder.step = .renaming(from: try directoryItem("Folder", moved.identity), to: moved, yields: false)
+    #expect(try responder.lookup(NodeTable.root, "Folder").id == entry.id)
+    #expect(throws: Errno(rawValue: ESTALE)) { try responder.rename(NodeTable.root, "Folder") }
+  }
+
+  @Test func directoryRenamedAgain_keepsItsNode() throws {
+    #expect(mkdir(tree.path("Old"), 0o755) == 0)
+    let entry = try lookUp("Old")
+    let old = try directoryItem("Old")
+    #expect(rename(tree.path("Old"), tree.path("Later")) == 0 && mkdir(tree.path("New"), 0o755) == 0)
+    let responder = ReplayResponder(view: view)
+    responder.step = .renaming(from: old, to: try directoryItem("New", old.identity), yields: false)
+    #expect(try responder.lookup(NodeTable.root, "Old").id == entry.id)
+  }
+
+  /// The kernel refuses an entry of another type than it makes, and sends no FORGET.
+  @Test func replayedCreationOfAnotherType_leavesNoLookup() throws {
+    let node = try lookUp("new").id
+    let count = view.lookupCount(of: node)
+    let responder = ReplayResponder(view: view)
+    responder.step = .appearing(try directoryItem("new"))
+    #expect(throws: Errno.ioError) { try responder.make(NodeTable.root, "new") }
+    #expect(view.lookupCount(of: node) == count)
   }
 }

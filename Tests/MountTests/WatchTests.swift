@@ -183,6 +183,35 @@ import Testing
     #expect(view.listing("Folder") == ["Sub"])
   }
 
+  /// By its look-ups the kernel knows at once that the entry is gone, before the daemon replays that.
+  @Test func entryThatClientLooksUp_isReportedWhenItIsRemoved() throws {
+    let view = try view { _ in }
+    let watcher = try InotifyWatcher(view.mountPoint)
+    _ = view.listing()
+    let client = PythonProgram(
+      """
+      open('\(view.at("begun"))', "w").close()
+      while True:
+          os.path.exists('\(view.at("notes"))')
+          time.sleep(0.001)
+      """
+    ).start()
+    defer {
+      client.send(SIGKILL)
+      client.wait()
+    }
+    #expect(watcher.reportsChanges("create begun"))
+    for _ in 0..<20 {
+      try put("x", at: view.real("notes.txt"))
+      #expect(watcher.reportsChanges("create notes"))
+      // The client looks at the file.
+      usleep(20_000)
+      unlink(view.real("notes.txt"))
+      #expect(watcher.reportsChanges("delete notes"))
+      watcher.reset()
+    }
+  }
+
   @Test func changesInBackingTree_areReportedWithDisplayNames() throws {
     let view = try view { root in try put("x", at: "\(root)/notes.txt") }
     let watcher = try InotifyWatcher(view.mountPoint)

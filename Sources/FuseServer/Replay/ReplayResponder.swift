@@ -65,9 +65,7 @@ final class ReplayResponder: Sendable {
         return try view.entryOfRemovedDirectory(removed.node)
       }
     case .settingAside(let item, let other) where item.directory == parent && other.equals(name):
-      let entry = try CName(item.realName).withPointer { (name) throws(Errno) in
-        try view.lookup(parent, name)
-      }
+      let entry = try CName(item.name).withPointer { (name) throws(Errno) in try view.lookup(parent, name) }
       let lookups = view.lookupCount(of: entry.id)
       aside.withLock { $0 = Aside(node: entry.id, lookups: lookups) }
       return entry
@@ -81,6 +79,7 @@ final class ReplayResponder: Sendable {
     case .renaming(let old, let new, _):
       if new.isAt(parent, name) { throw .noSuchFileOrDirectory }
       if old.isAt(parent, name) {
+        if mustStay(old) { break }
         wasLookedUp.store(true, ordering: .releasing)
         return try view.entryOfMoved(new)
       }
@@ -94,19 +93,25 @@ final class ReplayResponder: Sendable {
 
   func endSettingAside() { aside.withLock { $0 = nil } }
 
-  /// Whether the kernel may have a dentry of that name for a directory that is there still, because a client has just looked it up.
+  /// Whether the kernel may have a dentry of that name for a directory that is there, because a client has just looked it up.
   /// Another reply than the directory would make the kernel drop the dentry, and detach what is mounted there, and the daemon would
   /// take the name from the node. The kernel has the parent locked for this look-up, so no client looks a name up in it at the same
   /// time.
   private func mustStay(_ item: ListingEntry) -> Bool {
     if let aside = aside.withLock({ $0 }) { return view.lookupCount(of: aside.node) != aside.lookups }
-    return item.name == item.realName && view.isStillDirectory(item)
+    return view.leadsToKnownDirectory(item.name, in: item.directory)
   }
 
   /// Replies to mknod, mkdir and symlink with the entry that already exists.
   func make(_ parent: NodeID, _ name: UnsafePointer<CChar>) throws(Errno) -> Entry {
     guard case .appearing(let item) = step, item.isAt(parent, name) else { throw .ioError }
-    return try view.lookup(parent, name)
+    let entry = try view.lookup(parent, name)
+    // Something else has the name by now. The kernel refuses it, and sends no FORGET.
+    guard FileType(mode: entry.attributes.st_mode) == item.type else {
+      view.forget(entry.id, count: 1)
+      throw .ioError
+    }
+    return entry
   }
 
   /// Replies to unlink and rmdir.
@@ -114,7 +119,7 @@ final class ReplayResponder: Sendable {
     guard case .vanishing(let item) = step, item.isAt(parent, name) else { throw .ioError }
     do throws(Errno) { try refuseCachedDentry() } catch {
       // The kernel would look the name up again, and replace the dentry of a directory that is there still.
-      throw view.isStillDirectory(item) ? .ioError : error
+      throw mustStay(item) ? .ioError : error
     }
     view.orphanVanished(item)
   }

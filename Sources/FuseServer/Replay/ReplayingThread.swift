@@ -18,6 +18,8 @@ struct ReplayingThread {
   /// How often a rename gives way to clients, and the microseconds between: half a second in all, so that a client that is
   /// refused again and again does not keep others from being notified.
   private static let (attempts, pause): (Int, UInt32) = (100, 5_000)
+  /// How often a step expires a dentry, because a client looks the name up again each time.
+  private static let expiries = 32
 
   /// Whether the daemon recognizes the requests of this thread. If it did not, they would change files.
   func isRecognized() -> Bool {
@@ -51,18 +53,33 @@ struct ReplayingThread {
     responder.step = step
     defer { responder.step = .idle }
     // Expire the dentry, so that the kernel sends a LOOKUP. Otherwise it would operate on the cached dentry, whatever that stands
-    // for. A touch operates on the entry that is there.
-    switch step {
-    case .touching, .settingAside: break
-    // A client that has looked a directory up in the meantime has its dentry there.
-    default: if !responder.isAnySetAside { notifier.expireDentryNow(item.name, in: item.directory) }
-    }
-    try item.name.bytes.withCName { (name) throws(Errno) in
-      try body(Directory(descriptor: directory.rawValue), name)
+    // for. A touch operates on the entry that is there, and a client that has looked a directory up since it was set aside has its
+    // dentry there.
+    let needsLookup =
+      switch step {
+      case .touching, .settingAside: false
+      default: !responder.isAnySetAside
+      }
+    var left = Self.expiries
+    while true {
+      if needsLookup { notifier.expireDentryNow(item.name, in: item.directory) }
+      left -= 1
+      do throws(Errno) {
+        return try item.name.bytes.withCName { (name) throws(Errno) in
+          try body(Directory(descriptor: directory.rawValue), name)
+        }
+      } catch {
+        // A client that looks the name up again and again may have made the kernel hold a negative entry since.
+        guard error == .noSuchFileOrDirectory, needsLookup, left > 0 else { throw error }
+      }
     }
   }
 
-  private func appear(_ item: ListingEntry) { withNameFree(item) { () throws(Errno) in try make(item) } }
+  private func appear(_ item: ListingEntry) {
+    do throws(Errno) { try withNameFree(item) { () throws(Errno) in try make(item) } } catch {
+      touch(item.directory)
+    }
+  }
 
   private func make(_ item: ListingEntry) throws(Errno) {
     try runStep(item, .appearing(item)) { (directory, name) throws(Errno) in
@@ -82,7 +99,9 @@ struct ReplayingThread {
       // The dentry follows, with the programs that work there and what is mounted there.
       lookUp(name, in: item)
     }
-    withNameFree(item) { () throws(Errno) in try remove(item) }
+    do throws(Errno) { try withNameFree(item) { () throws(Errno) in try remove(item) } } catch {
+      touch(item.directory)
+    }
   }
 
   private func remove(_ item: ListingEntry) throws(Errno) {
@@ -91,44 +110,48 @@ struct ReplayingThread {
     }
   }
 
-  /// Runs `body`, which makes or removes a name, while the kernel has no directory under it. If there is one by this real name, a
-  /// reply that the name does not exist, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2)
-  /// would fail for processes that work there. An error only loses the notification.
-  private func withNameFree(_ item: ListingEntry, _ body: () throws(Errno) -> Void) {
-    func isThere() -> Bool { item.name == item.realName && view.isStillDirectory(item) }
+  /// Runs `body`, which replays a change of a name, while the kernel knows no directory by that name. If one is there, a reply that
+  /// it is not, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2) would fail for processes that
+  /// work there.
+  ///
+  /// - Throws: the error of `body`; ESTALE if the directory cannot be set aside.
+  private func withNameFree(
+    _ item: ListingEntry, _ body: () throws(Errno) -> Void
+  ) throws(Errno) {
+    func isThere() -> Bool { view.leadsToKnownDirectory(item.name, in: item.directory) }
     if !isThere() {
       do throws(Errno) { return try body() } catch {
         // A client may have looked the directory up since.
-        guard isThere() else { return }
+        guard isThere() else { throw error }
       }
     }
-    withSetAside(item, body)
+    try withSetAside(item, body)
   }
 
   /// Runs `body` while the dentry of a directory, which stays there, is under another name. The kernel moves it, and notifies no
-  /// program, when a look-up of that name yields the directory (`d_splice_alias`), and moves it back when the real name is looked
+  /// program, when a look-up of that name yields the directory (`d_splice_alias`), and moves it back when its own name is looked
   /// up. For that instant, getcwd(2) shows the other name.
-  private func withSetAside(_ item: ListingEntry, _ body: () throws(Errno) -> Void) {
+  private func withSetAside(_ item: ListingEntry, _ body: () throws(Errno) -> Void) throws(Errno) {
     // Before Linux 6.14, the kernel looks up the name that the dentry has, for a client that found it by another one.
-    guard view.areLookupNamesStable else { return touch(item.directory) }
+    guard view.areLookupNamesStable else { throw .staleNFSFileHandle }
     // A new name each time: of one that a client has looked up, the kernel may have a negative entry.
     let other = Name(".displayfs-\(UInt64.random(in: .min ... .max))")
     var isThere = false
-    try? runStep(item, .settingAside(item, as: other)) { (directory, _) throws(Errno) in
+    try runStep(item, .settingAside(item, as: other)) { (directory, _) throws(Errno) in
       isThere = other.bytes.withCName { directory.has($0) }
     }
-    do throws(Errno) {
-      guard isThere, responder.isAnySetAside else { throw .staleNFSFileHandle }
-      try body()
-    } catch { touch(item.directory) }
-    responder.endSettingAside()
-    lookUp(item.realName, in: item)
+    defer {
+      responder.endSettingAside()
+      lookUp(item.name, in: item)
+    }
+    guard isThere, responder.isAnySetAside else { throw .staleNFSFileHandle }
+    try body()
   }
 
-  /// Has the kernel move the dentry of a directory to a real name that leads there, in the directory of an entry.
-  private func lookUp(_ realName: Name, in item: ListingEntry) {
+  /// Has the kernel move the dentry of a directory to a name that leads there, in the directory of an entry.
+  private func lookUp(_ name: Name, in item: ListingEntry) {
     try? runStep(item, .touching) { (directory, _) throws(Errno) in
-      _ = realName.bytes.withCName { directory.has($0) }
+      _ = name.bytes.withCName { directory.has($0) }
     }
   }
 
@@ -137,7 +160,9 @@ struct ReplayingThread {
       let target = try open(new.directory)
       for attempt in 1...Self.attempts {
         do throws(Errno) {
-          try rename(old, to: new, in: target, yields: attempt < Self.attempts)
+          try withNameFree(old) { () throws(Errno) in
+            try rename(old, to: new, in: target, yields: attempt < Self.attempts)
+          }
           // That was the dentry of the file.
           if new.nodeKind == .packageFile, old.realName != new.realName { lookUp(new.realName, in: new) }
           return

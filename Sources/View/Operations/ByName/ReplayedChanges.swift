@@ -52,8 +52,14 @@ extension View {
   package func entryOfMoved(_ item: ListingEntry) throws(Errno) -> Entry {
     let handle = try directory(item.directory)
     return try CName(item.name).withPointer { (name) throws(Errno) in
-      let found = try find(item.directory, handle, name)
-      return try entry(found, in: item.directory, identityMatch: .moving)
+      if let found = try? find(item.directory, handle, name), FileIdentity(found.status) == item.identity {
+        return try entry(found, in: item.directory, identityMatch: .moving)
+      }
+      // It has been renamed again, which is replayed next. By another reply the kernel would lose the dentry of a directory.
+      guard let known = nodes.node(of: item.identity, nodeKind: item.nodeKind),
+        let node = nodes.lookUp(known, of: item.identity)
+      else { throw .staleNFSFileHandle }
+      return Entry(node, attributes(ofGone: item.type, inodeNumber(item.identity, item.nodeKind)))
     }
   }
 
@@ -148,8 +154,8 @@ extension View {
     }
   }
 
-  /// The real name that a directory has got in the directory that it is in, for an entry that another process has renamed there; nil
-  /// if the kernel does not know the directory, or it is somewhere else.
+  /// The real name that a directory has got in the directory that it is in, for an entry that another process has renamed there;
+  /// nil if the kernel does not know the directory, or it is somewhere else.
   package func currentRealName(of item: ListingEntry) -> Name? {
     guard item.wasMoved, item.backingType == .directory, nodes.node(of: item.identity) != nil,
       let view = currentView(of: item.directory)
