@@ -18,8 +18,8 @@ struct ReplayingThread {
   /// How often a rename gives way to clients, and the microseconds between: half a second in all, so that a client that is
   /// refused again and again does not keep others from being notified.
   private static let (attempts, pause): (Int, UInt32) = (100, 5_000)
-  /// How often a step expires a dentry, because a client looks the name up again each time.
-  private static let expiries = 32
+  /// How often a change is tried, because a client looks the name up again and again.
+  private static let lookups = 32
 
   /// Whether the daemon recognizes the requests of this thread. If it did not, they would change files.
   func isRecognized() -> Bool {
@@ -53,25 +53,14 @@ struct ReplayingThread {
     responder.step = step
     defer { responder.step = .idle }
     // Expire the dentry, so that the kernel sends a LOOKUP. Otherwise it would operate on the cached dentry, whatever that stands
-    // for. A touch operates on the entry that is there, and a client that has looked a directory up since it was set aside has its
-    // dentry there.
-    let needsLookup =
-      switch step {
-      case .touching, .settingAside: false
-      default: !responder.isAnySetAside
-      }
-    var left = Self.expiries
-    while true {
-      if needsLookup { notifier.expireDentryNow(item.name, in: item.directory) }
-      left -= 1
-      do throws(Errno) {
-        return try item.name.bytes.withCName { (name) throws(Errno) in
-          try body(Directory(descriptor: directory.rawValue), name)
-        }
-      } catch {
-        // A client that looks the name up again and again may have made the kernel hold a negative entry since.
-        guard error == .noSuchFileOrDirectory, needsLookup, left > 0 else { throw error }
-      }
+    // for. A touch operates on the entry that is there.
+    switch step {
+    case .touching, .settingAside: break
+    // A client that has looked a directory up in the meantime has its dentry there.
+    default: if !responder.isAnySetAside { notifier.expireDentryNow(item.name, in: item.directory) }
+    }
+    try item.name.bytes.withCName { (name) throws(Errno) in
+      try body(Directory(descriptor: directory.rawValue), name)
     }
   }
 
@@ -119,13 +108,14 @@ struct ReplayingThread {
     _ item: ListingEntry, _ body: () throws(Errno) -> Void
   ) throws(Errno) {
     func isThere() -> Bool { view.leadsToKnownDirectory(item.name, in: item.directory) }
-    if !isThere() {
-      do throws(Errno) { return try body() } catch {
-        // A client may have looked the directory up since.
-        guard isThere() else { throw error }
+    for _ in 1..<Self.lookups {
+      do throws(Errno) { return try isThere() ? withSetAside(item, body) : body() } catch {
+        // A client may have looked the name up since: the kernel then has the directory by it, or a negative entry.
+        let isMet = error == .noSuchFileOrDirectory || view.areLookupNamesStable && isThere()
+        guard isMet, error != .resourceTemporarilyUnavailable else { throw error }
       }
     }
-    try withSetAside(item, body)
+    try isThere() ? withSetAside(item, body) : body()
   }
 
   /// Runs `body` while the dentry of a directory, which stays there, is under another name. The kernel moves it, and notifies no
