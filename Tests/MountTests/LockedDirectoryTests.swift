@@ -119,6 +119,22 @@ private func isChildWaiting(of program: StartedProgram, inCall call: String) -> 
     holder.release()
   }
 
+  /// More changes than are replayed one by one.
+  @Test func changeAfterManyInLockedDirectory_isReported() throws {
+    let view = try view()
+    for directory in ["Held", "Free"] { #expect(view.listing(directory) == ["report"]) }
+    let holder = try DirectoryLockHolder(of: view.at("Held"))
+    for number in 0..<1500 { try put("x", at: view.real("Held/\(number).bin")) }
+    let watcher = try InotifyWatcher(view.at("Free"))
+    // The change loop reports these after those.
+    for number in 0..<5 {
+      try put("x", at: view.real("Free/\(number).bin"))
+      usleep(20_000)
+    }
+    #expect(watcher.reportsChanges("create 4.bin"))
+    holder.release()
+  }
+
   /// The kernel does not move the dentry of the directory that is gone, as it would have to lock where that was.
   @Test func createdDirectory_withInodeNumberFromLockedDirectory_isVisible() throws {
     let view = try view()

@@ -34,6 +34,21 @@ final class Replay: @unchecked Sendable {
     var hasEnded = false
 
     var isAnyWaiting: Bool { !changes.isEmpty || !overflowed.isEmpty }
+
+    /// Has the directory with the most changes reported as changed, unless a change is its own or it has less than a fair share: a
+    /// client that holds its lock must not keep those of others from being replayed.
+    mutating func makeRoom(for change: QueuedChange) -> Bool {
+      var counts: [NodeID: Int] = [:]
+      for directory in changes.lazy.flatMap(\.directories) { counts[directory, default: 0] += 1 }
+      guard let (largest, count) = counts.max(by: { $0.value < $1.value }), count >= Replay.fairShare,
+        !change.directories.contains(largest)
+      else { return false }
+      for dropped in changes where dropped.directories.contains(largest) {
+        overflowed.formUnion(dropped.directories)
+      }
+      changes.removeAll { $0.directories.contains(largest) }
+      return true
+    }
   }
 
   /// Whether an idle thread looks after the changes that wait for a thread, in case it waits for a lock itself.
@@ -60,6 +75,7 @@ final class Replay: @unchecked Sendable {
 
   /// Changes beyond this number are not replayed one by one: their directories are reported as changed.
   private static let limit = 1024
+  private static let fairShare = limit / maximumThreads
   /// The bound for threads. Each directory whose lock a client holds may block one.
   private static let maximumThreads = 32
   /// How long changes wait for the threads that are at work before another one takes them, in milliseconds. Most replays take a
@@ -88,7 +104,7 @@ final class Replay: @unchecked Sendable {
     let isNoneIdle = queue.withLock { queue -> Bool in
       guard !queue.hasEnded else { return false }
       for change in changes {
-        if queue.changes.count < Self.limit {
+        if queue.changes.count < Self.limit || queue.makeRoom(for: change) {
           queue.changes.append(change)
         } else {
           queue.overflowed.formUnion(change.directories)
