@@ -79,7 +79,7 @@ final class ReplayResponder: Sendable {
     case .renaming(let old, let new, _):
       if new.isAt(parent, name) { throw .noSuchFileOrDirectory }
       if old.isAt(parent, name) {
-        if mustStay(old) { break }
+        if mustStay(old, unless: new.identity) { break }
         wasLookedUp.store(true, ordering: .releasing)
         return try view.entryOfMoved(new)
       }
@@ -97,9 +97,11 @@ final class ReplayResponder: Sendable {
   /// Another reply than the directory would make the kernel drop the dentry, and detach what is mounted there, and the daemon would
   /// take the name from the node. The kernel has the parent locked for this look-up, so no client looks a name up in it at the same
   /// time.
-  private func mustStay(_ item: ListingEntry) -> Bool {
+  ///
+  /// - Parameter moved: the directory that the replay moves.
+  private func mustStay(_ item: ListingEntry, unless moved: FileIdentity? = nil) -> Bool {
     if let aside = aside.withLock({ $0 }) { return view.lookupCount(of: aside.node) != aside.lookups }
-    return view.leadsToKnownDirectory(item.name, in: item.directory)
+    return view.leadsToKnownDirectory(item.name, in: item.directory, except: moved)
   }
 
   /// Replies to mknod, mkdir and symlink with the entry that already exists.

@@ -103,11 +103,12 @@ struct ReplayingThread {
   /// it is not, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2) would fail for processes that
   /// work there.
   ///
+  /// - Parameter moved: the directory that the replay moves, which may be there.
   /// - Throws: the error of `body`; ESTALE if the directory cannot be set aside.
   private func withNameFree(
-    _ item: ListingEntry, _ body: () throws(Errno) -> Void
+    _ item: ListingEntry, except moved: FileIdentity? = nil, _ body: () throws(Errno) -> Void
   ) throws(Errno) {
-    func isThere() -> Bool { view.leadsToKnownDirectory(item.name, in: item.directory) }
+    func isThere() -> Bool { view.leadsToKnownDirectory(item.name, in: item.directory, except: moved) }
     for _ in 1..<Self.lookups {
       do throws(Errno) { return try isThere() ? withSetAside(item, body) : body() } catch {
         // A client may have looked the name up since: the kernel then has the directory by it, or a negative entry.
@@ -150,7 +151,8 @@ struct ReplayingThread {
       let target = try open(new.directory)
       for attempt in 1...Self.attempts {
         do throws(Errno) {
-          try withNameFree(old) { () throws(Errno) in
+          // A directory that is only shown by another name is at both.
+          try withNameFree(old, except: new.identity) { () throws(Errno) in
             try rename(old, to: new, in: target, yields: attempt < Self.attempts)
           }
           // That was the dentry of the file.

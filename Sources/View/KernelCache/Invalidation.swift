@@ -104,11 +104,15 @@ extension View {
   }
 
   /// Whether a name leads to a directory that the kernel knows.
-  package func leadsToKnownDirectory(_ name: Name, in directory: NodeID) -> Bool {
+  ///
+  /// - Parameter expected: does not count.
+  package func leadsToKnownDirectory(
+    _ name: Name, in directory: NodeID, except expected: FileIdentity? = nil
+  ) -> Bool {
     guard let handle = try? self.directory(directory) else { return false }
     return CName(name).withPointer { name in
       guard let found = try? find(directory, handle, name), found.nodeKind == .plain else { return false }
-      guard FileType(mode: found.status.st_mode) == .directory,
+      guard FileType(mode: found.status.st_mode) == .directory, FileIdentity(found.status) != expected,
         let node = nodes.node(of: FileIdentity(found.status)), let link = nodes.link(of: node)
       else { return false }
       return link.matches(found.status)
