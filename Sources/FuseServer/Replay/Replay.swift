@@ -35,9 +35,12 @@ final class Replay: @unchecked Sendable {
 
     var isAnyWaiting: Bool { !changes.isEmpty || !overflowed.isEmpty }
 
-    /// Has the directory with the most changes reported as changed, unless a change is its own or it has less than a fair share: a
-    /// client that holds its lock must not keep those of others from being replayed.
-    mutating func makeRoom(for change: QueuedChange) -> Bool {
+    /// Whether a change is to be replayed one by one. If there is no room, the directory with the most changes is reported as
+    /// changed instead, unless this is one of its own or it has less than a fair share: a client that holds its lock must not keep
+    /// the changes of others from being replayed.
+    mutating func hasRoom(for change: QueuedChange) -> Bool {
+      guard changes.count >= Replay.limit else { return true }
+      if !overflowed.isDisjoint(with: change.directories) { return false }
       var counts: [NodeID: Int] = [:]
       for directory in changes.lazy.flatMap(\.directories) { counts[directory, default: 0] += 1 }
       guard let (largest, count) = counts.max(by: { $0.value < $1.value }), count >= Replay.fairShare,
@@ -104,7 +107,7 @@ final class Replay: @unchecked Sendable {
     let isNoneIdle = queue.withLock { queue -> Bool in
       guard !queue.hasEnded else { return false }
       for change in changes {
-        if queue.changes.count < Self.limit || queue.makeRoom(for: change) {
+        if queue.hasRoom(for: change) {
           queue.changes.append(change)
         } else {
           queue.overflowed.formUnion(change.directories)

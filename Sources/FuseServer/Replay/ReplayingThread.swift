@@ -65,8 +65,11 @@ struct ReplayingThread {
   }
 
   private func appear(_ item: ListingEntry) {
-    do throws(Errno) { try withNameFree(item) { () throws(Errno) in try make(item) } } catch {
-      touch(item.directory)
+    do throws(Errno) {
+      try withNameFree(item, needsEntry: false) { () throws(Errno) in try make(item) }
+    } catch {
+      // It may be gone again.
+      if error != .noSuchFileOrDirectory { touch(item.directory) }
     }
   }
 
@@ -103,20 +106,26 @@ struct ReplayingThread {
   /// it is not, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2) would fail for processes that
   /// work there.
   ///
-  /// - Parameter moved: the directory that the replay moves, which may be there.
+  /// - Parameters:
+  ///   - moved: the directory that the replay moves, which may be there.
+  ///   - needsEntry: whether the kernel must look the name up. ENOENT then means that it had a negative entry, because a client has
+  ///     looked the name up.
   /// - Throws: the error of `body`; ESTALE if the directory cannot be set aside.
   private func withNameFree(
-    _ item: ListingEntry, except moved: FileIdentity? = nil, _ body: () throws(Errno) -> Void
+    _ item: ListingEntry, except moved: FileIdentity? = nil, needsEntry: Bool = true,
+    _ body: () throws(Errno) -> Void
   ) throws(Errno) {
     func isThere() -> Bool { view.leadsToKnownDirectory(item.name, in: item.directory, except: moved) }
-    for _ in 1..<Self.lookups {
-      do throws(Errno) { return try isThere() ? withSetAside(item, body) : body() } catch {
-        // A client may have looked the name up since: the kernel then has the directory by it, or a negative entry.
-        let isMet = error == .noSuchFileOrDirectory || view.areLookupNamesStable && isThere()
-        guard isMet, error != .resourceTemporarilyUnavailable else { throw error }
+    var isSetAside = false
+    for left in (0..<Self.lookups).reversed() {
+      do throws(Errno) { return try isSetAside ? withSetAside(item, body) : body() } catch {
+        if left == 0 || error == .resourceTemporarilyUnavailable { throw error }
+        // Or a client may have it back by now.
+        isSetAside = view.areLookupNamesStable && isThere()
+        let isNegative = error == .noSuchFileOrDirectory && needsEntry
+        guard isSetAside || isNegative else { throw error }
       }
     }
-    try isThere() ? withSetAside(item, body) : body()
   }
 
   /// Runs `body` while the dentry of a directory, which stays there, is under another name. The kernel moves it, and notifies no
