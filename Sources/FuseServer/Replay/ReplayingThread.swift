@@ -102,15 +102,15 @@ struct ReplayingThread {
     }
   }
 
-  /// Runs `body`, which replays a change of a name, while the kernel knows no directory by that name. If one is there, a reply that
-  /// it is not, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2) would fail for processes that
-  /// work there.
+  /// Runs `body`, which replays a change of a name, and again while the directory is set aside if the kernel knows one by that
+  /// name. A reply that it is not there, or its removal, would make the kernel detach whatever is mounted there, and getcwd(2)
+  /// would fail for processes that work there: the responder refuses that.
   ///
   /// - Parameters:
   ///   - moved: the directory that the replay moves, which may be there.
   ///   - needsEntry: whether the kernel must look the name up. ENOENT then means that it had a negative entry, because a client has
   ///     looked the name up.
-  /// - Throws: the error of `body`; ESTALE if the directory cannot be set aside.
+  /// - Throws: the error of the last attempt.
   private func withNameFree(
     _ item: ListingEntry, except moved: FileIdentity? = nil, needsEntry: Bool = true,
     _ body: () throws(Errno) -> Void
@@ -120,7 +120,8 @@ struct ReplayingThread {
     for left in (0..<Self.lookups).reversed() {
       do throws(Errno) { return try isSetAside ? withSetAside(item, body) : body() } catch {
         if left == 0 || error == .resourceTemporarilyUnavailable { throw error }
-        // Or a client may have it back by now.
+        // Before Linux 6.14, the kernel looks up the name that the dentry has, for a client that found it by another one: no
+        // directory is set aside.
         isSetAside = view.areLookupNamesStable && isThere()
         let isNegative = error == .noSuchFileOrDirectory && needsEntry
         guard isSetAside || isNegative else { throw error }
@@ -132,8 +133,6 @@ struct ReplayingThread {
   /// program, when a look-up of that name yields the directory (`d_splice_alias`), and moves it back when its own name is looked
   /// up. For that instant, getcwd(2) shows the other name.
   private func withSetAside(_ item: ListingEntry, _ body: () throws(Errno) -> Void) throws(Errno) {
-    // Before Linux 6.14, the kernel looks up the name that the dentry has, for a client that found it by another one.
-    guard view.areLookupNamesStable else { throw .staleNFSFileHandle }
     // A new name each time: of one that a client has looked up, the kernel may have a negative entry.
     let other = Name(".displayfs-\(UInt64.random(in: .min ... .max))")
     var isThere = false
