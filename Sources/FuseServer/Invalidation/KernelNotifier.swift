@@ -224,11 +224,13 @@ final class KernelNotifier: KernelCacheInvalidator, @unchecked Sendable {
   private func expireOrInvalidate(_ name: Name, in directory: NodeID, mayBeDirectory: Bool) -> Bool {
     let parent = view.nodes.nodeid(of: directory)
     if hasEnded || parent == 0 { return false }
-    let canExpire = dfs_init_capable(UInt64(DFS_HAS_EXPIRE_ONLY))
-    // A directory may have got the name since the message was queued, with a client in it.
-    let isExpired = canExpire && mayBeDirectory || view.leadsToKnownDirectory(name, in: directory)
-    // Before Linux 6.2, a name can only be invalidated. One that leads to its directory is left to its entry timeout.
-    if isExpired, !canExpire { return false }
+    var isExpired = mayBeDirectory
+    if mayBeDirectory, !dfs_init_capable(UInt64(DFS_HAS_EXPIRE_ONLY)) {
+      // Before Linux 6.2, a name can only be invalidated. A name that still leads to its directory is left to its entry
+      // timeout.
+      if view.leadsToKnownDirectory(name, in: directory) { return false }
+      isExpired = false
+    }
     return name.bytes.withCName {
       dfs_notify_entry(session, parent, $0, UInt32(name.bytes.count), isExpired ? 0 : 1)
     } == 0
