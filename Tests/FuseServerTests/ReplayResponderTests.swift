@@ -45,14 +45,12 @@ import ViewedTree
     }
   }
 
-  private func directoryItem(
+  private func listed(
     _ name: Name, _ identity: FileIdentity? = nil, type: BackingTree.FileType = .directory
-  )
-    throws -> ListingEntry
-  {
-    ListingEntry(
-      directory: NodeTable.root, name: name, realName: name,
-      identity: try identity ?? FileIdentity(status(name)), nodeKind: .plain, type: type)
+  ) throws -> ListingEntry {
+    let identity = try identity ?? FileIdentity(status(name))
+    return ListingEntry(
+      directory: NodeTable.root, name: name, realName: name, identity: identity, nodeKind: .plain, type: type)
   }
 
   private func status(_ name: Name) throws -> stat {
@@ -72,16 +70,16 @@ import ViewedTree
     let gone = FileIdentity(device: 1, inode: 1)
     let responder = ReplayResponder(view: view)
     for step in [
-      ReplayResponder.Step.vanishing(try directoryItem("Folder", gone)),
-      .vanishing(try directoryItem("Folder", gone, type: .regular)), .vanishing(try directoryItem("Folder")),
-      .appearing(try directoryItem("Folder")),
+      ReplayResponder.Step.vanishing(try listed("Folder", gone)),
+      .vanishing(try listed("Folder", gone, type: .regular)), .vanishing(try listed("Folder")),
+      .appearing(try listed("Folder")),
     ] {
       responder.step = step
       #expect(try responder.lookup(NodeTable.root, "Folder").id == entry.id)
       #expect(throws: Errno.ioError) { try responder.remove(NodeTable.root, "Folder") }
     }
-    let moved = try directoryItem("Moved")
-    responder.step = .renaming(from: try directoryItem("Folder", moved.identity), to: moved, yields: false)
+    let moved = try listed("Moved")
+    responder.step = .renaming(from: try listed("Folder", moved.identity), to: moved, yields: false)
     #expect(try responder.lookup(NodeTable.root, "Folder").id == entry.id)
     #expect(throws: Errno(rawValue: ESTALE)) { try responder.rename(NodeTable.root, "Folder") }
   }
@@ -89,11 +87,21 @@ import ViewedTree
   @Test func directoryRenamedAgain_keepsItsNode() throws {
     #expect(mkdir(tree.path("Old"), 0o755) == 0)
     let entry = try lookUp("Old")
-    let old = try directoryItem("Old")
+    let old = try listed("Old")
     #expect(rename(tree.path("Old"), tree.path("Later")) == 0 && mkdir(tree.path("New"), 0o755) == 0)
     let responder = ReplayResponder(view: view)
-    responder.step = .renaming(from: old, to: try directoryItem("New", old.identity), yields: false)
+    responder.step = .renaming(from: old, to: try listed("New", old.identity), yields: false)
     #expect(try responder.lookup(NodeTable.root, "Old").id == entry.id)
+  }
+
+  /// A reply with another size would make the kernel drop what it has cached of the file.
+  @Test func fileRenamedAgain_isRefused() throws {
+    _ = try lookUp("new")
+    let old = try listed("new", type: .regular)
+    #expect(rename(tree.path("new"), tree.path("later")) == 0)
+    let responder = ReplayResponder(view: view)
+    responder.step = .renaming(from: old, to: try listed("next", old.identity, type: .regular), yields: false)
+    #expect(throws: Errno(rawValue: ESTALE)) { try responder.lookup(NodeTable.root, "new") }
   }
 
   /// The kernel refuses an entry of another type than it makes, and sends no FORGET.
@@ -101,7 +109,7 @@ import ViewedTree
     let node = try lookUp("new").id
     let count = view.lookupCount(of: node)
     let responder = ReplayResponder(view: view)
-    responder.step = .appearing(try directoryItem("new"))
+    responder.step = .appearing(try listed("new"))
     #expect(throws: Errno.ioError) { try responder.make(NodeTable.root, "new") }
     #expect(view.lookupCount(of: node) == count)
   }

@@ -35,11 +35,20 @@ final class Replay: @unchecked Sendable {
 
     var isAnyWaiting: Bool { !changes.isEmpty || !overflowed.isEmpty }
 
-    /// Whether a change is to be replayed one by one. If there is no room, the directory with the most changes is reported as
-    /// changed instead, unless this is one of its own or it has less than a fair share: a client that holds its lock must not keep
-    /// the changes of others from being replayed.
-    mutating func hasRoom(for change: QueuedChange) -> Bool {
-      guard changes.count >= Replay.limit else { return true }
+    mutating func add(_ change: QueuedChange) {
+      if changes.count < Replay.limit || makeRoom(for: change) {
+        changes.append(change)
+      } else {
+        overflowed.formUnion(change.directories)
+      }
+    }
+
+    /// Has the directory with the most changes reported as changed: a client that holds its lock must not keep the changes of
+    /// others from being replayed.
+    ///
+    /// - Returns: false where that directory has less than a fair share, or the change is in a directory that is to be reported
+    ///   so itself.
+    private mutating func makeRoom(for change: QueuedChange) -> Bool {
       if !overflowed.isDisjoint(with: change.directories) { return false }
       var counts: [NodeID: Int] = [:]
       for directory in changes.lazy.flatMap(\.directories) { counts[directory, default: 0] += 1 }
@@ -51,6 +60,23 @@ final class Replay: @unchecked Sendable {
       }
       changes.removeAll { $0.directories.contains(largest) }
       return true
+    }
+
+    /// Takes the oldest change whose directories have no older change pending or in progress, else an overflowed directory.
+    mutating func takeJob() -> Job? {
+      var taken = busy
+      for (index, change) in changes.enumerated() {
+        if taken.isDisjoint(with: change.directories) {
+          changes.remove(at: index)
+          busy.formUnion(change.directories)
+          return .replay(change)
+        }
+        taken.formUnion(change.directories)
+      }
+      guard let directory = overflowed.first(where: { !taken.contains($0) }) else { return nil }
+      overflowed.remove(directory)
+      busy.insert(directory)
+      return .touch(directory)
     }
   }
 
@@ -78,9 +104,10 @@ final class Replay: @unchecked Sendable {
 
   /// Changes beyond this number are not replayed one by one: their directories are reported as changed.
   private static let limit = 1024
-  private static let fairShare = limit / maximumThreads
   /// The bound for threads. Each directory whose lock a client holds may block one.
   private static let maximumThreads = 32
+  /// The number of pending changes that every directory may have.
+  private static let fairShare = limit / maximumThreads
   /// How long changes wait for the threads that are at work before another one takes them, in milliseconds. Most replays take a
   /// fraction of one.
   private static let patience = 5
@@ -106,13 +133,7 @@ final class Replay: @unchecked Sendable {
     let changes = queued(changes)
     let isNoneIdle = queue.withLock { queue -> Bool in
       guard !queue.hasEnded else { return false }
-      for change in changes {
-        if queue.hasRoom(for: change) {
-          queue.changes.append(change)
-        } else {
-          queue.overflowed.formUnion(change.directories)
-        }
-      }
+      for change in changes { queue.add(change) }
       return queue.idleThreads == 0
     }
     if isNoneIdle { start() }
@@ -143,7 +164,7 @@ final class Replay: @unchecked Sendable {
         var replaying = ReplayingThread(
           view: view, notifier: notifier, responder: responder, root: Directory(descriptor: root.rawValue))
         guard replaying.isRecognized() else {
-          finish(first)
+          giveUp(first)
           view.logger.notice("programs that watch the mount are not notified of changes in the backing tree")
           return
         }
@@ -159,8 +180,7 @@ final class Replay: @unchecked Sendable {
           next = take()
         }
       } else {
-        finish(first)
-        wake.post()
+        giveUp(first)
       }
     }
   }
@@ -202,10 +222,10 @@ final class Replay: @unchecked Sendable {
     }
   }
 
-  /// Takes the oldest change whose directories have no older change pending or in progress, else an overflowed directory.
+  /// Takes a job that can run now. If others wait, has an idle thread look after them.
   private func take() -> Job? {
     let (job, isWatchNeeded, isNoneIdle) = queue.withLock { queue in
-      let job = Self.take(from: &queue)
+      let job = queue.takeJob()
       let isWatchNeeded = job != nil && queue.isAnyWaiting && queue.watch == .none
       if isWatchNeeded { queue.watch = .requested }
       return (job, isWatchNeeded, queue.idleThreads == 0)
@@ -216,23 +236,13 @@ final class Replay: @unchecked Sendable {
     return job
   }
 
-  private static func take(from queue: inout Queue) -> Job? {
-    var taken = queue.busy
-    for (index, change) in queue.changes.enumerated() {
-      if taken.isDisjoint(with: change.directories) {
-        queue.changes.remove(at: index)
-        queue.busy.formUnion(change.directories)
-        return .replay(change)
-      }
-      taken.formUnion(change.directories)
-    }
-    guard let overflowed = queue.overflowed.first(where: { !taken.contains($0) }) else { return nil }
-    queue.overflowed.remove(overflowed)
-    queue.busy.insert(overflowed)
-    return .touch(overflowed)
-  }
-
   private func finish(_ job: Job) { queue.withLock { $0.busy.subtract(job.directories) } }
+
+  /// Leaves the other changes to another thread.
+  private func giveUp(_ job: Job) {
+    finish(job)
+    wake.post()
+  }
 
   private var hasEnded: Bool { queue.withLock { $0.hasEnded } }
 

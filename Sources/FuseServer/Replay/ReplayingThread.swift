@@ -84,7 +84,7 @@ struct ReplayingThread {
   }
 
   private func vanish(_ item: ListingEntry) {
-    if view.isStillDirectory(item) {
+    if item.type == .directory, view.leadsToKnownDirectory(item.realName, in: item.directory) {
       // The dentry goes to the real name, which still leads there.
       if item.name != item.realName { lookUp(item.realName, in: item) }
     } else if let name = view.currentRealName(of: item) {
@@ -115,14 +115,15 @@ struct ReplayingThread {
     _ item: ListingEntry, except moved: FileIdentity? = nil, needsEntry: Bool = true,
     _ body: () throws(Errno) -> Void
   ) throws(Errno) {
-    func isThere() -> Bool { view.leadsToKnownDirectory(item.name, in: item.directory, except: moved) }
     var isSetAside = false
     for left in (0..<Self.lookups).reversed() {
       do throws(Errno) { return try isSetAside ? withSetAside(item, body) : body() } catch {
         if left == 0 || error == .resourceTemporarilyUnavailable { throw error }
         // Before Linux 6.14, the kernel looks up the name that the dentry has, for a client that found it by another one: no
         // directory is set aside.
-        isSetAside = view.areLookupNamesStable && isThere()
+        isSetAside =
+          view.areLookupNamesStable
+          && view.leadsToKnownDirectory(item.name, in: item.directory, except: moved)
         let isNegative = error == .noSuchFileOrDirectory && needsEntry
         guard isSetAside || isNegative else { throw error }
       }

@@ -54,16 +54,20 @@ extension ViewChange {
     }
   }
 
+  /// The directory that the change ends.
+  ///
+  /// - Parameter node: the node of an entry that is a directory, nil for any other.
+  func endedDirectory(node: (ListingEntry) -> NodeID?) -> NodeID? {
+    if case .vanished(let item) = self { node(item) } else { nil }
+  }
+
   /// Puts what vanished from a directory before the end of the directory itself. A request that looks at the parent may report that
   /// end first.
   ///
   /// - Parameter node: the node of an entry that is a directory, nil for any other.
   static func endingDirectoriesLast(_ changes: [ViewChange], node: (ListingEntry) -> NodeID?) -> [ViewChange]
   {
-    let ended = changes.map { change -> NodeID? in
-      if case .vanished(let item) = change { return node(item) }
-      return nil
-    }
+    let ended = changes.map { $0.endedDirectory(node: node) }
     guard ended.contains(where: { $0 != nil }) else { return changes }
     var inside: [NodeID: [Int]] = [:]
     for (index, change) in changes.enumerated().reversed() {

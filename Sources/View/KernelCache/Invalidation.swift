@@ -105,14 +105,14 @@ extension View {
 
   /// Whether a name leads to a directory that the kernel knows.
   ///
-  /// - Parameter expected: does not count.
+  /// - Parameter ignored: a directory that does not count.
   package func leadsToKnownDirectory(
-    _ name: Name, in directory: NodeID, except expected: FileIdentity? = nil
+    _ name: Name, in directory: NodeID, except ignored: FileIdentity? = nil
   ) -> Bool {
     guard let handle = try? self.directory(directory) else { return false }
     return CName(name).withPointer { name in
       guard let found = try? find(directory, handle, name), found.nodeKind == .plain else { return false }
-      guard FileType(mode: found.status.st_mode) == .directory, FileIdentity(found.status) != expected,
+      guard FileType(mode: found.status.st_mode) == .directory, FileIdentity(found.status) != ignored,
         let node = nodes.node(of: FileIdentity(found.status)), let link = nodes.link(of: node)
       else { return false }
       return link.matches(found.status)

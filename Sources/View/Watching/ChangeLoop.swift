@@ -48,7 +48,7 @@ extension View {
     // Until its end was seen, a directory may have had changes that were reported after it was processed, or after the list of
     // directories was taken. They come first: once the end is replayed, the kernel takes the directory for removed. (S_DEAD)
     for _ in 0..<Self.depth {
-      let ended = Set(last.compactMap(endedDirectory))
+      let ended = Set(last.compactMap { $0.endedDirectory { directoryNode(of: $0) } })
       if ended.isEmpty { break }
       changes.watch?.drain()
       let dirtyDirectories = changes.queue.takeDirtyDirectories { ended.contains($0) }
@@ -63,10 +63,6 @@ extension View {
   /// How many directories that lie in one another and end together are reported in this order. A process that goes on to remove
   /// directories must not delay the report.
   private static let depth = 64
-
-  private func endedDirectory(_ change: ViewChange) -> NodeID? {
-    if case .vanished(let item) = change { directoryNode(of: item) } else { nil }
-  }
 
   private func process(_ dirtyDirectories: [DirectoryChanges.LoopWork]) {
     expireOutdated(dirtyDirectories)

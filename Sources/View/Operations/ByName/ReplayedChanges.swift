@@ -55,11 +55,14 @@ extension View {
       if let found = try? find(item.directory, handle, name), FileIdentity(found.status) == item.identity {
         return try entry(found, in: item.directory, identityMatch: .moving)
       }
-      // It has been renamed again, which is replayed next. By another reply the kernel would lose the dentry of a directory.
-      guard let known = nodes.node(of: item.identity, nodeKind: item.nodeKind),
-        let node = nodes.lookUp(known, of: item.identity)
-      else { throw .staleNFSFileHandle }
-      return Entry(node, attributes(ofGone: item.type, inodeNumber(item.identity, item.nodeKind)))
+      // It has been renamed again, which is replayed next. By another reply the kernel would lose the dentry of a directory, but
+      // the size in this one would be taken for a file's.
+      guard let known = directoryNode(of: item), let node = nodes.lookUp(known, of: item.identity) else {
+        throw .staleNFSFileHandle
+      }
+      let open = openDirectory(known).flatMap { try? $0.directory.status() }
+      let number = inodeNumber(item.identity, item.nodeKind)
+      return Entry(node, open.map { present($0) } ?? attributes(ofGone: .directory, number))
     }
   }
 
@@ -124,10 +127,7 @@ extension View {
   /// kernel takes for removed, every look-up and every creation fails. (S_DEAD)
   private func isRemoved(_ item: ListingEntry, _ node: NodeID) -> Bool {
     // On overlayfs, the links of a removed directory are those that it has in the lower layer.
-    if !source.fileSystem.isOverlay,
-      let handle = directories.views.view(of: node)?.handle ?? openHandle(of: node),
-      nodes.hasIdentity(node, handle.identity)
-    {
+    if !source.fileSystem.isOverlay, let handle = openDirectory(node) {
       do throws(Errno) { return try handle.directory.status().st_nlink == 0 } catch {
         return error == .staleNFSFileHandle
       }
@@ -135,23 +135,17 @@ extension View {
     return !item.wasMoved
   }
 
+  /// The directory of a node, wherever it is now, if the view has it open.
+  private func openDirectory(_ node: NodeID) -> DirectoryHandle? {
+    guard let handle = directories.views.view(of: node)?.handle ?? openHandle(of: node),
+      nodes.hasIdentity(node, handle.identity)
+    else { return nil }
+    return handle
+  }
+
   /// The node by which the kernel may know a directory; nil for any other entry.
   package func directoryNode(of item: ListingEntry) -> NodeID? {
     item.type == .directory ? nodes.node(of: item.identity) : nil
-  }
-
-  /// Whether a directory that the kernel may know is still at its place under its real name, though it is listed differently or
-  /// not at all: its dentry must stay valid.
-  package func isStillDirectory(_ item: ListingEntry) -> Bool {
-    guard options.hidden != .deny, item.type == .directory else { return false }
-    let name = CName(item.realName)
-    // Of a directory that a file system is mounted on, a listing has another identity.
-    let known = [
-      directoryNode(of: item), name.withPointer { nodes.node(at: item.directory, $0, nodeKind: .plain) },
-    ]
-    return known.compactMap(\.self).contains { node in
-      nodes.link(of: node).map { $0.type == .directory && holds(item.directory, name, $0) } ?? false
-    }
   }
 
   /// The real name that a directory has got in the directory that it is in, for an entry that another process has renamed there;
