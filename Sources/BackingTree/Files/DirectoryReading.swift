@@ -41,6 +41,9 @@ public struct DirectoryReader: ~Copyable {
 
   deinit { block.deallocate() }
 
+  /// At least the number of entries that `readFirst` has read. A record takes 24 bytes or more.
+  public var mostEntriesRead: Int { count / 24 }
+
   /// Reads as many entries as there is memory for. - Returns: whether these are all.
   public mutating func readFirst() throws(Errno) -> Bool {
     if ahead != nil { return false }

@@ -15,6 +15,7 @@ public final class ClientDescriptors: Sendable {
 
   private struct State {
     var reserved = 0
+    /// Those of each user, where they are limited.
     var users: [NumberKey: Int] = [:]
   }
 
@@ -28,7 +29,7 @@ public final class ClientDescriptors: Sendable {
     self.multiple = multiple
   }
 
-  /// Enables the limit per user: more than one user can reach the mount.
+  /// Enables the limit per user: more than one user can reach the mount. Call before any descriptor is reserved.
   public static func limitPerUser() { isLimitedPerUser.store(true, ordering: .relaxed) }
 
   public static var areLimitedPerUser: Bool { isLimitedPerUser.load(ordering: .relaxed) }
@@ -38,13 +39,14 @@ public final class ClientDescriptors: Sendable {
   /// - Throws: ENFILE when the user has its share. Not EMFILE, which would say that the client has reached its own limit.
   public func reserve(_ count: Int, for user: uid_t) throws(Errno) {
     let isReserved = state.withLock { state in
-      let own = (state.users[NumberKey(user)] ?? 0) + count
       let left = limit - state.reserved - count
-      guard left >= 0, !Self.areLimitedPerUser || allows(own: own, left: left) else {
-        return false
+      if left < 0 { return false }
+      if Self.areLimitedPerUser {
+        let own = (state.users[NumberKey(user)] ?? 0) + count
+        if !allows(own: own, left: left) { return false }
+        state.users[NumberKey(user)] = own
       }
       state.reserved += count
-      state.users[NumberKey(user)] = own
       return true
     }
     guard isReserved else { throw .tooManyOpenFilesInSystem }
@@ -54,8 +56,8 @@ public final class ClientDescriptors: Sendable {
   public func release(_ count: Int, of user: uid_t) {
     state.withLock { state in
       state.reserved -= count
-      let own = (state.users[NumberKey(user)] ?? 0) - count
-      state.users[NumberKey(user)] = own > 0 ? own : nil
+      guard let own = state.users[NumberKey(user)] else { return }
+      state.users[NumberKey(user)] = own > count ? own - count : nil
     }
   }
 

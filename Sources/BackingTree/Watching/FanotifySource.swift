@@ -21,7 +21,7 @@ final class FanotifySource: ChangeSource {
 
   private struct Watches {
     var numbers: [FileHandle: ChangeEvent.Number] = [:]
-    var watches: [ChangeEvent.Number: Watch] = [:]
+    var watches: [NumberKey: Watch] = [:]
     var last: ChangeEvent.Number = 0
   }
 
@@ -88,7 +88,7 @@ final class FanotifySource: ChangeSource {
     let number = watches.withLock { watches -> ChangeEvent.Number in
       watches.last += 1
       watches.numbers[handle] = watches.last
-      watches.watches[watches.last] = Watch(handle: handle, directory: kept)
+      watches.watches[NumberKey(watches.last)] = Watch(handle: handle, directory: kept)
       return watches.last
     }
     do throws(Errno) { try mark(directory, isAdded: true) } catch {
@@ -124,7 +124,7 @@ final class FanotifySource: ChangeSource {
   @discardableResult
   private func removeWatch(_ number: ChangeEvent.Number) -> Watch? {
     watches.withLock { watches in
-      guard let watch = watches.watches.removeValue(forKey: number) else { return nil }
+      guard let watch = watches.watches.removeValue(forKey: NumberKey(number)) else { return nil }
       watches.numbers[watch.handle] = nil
       return watch
     }
@@ -137,9 +137,8 @@ final class FanotifySource: ChangeSource {
   private func withDirectory(
     _ handle: FileHandle, _ number: ChangeEvent.Number?, _ body: (ReportedDirectory?) -> Void
   ) {
-    if let kept = number.flatMap({ number in watches.withLock { $0.watches[number]?.directory } }) {
-      return body(try? ReportedDirectory(kept.descriptor))
-    }
+    let kept = number.flatMap { number in watches.withLock { $0.watches[NumberKey(number)]?.directory } }
+    if let kept { return body(try? ReportedDirectory(kept.descriptor)) }
     guard isUnlimited, let opened = try? open(handle) else { return body(nil) }
     body(try? ReportedDirectory(opened))
   }

@@ -215,10 +215,12 @@ public struct Projection: ~Copyable, Sendable {
 
   /// Removes the child with that real name, if there is one.
   public mutating func remove(realName: Name) {
-    guard let slot = slot(realName: realName.bytes.span) else { return }
+    let nameHash = hash(of: realName.bytes.span)
+    guard let slot = realNames.find(hash: nameHash, where: { realNameEquals($0, realName.bytes.span) }) else {
+      return
+    }
     version += 1
     retract(slot)
-    let nameHash = hash(of: realName.bytes.span)
     let isClaimed = claims.count(hash: nameHash) > 0
     let contest = isClaimed ? contest(for: realName.bytes.span, hash: nameHash) : nil
     realNames.remove(slot, hash: nameHash)

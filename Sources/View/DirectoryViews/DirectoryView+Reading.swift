@@ -104,9 +104,9 @@ extension DirectoryView {
     let plain = isFirst ? inspector.nameOnlyRules(at: site, facts: state.facts) : nil
     // A directory entry on disk takes some 32 bytes. The reserve is limited, whatever size the file system reports: more entries
     // are added as they come.
+    let expected = hasAll ? reader.mostEntriesRead : max(0, min(handle.sizeAtOpening / 32, 1 << 18))
     var filling = ProjectionFilling(
-      count: plain == nil ? 0 : max(0, min(handle.sizeAtOpening / 32, 1 << 18)), matching: matching,
-      composes: composes)
+      count: plain == nil ? 0 : expected, matching: matching, composes: composes)
     var others: [(name: Name, type: FileType, inode: UInt64)] = []
     try reader.readAll { (entry) throws(Errno) in
       var type = entry.type

@@ -14,9 +14,8 @@ extension View {
     _ client: Client
   ) {
     let isExchange = flags.contains(.exchange)
-    guard [old, isExchange ? new : nil].contains(where: { $0?.view?.hasNetatalkDirectory ?? false }) else {
-      return
-    }
+    let isIn = { (directory: LockedDirectory) in directory.view?.hasNetatalkDirectory ?? false }
+    guard isIn(old) || isExchange && isIn(new) else { return }
     changeNetatalkFile(of: from) { () throws(Errno) in
       let moved = netatalkSuffixes(of: from, in: old)
       let replaced = netatalkSuffixes(of: to, in: new)

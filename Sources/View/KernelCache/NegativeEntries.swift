@@ -53,12 +53,10 @@ struct NegativeEntries {
   /// Those of a name and of all that are equal to it.
   func entries(equalTo name: Name, by matching: NameMatching) -> [NegativeEntry] {
     guard !isEmpty else { return [] }
-    var equal: Set<Name> = [name]
-    if matching != .exact {
-      let form = matching.sharedForm(of: name)
-      equal.insert(form)
-      equal.formUnion(namesByForm[form] ?? [])
-    }
+    let form = matching.sharedForm(of: name.bytes.span).map { Name($0) }
+    var equal = namesByForm[form ?? name] ?? []
+    equal.insert(name)
+    if let form { equal.insert(form) }
     return equal.compactMap { name in records[name].map { NegativeEntry(name: name, reply: $0.reply) } }
   }
 

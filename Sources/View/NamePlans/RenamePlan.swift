@@ -179,9 +179,9 @@ package enum RenamePlan: Equatable, Sendable {
     // Where the backing tree folds case, RENAME_NOREPLACE would fail because the new spelling of the name finds the source
     // itself.
     let isOwnInOtherForm = target.sameDirectory && name.isCaselessMatch(of: source.realName)
-    let own = target.sameDirectory ? [source.realName] : []
-    if name != target.typed, directory.hasEntry(name) || directory.hasMatch(name, besides: own) {
-      return .refuse(.fileExists)
+    if name != target.typed {
+      let own = target.sameDirectory ? [source.realName] : []
+      if directory.hasEntry(name) || directory.hasMatch(name, besides: own) { return .refuse(.fileExists) }
     }
     let exclusive = flags.contains(.noReplace) || (name != target.typed && !isOwnInOtherForm)
     return .move(from: source.realName, to: name, exclusive: exclusive)

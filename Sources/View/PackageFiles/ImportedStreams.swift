@@ -45,7 +45,8 @@ final class ImportedStreams: Sendable {
 
   /// - Parameter condition: may wait for a file system that does not reply. No other client waits for it.
   func take(_ node: NodeID, where condition: (ImportedStream) -> Bool = { _ in true }) -> ImportedStream? {
-    guard let found = streams.withLock({ $0[node] }), condition(found) else { return nil }
+    // Each close of a written file passes here, and a stream is a large value.
+    guard let found = streams.withLock({ $0.isEmpty ? nil : $0[node] }), condition(found) else { return nil }
     return streams.withLock { streams in
       guard streams[node]?.place.name == found.place.name else { return nil }
       streams[node] = nil

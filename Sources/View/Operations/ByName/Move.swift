@@ -57,8 +57,9 @@ extension View {
     let isRespelled = replaced != nil && newView.projection.slot(realName: to.bytes.span) == nil
     if let arrived { newView.reconcile(to, arrived) } else { newView.reconcile(to) }
     if isRespelled { newView.noteAllChanged() }
-    for status in [moved, replaced].compactMap(\.self) where FileType(mode: status.st_mode) == .directory {
-      refreshViews(inMoved: FileIdentity(status))
+    if FileType(mode: moved.st_mode) == .directory { refreshViews(inMoved: FileIdentity(moved)) }
+    if let replaced, FileType(mode: replaced.st_mode) == .directory {
+      refreshViews(inMoved: FileIdentity(replaced))
     }
     if flags.contains(.exchange) {
       exchangeSidecars(of: from, in: old, with: to, in: new, client)

@@ -60,20 +60,21 @@ extension View {
     _ oldName: UnsafePointer<CChar>, in oldParent: NodeID, _ newName: UnsafePointer<CChar>,
     in newParent: NodeID, _ body: (PreparedName, PreparedName) throws(Errno) -> R
   ) throws(Errno) -> R {
-    let oldHandle = try directory(oldParent)
-    let newHandle = newParent == oldParent ? oldHandle : try directory(newParent)
-    func run(_ oldView: DirectoryView?, _ newView: DirectoryView?) throws(Errno) -> R {
-      try body(
-        prepared(oldName, in: LockedDirectory(node: oldParent, handle: oldHandle, view: oldView)),
-        prepared(newName, in: LockedDirectory(node: newParent, handle: newHandle, view: newView)))
+    func run(_ old: LockedDirectory, _ new: LockedDirectory) throws(Errno) -> R {
+      try body(prepared(oldName, in: old), prepared(newName, in: new))
     }
-    if isPlainMirror { return try run(nil, nil) }
+    if isPlainMirror {
+      let old = LockedDirectory(node: oldParent, handle: try directory(oldParent), view: nil)
+      if newParent == oldParent { return try run(old, old) }
+      return try run(old, LockedDirectory(node: newParent, handle: try directory(newParent), view: nil))
+    }
     let oldView = try directoryView(oldParent)
     let newView = newParent == oldParent ? oldView : try directoryView(newParent)
     return try DirectoryView.changing(oldView, newView) { (areReadable) throws(Errno) in
-      if areReadable { return try run(oldView, newView) }
-      try refuseUnreadable()
-      return try run(nil, nil)
+      if !areReadable { try refuseUnreadable() }
+      return try run(
+        LockedDirectory(node: oldParent, handle: oldView.handle, view: areReadable ? oldView : nil),
+        LockedDirectory(node: newParent, handle: newView.handle, view: areReadable ? newView : nil))
     }
   }
 
@@ -81,12 +82,13 @@ extension View {
   func changing<R: ~Copyable>(
     _ parent: NodeID, _ body: (LockedDirectory) throws(Errno) -> R
   ) throws(Errno) -> R {
-    let handle = try directory(parent)
-    guard !isPlainMirror else { return try body(LockedDirectory(node: parent, handle: handle, view: nil)) }
+    if isPlainMirror {
+      return try body(LockedDirectory(node: parent, handle: try directory(parent), view: nil))
+    }
     let view = try directoryView(parent)
     return try view.changing { (isReadable) throws(Errno) in
       if !isReadable { try refuseUnreadable() }
-      return try body(LockedDirectory(node: parent, handle: handle, view: isReadable ? view : nil))
+      return try body(LockedDirectory(node: parent, handle: view.handle, view: isReadable ? view : nil))
     }
   }
 
