@@ -42,6 +42,52 @@ extension View {
     try body(view, copy.file)
   }
 
+  /// The kernel has forgotten the directory by the time that the last writer closes the stream, and another one has its number.
+  @Test func streamWrittenOn_comesBackToItsDirectory_notToThatWithItsNumber() throws {
+    let tree = try ViewedTree()
+    let view = tree.view
+    for name in ["Letter.rtfd", "old", "new"] { #expect(mkdir(tree.path(name), 0o755) == 0) }
+    tree.make("Letter.rtfd/TXT.rtf")
+    defer {
+      _ = system("cd '\(tree.root)' && rm -r Letter.rtfd old new .displayfs-staging")
+    }
+    let stream = try view.stream(ofPackage: "Letter")
+    func lookup(_ name: String) throws -> Entry {
+      try name.withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }
+    }
+    let old = try lookup("old").id
+    let (node, writer) = try importing(stream, in: old, view)
+    view.finishImport(node)
+    #expect(isThere(tree.path("old/Copy.rtfd")))
+    view.forget(node, count: 1)
+    view.forget(old, count: 1)
+    try #require(try lookup("new").id == old)
+    #expect(write(writer, "more", 4) == 4)
+    close(writer)
+    for _ in 0..<200 where !isThere(tree.path("old/Copy")) || isThere(tree.path("old/Copy.rtfd")) {
+      usleep(50_000)
+    }
+    #expect(isThere(tree.path("old/Copy")) && !isThere(tree.path("old/Copy.rtfd")))
+    #expect(!isThere(tree.path("new/Copy")))
+  }
+
+  /// Has a stream become a package, and closes it.
+  ///
+  /// - Returns: its node, and a descriptor by which it can still be written.
+  private func importing(_ stream: [UInt8], in parent: NodeID, _ view: View) throws -> (NodeID, CInt) {
+    let copy = try "Copy".withCString { (name) throws(Errno) in
+      try view.create(parent, name, mode: 0o644, flags: O_RDWR | O_CREAT, client: .daemon)
+    }
+    let writer = open("/proc/self/fd/\(copy.file.descriptor.rawValue)", O_WRONLY | O_APPEND)
+    #expect(write(copy.file.descriptor.rawValue, stream, stream.count) == stream.count)
+    view.closing(copy.file, client: .daemon)
+    try #require(view.packages.imported.contains(copy.file.node))
+    view.close(copy.file)
+    return (copy.file.node, writer)
+  }
+
+  private func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
   /// It looks at a file, and the file system of that file may not reply.
   @Test func closeThatLooksAtItsStream_blocksNoOther() throws {
     try withImport { view, file in

@@ -95,7 +95,9 @@ final class ImportedStreams: Sendable {
 
 /// A stream that became a package.
 struct ImportedStream: Sendable {
-  /// The directory that held the stream and now holds the package.
+  /// The directory that held the stream and now holds the package, and its node at the time of the import. The kernel may have
+  /// forgotten the node since, and the number may belong to another.
+  let directory: DirectoryHandle
   let parent: NodeID
   /// The real names of the stream and of the package.
   let file: CName

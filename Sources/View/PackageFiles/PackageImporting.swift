@@ -142,7 +142,7 @@ extension View {
     state.record(on: stream)
     packages.imported.add(
       ImportedStream(
-        parent: parent, file: file, package: CName(real), place: leftover, written: state,
+        directory: handle, parent: parent, file: file, package: CName(real), place: leftover, written: state,
         packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: stamp, times: times),
       for: node)
     finishImport(node)
@@ -266,10 +266,16 @@ extension View {
   /// removed unless it has been changed too.
   private func revertToStream(_ stream: ImportedStream) -> Bool {
     do throws(Errno) {
-      let view = try directoryView(stream.parent)
-      let leftover = try view.changing { (_) throws(Errno) in try exchangeForStream(stream, view) }
+      let isKnown = nodes.hasIdentity(stream.parent, stream.directory.identity)
+      let view = isKnown ? try directoryView(stream.parent) : nil
+      let leftover =
+        if let view {
+          try view.changing { (_) throws(Errno) in try exchangeForStream(stream, view) }
+        } else {
+          try exchangeForStream(stream, nil)
+        }
       if let leftover { discard(leftover) }
-      let file = stream.file.withPointer { try? view.handle.directory.openRegular($0, O_RDONLY) }
+      let file = stream.file.withPointer { try? stream.directory.directory.openRegular($0, O_RDONLY) }
       if let file { StreamState.removeRecord(from: file.descriptor) }
       logger.notice("\(stream.file.name) was written to after it had become a package: it is a file again")
       return true
@@ -281,17 +287,19 @@ extension View {
     }
   }
 
+  /// - Parameter view: nil where the kernel does not know the directory.
   /// - Returns: where the package is in staging; nil when it stays in the view.
   private func exchangeForStream(
-    _ stream: ImportedStream, _ view: DirectoryView
+    _ stream: ImportedStream, _ view: DirectoryView?
   ) throws(Errno) -> Staging.Place? {
-    let handle = view.handle
+    let handle = stream.directory
+    func noteChange(_ names: [Name]) { if let view { self.noteChange(names, in: stream.parent, view) } }
     let isUntouched = stream.package.withPointer { self.isUntouched(stream, $0, in: handle) }
     let isInPlace = stream.package.name == stream.file.name && isUntouched
     try rename(
       CName(stream.place.name), in: stream.place.directory, stream.file, in: handle,
       isInPlace ? .exchange : .noReplace)
-    defer { noteChange([stream.file.name, stream.package.name], in: stream.parent, view) }
+    defer { noteChange([stream.file.name, stream.package.name]) }
     guard isUntouched else { return nil }
     let package =
       isInPlace
@@ -304,7 +312,7 @@ extension View {
       let restored = package.restore(
         to: stream.package.name, in: handle.directory, logger,
         because: "was changed while it was made a file again")
-      noteChange(restored.map { [$0] } ?? [], in: stream.parent, view)
+      noteChange(restored.map { [$0] } ?? [])
       return nil
     }
     for nodeKind in [NodeKind.plain, .packageFile] {
