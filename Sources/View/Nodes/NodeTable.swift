@@ -196,12 +196,12 @@ package final class NodeTable: Sendable {
         let isPlainDirectory = isDirectory && file.nodeKind == .plain
         let isNamed = links[found].isNamed
         let isMoved = !links.isLinked(found, linkKey)
-        let isElsewhere = isMoved && isNamed && !isDirectory
+        let isElsewhere = isMoved && !isDirectory
         let isRemade = !links.inodes[found].birth.mayBe(file.birth)
         if isElsewhere && identityMatch == .unknown || isRemade && NodeID(found) != replacing { return nil }
         let isAnother =
           file.durable.map { links.inodes[found].generation != $0.rawValue }
-          ?? (isRemade || identityMatch == .another && (isElsewhere || isDirectory))
+          ?? (isRemade || identityMatch == .another && (isElsewhere || isDirectory || !isNamed))
         if links.inodes[found].type != file.type || isAnother {
           links.orphan(found)
           if isRemade, file.isSubvolume { links.orphanAll(on: file.identity.device) }

@@ -16,9 +16,11 @@ extension View {
   /// If the file is gone from its old place, the file found may be a different one: inode numbers are reused, except those of
   /// open files.
   func identityMatch(of status: stat, _ nodeKind: NodeKind) -> NodeTable.IdentityMatch {
-    guard let node = nodes.node(of: FileIdentity(status), nodeKind: nodeKind),
-      let known = nodes.link(of: node)
-    else { return .another }
+    guard let node = nodes.node(of: FileIdentity(status), nodeKind: nodeKind) else { return .another }
+    guard let known = nodes.link(of: node) else {
+      // A file that was made without a name (O_TMPFILE) is gone with its last descriptor, unless it has got a name.
+      return openNodes.file(of: node) == nil ? .another : .moved
+    }
     if status.st_nlink > 1, !known.isEntryCacheable, !known.areOtherLinksCacheable { return .linked }
     let isOpen = openNodes.file(of: node) != nil
     guard isOpen || status.st_nlink > 1 else { return .another }
