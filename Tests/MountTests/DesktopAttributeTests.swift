@@ -243,6 +243,8 @@ import Testing
     #expect(view.shell("mv a Sub/moved").status == 0)
     #expect(values("Sub/moved") == ["a,second", "a", "https://a.example/"])
     #expect(view.realListing(".AppleDouble").count == 10)
+    let made = try #require(status(view.real("Sub/.AppleDouble")))
+    #expect(made.st_mode == status(view.real(".AppleDouble"))?.st_mode)
     // Nothing of the replaced file passes for the new one's.
     #expect(view.shell("mv c b").status == 0)
     #expect(values("b") == ["c,second", nil, "https://c.example/"])

@@ -62,4 +62,27 @@ import Testing
     #expect(rename(view.at("third"), view.at("pHoto.jpg")) == 0)
     #expect(view.realListing() == ["trip.jpg", "pHoto.jpg", "._pHoto.jpg", "NOTE.jpg", "._NOTE.jpg"])
   }
+
+  /// A file that has the name of a sidecar and is none is data like any other.
+  @Test func ordinaryFileWithNameOfSidecar_isNotReplaced() throws {
+    let view = try view("exact", "a.txt", "._b.txt")
+    try put(appleDouble, at: view.real("._a.txt"))
+    #expect(eventually { isThere(view.at("._a.txt")) })
+    #expect(rename(view.at("a.txt"), view.at("b.txt")) == 0)
+    #expect(text(view.real("._b.txt")) == "._b.txt")
+    #expect(view.realListing() == ["b.txt", "._a.txt", "._b.txt"])
+  }
+
+  @Test func sidecarOfSavedFile_keepsItsPermissions() throws {
+    let view = try view("exact", "notes.txt")
+    try put(TestTree.appleDouble(TestTree.finderInfo(0x000c)), at: view.real("._notes.txt"))
+    chmod(view.real("._notes.txt"), 0o600)
+    #expect(eventually { isThere(view.at("._notes.txt")) })
+    // An editor saves.
+    #expect(rename(view.at("notes"), view.at("notes~")) == 0)
+    try put("new", at: view.at(".new"))
+    #expect(rename(view.at(".new"), view.at("notes")) == 0)
+    #expect(view.realListing() == ["notes.txt", "._notes.txt", "notes~.txt", "._notes~.txt"])
+    #expect(status(view.real("._notes.txt")).map { $0.st_mode & 0o777 } == 0o600)
+  }
 }

@@ -15,31 +15,30 @@ extension FinderMetadata {
   func stored(
     of name: CName, in directory: Directory, sideFiles: SideFiles, client: Client
   ) -> [Tunnel.Attribute] {
-    func readable(_ path: [UInt8], in directory: Directory) -> [UInt8]? {
-      let bytes: [UInt8]? = path.withCName { path in
-        guard directory.has(path) else { return nil }
-        return try? client.impersonateWithGroups { () throws(Errno) -> [UInt8] in
-          guard let bytes = directory.beginning(of: path, limit: Tunnel.attributeLimit) else {
+    func readable(_ path: [UInt8], in directory: Directory, as name: [UInt8]? = nil) -> Tunnel.Attribute? {
+      path.withCName { cPath in
+        guard let status = try? directory.cachedStatus(cPath) else { return nil }
+        let bytes = try? client.impersonateWithGroups { () throws(Errno) -> [UInt8] in
+          guard let bytes = directory.beginning(of: cPath, limit: Tunnel.attributeLimit) else {
             throw .permissionDenied
           }
           return bytes
         }
+        guard let bytes, bytes.count < Tunnel.attributeLimit else { return nil }
+        return Tunnel.Attribute(name: name ?? path, value: bytes, permissions: status.st_mode & 0o666)
       }
-      return bytes.flatMap { $0.count < Tunnel.attributeLimit ? $0 : nil }
     }
     return name.withPointer { cName in
       let attributes = ExtendedAttributes(of: cName, in: directory)
       var fromSideFiles = Self.paths(of: name.name, sideFiles).compactMap { path in
-        readable(path, in: directory).flatMap {
-          AppleDouble($0) == nil ? nil : Tunnel.Attribute(name: path, value: $0)
-        }
+        readable(path, in: directory).flatMap { AppleDouble($0.value) == nil ? nil : $0 }
       }
       if let path = fromSideFiles.last?.name, path.contains(UInt8(ascii: "/")),
         let opened = try? directory.subdirectory(".AppleDouble")
       {
         let files = Directory(descriptor: opened.rawValue)
         fromSideFiles += NetatalkAttributeFiles.suffixes(of: name.name, in: files).compactMap { suffix in
-          readable(path + suffix, in: directory).map { Tunnel.Attribute(name: path + suffix, value: $0) }
+          readable(path + suffix, in: directory)
         }
       }
       var stores: [[UInt8]] = []
@@ -54,11 +53,8 @@ extension FinderMetadata {
       }
       var result = stores.isEmpty ? [] : Self.readable(stores, of: cName, in: directory, client)
       if isInDepot, let root, let streams = depotPath(of: name.name, in: directory) {
-        for stream in SambaDepot.itemStreams {
-          guard let value = readable(Self.depotFile(stream, in: streams), in: root.directory) else {
-            continue
-          }
-          result.append(Tunnel.Attribute(name: Array(stream.utf8), value: value))
+        result += SambaDepot.itemStreams.compactMap { stream in
+          readable(Self.depotFile(stream, in: streams), in: root.directory, as: Array(stream.utf8))
         }
       }
       return result + fromSideFiles
@@ -107,7 +103,7 @@ extension FinderMetadata {
     for attribute in attributes where attribute.name.first != UInt8(ascii: ":") {
       if hasList == true, NetatalkAttributeFiles.list(at: attribute.name) != nil { continue }
       if attribute.name.first == UInt8(ascii: ".") {
-        try? writeSideFile(attribute.value, at: attribute.name, in: directory, client)
+        try? writeSideFile(attribute, in: directory, client)
       } else {
         own.append(attribute)
       }
@@ -123,22 +119,26 @@ extension FinderMetadata {
   }
 
   private func writeSideFile(
-    _ bytes: [UInt8], at path: [UInt8], in directory: Directory, _ client: Client
+    _ file: Tunnel.Attribute, in directory: Directory, _ client: Client
   ) throws(Errno) {
-    let parts = path.split(separator: UInt8(ascii: "/")).map(Array.init)
+    let parts = file.name.split(separator: UInt8(ascii: "/")).map(Array.init)
     try client.impersonateWithGroups { () throws(Errno) in
       let folder = try (parts.count == 1 ? [UInt8(ascii: ".")] : parts[0]).withCName { (name) throws(Errno) in
         try directory.subdirectory(name)
       }
-      try Self.create(parts[parts.count - 1], in: Directory(descriptor: folder.rawValue), holding: bytes)
+      try Self.create(parts[parts.count - 1], in: Directory(descriptor: folder.rawValue), file)
     }
   }
 
-  private static func create(_ name: [UInt8], in directory: Directory, holding bytes: [UInt8]) throws(Errno) {
+  private static func create(
+    _ name: [UInt8], in directory: Directory, _ content: Tunnel.Attribute
+  ) throws(Errno) {
     let file = try name.withCName { (name) throws(Errno) in
-      try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: 0o644)
+      try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: content.permissions)
     }
-    try bytes.withUnsafeBytesTyped { (bytes) throws(Errno) in try writeFully(file.rawValue, bytes, at: 0) }
+    try content.value.withUnsafeBytesTyped { (bytes) throws(Errno) in
+      try writeFully(file.rawValue, bytes, at: 0)
+    }
   }
 
   /// Writes the streams with the client's credentials, as Samba does with those of the connected user.
@@ -163,7 +163,7 @@ extension FinderMetadata {
       // The file lacks the marker attribute, so what is in the directory belonged to an earlier file with this inode number.
       let readable = try directory.openForReading()
       try forEachEntry(of: readable.rawValue) { (entry) throws(Errno) in try directory.unlink(entry.cName) }
-      for stream in attributes { try Self.create(stream.name, in: directory, holding: stream.value) }
+      for stream in attributes { try Self.create(stream.name, in: directory, stream) }
     }
     // Without the mark nothing reads the streams.
     try Self.withRights(of: client, on: fileStatus(file.rawValue)) {

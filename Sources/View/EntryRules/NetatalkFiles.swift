@@ -21,8 +21,8 @@ extension View {
       let replaced = netatalkSuffixes(of: to, in: new)
       // Most entries have no such file, and then their target directory needs no `.AppleDouble`.
       guard !moved.isEmpty || isExchange && !replaced.isEmpty else { return }
-      let source = try netatalkDirectory(in: old, createsMissing: isExchange, client)
-      let target = try netatalkDirectory(in: new, createsMissing: true, client)
+      let source = try netatalkDirectory(in: old, orNewAsIn: isExchange ? new : nil, client)
+      let target = try netatalkDirectory(in: new, orNewAsIn: old, client)
       let (sourceFiles, targetFiles) = (
         Directory(descriptor: source.rawValue), Directory(descriptor: target.rawValue)
       )
@@ -52,7 +52,7 @@ extension View {
   func removeNetatalkFile(of name: Name, in place: LockedDirectory, _ client: Client) {
     guard place.view?.hasNetatalkDirectory ?? false else { return }
     changeNetatalkFile(of: name) { () throws(Errno) in
-      let directory = try netatalkDirectory(in: place, createsMissing: false, client)
+      let directory = try netatalkDirectory(in: place, client)
       let files = Directory(descriptor: directory.rawValue)
       let suffixes = netatalkSuffixes(of: name, in: place)
       try client.impersonateWithGroups { () throws(Errno) in
@@ -71,16 +71,17 @@ extension View {
     return Set(CName(name).withPointer { files.has($0) } ? [[]] + attributes : attributes)
   }
 
-  private func netatalkDirectory(in place: LockedDirectory, createsMissing: Bool, _ client: Client)
-    throws(Errno)
-    -> Descriptor
-  {
+  /// - Parameter model: where there is none, one is made with the permissions of the one there. RENAME carries no umask.
+  private func netatalkDirectory(
+    in place: LockedDirectory, orNewAsIn model: LockedDirectory? = nil, _ client: Client
+  ) throws(Errno) -> Descriptor {
     try Self.netatalkDirectory.withPointer { (name) throws(Errno) in
       do throws(Errno) { return try place.handle.subdirectory(name) } catch {
-        guard createsMissing, error == .noSuchFileOrDirectory else { throw error }
-      }
-      try client.impersonateWithGroups { () throws(Errno) in
-        try place.handle.directory.makeDirectory(name, mode: 0o777)
+        guard let model, error == .noSuchFileOrDirectory else { throw error }
+        let mode = try model.handle.status(name).st_mode & 0o777
+        try client.impersonateWithGroups { () throws(Errno) in
+          try place.handle.directory.makeDirectory(name, mode: mode)
+        }
       }
       place.view?.reconcile(Self.netatalkDirectory.name)
       return try place.handle.subdirectory(name)

@@ -25,10 +25,13 @@ package final class Tunnel: Sendable {
   package struct Attribute: Sendable, Equatable {
     package let name: [UInt8]
     package let value: [UInt8]
+    /// The permissions of the file that held it, if it had one of its own.
+    package let permissions: UInt32
 
-    package init(name: [UInt8], value: [UInt8]) {
+    package init(name: [UInt8], value: [UInt8], permissions: UInt32 = 0o644) {
       self.name = name
       self.value = value
+      self.permissions = permissions
     }
   }
 

@@ -43,7 +43,9 @@ extension View {
     let replaced = self.sidecar(of: to, in: new)
     // After a change of case the sidecar itself is found.
     let target = isSameDirectory && replaced == sidecar ? exact : replaced ?? exact
-    if !isSameDirectory || target != sidecar { rename(sidecar, in: old, to: target, in: new, [], client) }
+    if isSameDirectory, target == sidecar { return }
+    // An ordinary file with the sidecar's name stays.
+    rename(sidecar, in: old, to: target, in: new, target == replaced ? [] : .noReplace, client)
   }
 
   /// Moves the sidecars after two entries were exchanged.
