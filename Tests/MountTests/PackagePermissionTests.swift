@@ -122,6 +122,13 @@ import Testing
     #expect(run(view, as: Self.bert, "tar -xOf Copy ./TXT.rtf") == "secret")
   }
 
+  @Test func chmod_keepsBitsOfDirectoryThatAreNotShown() throws {
+    let view = try view()
+    chmod(view.real("Letter.rtfd"), 0o3755)
+    _ = run(view, as: Self.anna, "chmod 640 Letter")
+    #expect(permissions(view.real("Letter.rtfd")) == 0o3750)
+  }
+
   @Test func chmodToShownMode_restoresSearchBits() throws {
     let view = try view()
     chmod(view.real("Letter.rtfd"), 0o644)

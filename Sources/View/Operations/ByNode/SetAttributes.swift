@@ -58,8 +58,11 @@ extension View {
       if let mode = change.mode {
         // Search permission follows read permission: without it the package could not be read.
         let isSearched = isPackage || mode & 0o111 == 0 && isPackageDirectory(id)
-        let effective = isSearched ? (mode & ~0o111) | ((mode & 0o444) >> 2) : mode
-        let lost = try fileStatus(located.rawValue).st_mode & 0o7777 ^ effective & 0o7777
+        let current = try fileStatus(located.rawValue).st_mode
+        // A file does not show what its directory inherits, and whether others may remove from it.
+        let kept = isPackage ? current & (S_ISGID | S_ISVTX) : 0
+        let effective = isSearched ? (mode & ~0o111) | ((mode & 0o444) >> 2) | kept : mode
+        let lost = current & 0o7777 ^ effective & 0o7777
         if lost & ~effective & (S_ISUID | S_ISGID) == lost {
           // Only set-ID bits are cleared. Any write to a file clears them, whether or not the writer owns the file: use the
           // daemon's credentials.
