@@ -168,8 +168,9 @@ extension Operations {
         let count = try request.client.impersonate { () throws(Errno) in
           try systemCall {
             dfs_copy_file_range(
-              source.descriptor.rawValue, offsetIn, target.descriptor.rawValue, offsetOut, length,
-              UInt32(flags))
+              source.descriptor.rawValue, offsetIn, target.descriptor.rawValue, offsetOut,
+              // The reply has 32 bits for the number of bytes.
+              min(length, 1 << 30), UInt32(flags))
           }
         }
         fuse_reply_write(raw, count)

@@ -26,19 +26,27 @@ extension View {
     walks.retries.clearRefusal(client.thread)
     return try LeaseBreak.retry(flags, isInterrupted) { () throws(Errno) in
       try ensureDescriptorsLeft()
-      return try retryingAfterRelease { () throws(Errno) in
-        try createOnce(parent, name, mode: mode, flags: flags, client: client)
+      // Another process may remove the file each time between the look at the directory and the open.
+      for _ in 0..<Self.createAttempts {
+        let created = try retryingAfterRelease { () throws(Errno) in
+          try createOnce(parent, name, mode: mode, flags: flags, client: client)
+        }
+        if let created { return created }
       }
+      throw .staleNFSFileHandle
     }
   }
 
+  private static let createAttempts = 8
+
+  /// - Returns: nil when the file that the name stood for has just been removed.
   private func createOnce(
     _ parent: NodeID, _ name: UnsafePointer<CChar>, mode: mode_t, flags: CInt, client: Client
-  ) throws(Errno) -> CreatedFile {
+  ) throws(Errno) -> CreatedFile? {
     var made: CName?
     // Deferred until no directory view is locked.
     defer { made?.withPointer { noteMarker($0, in: parent) } }
-    return try preparing(name, in: parent) { (name) throws(Errno) in
+    return try preparing(name, in: parent) { (name) throws(Errno) -> CreatedFile? in
       if let existing = name.entry, flags & O_EXCL == 0 {
         return try openExisting(existing, in: name.directory, flags: flags, client: client)
       }
@@ -117,13 +125,20 @@ extension View {
     return try fileStatus(file.rawValue)
   }
 
+  /// - Returns: nil when the file has just been removed.
   private func openExisting(
     _ existing: Resolved, in directory: LockedDirectory, flags: CInt, client: Client
-  ) throws(Errno) -> CreatedFile {
+  ) throws(Errno) -> CreatedFile? {
     // Only a race between two programs leads here: the kernel looks a name up before it creates it.
     guard existing.nodeKind == .plain else { throw .permissionDenied }
     let handle = directory.handle
-    let status = try existing.realName.withPointer { (name) throws(Errno) in try handle.status(name) }
+    let status: stat
+    do throws(Errno) {
+      status = try existing.realName.withPointer { (name) throws(Errno) in try handle.status(name) }
+    } catch {
+      if error == .noSuchFileOrDirectory { return nil }
+      throw error
+    }
     guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
     let found = Found(
       directory: handle, realName: existing.realName, status: status, nodeKind: .plain,
