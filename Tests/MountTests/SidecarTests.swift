@@ -73,6 +73,26 @@ import Testing
     #expect(view.realListing() == ["b.txt", "._a.txt", "._b.txt"])
   }
 
+  /// The set-group-ID bit of the directory gives new files another group, which could not read the sidecar.
+  @Test(.asRoot) func sidecarOfSavedFile_inSetGroupIDDirectory_isNotForItsGroup() throws {
+    let view = try view("exact", "folder/notes.txt", "folder/plan.txt")
+    for (name, group) in [("notes", gid_t(61_000)), ("plan", 62_000)] {
+      let sidecar = view.real("folder/._\(name).txt")
+      try put(TestTree.appleDouble(TestTree.finderInfo(0x000c)), at: sidecar)
+      chown(sidecar, 0, group)
+      chmod(sidecar, 0o640)
+      #expect(eventually { isThere(view.at("folder/._\(name).txt")) })
+    }
+    chown(view.real("folder"), 0, 62_000)
+    chmod(view.real("folder"), 0o2777)
+    for (name, mode) in [("notes", mode_t(0o600)), ("plan", 0o640)] {
+      #expect(rename(view.at("folder/\(name)"), view.at("folder/\(name)~")) == 0)
+      try put("new", at: view.at("folder/\(name)"))
+      let made = try #require(status(view.real("folder/._\(name).txt")))
+      #expect(made.st_gid == 62_000 && made.st_mode & 0o777 == mode, "\(name)")
+    }
+  }
+
   @Test func sidecarOfSavedFile_keepsItsPermissions() throws {
     let view = try view("exact", "notes.txt")
     try put(TestTree.appleDouble(TestTree.finderInfo(0x000c)), at: view.real("._notes.txt"))

@@ -25,7 +25,9 @@ extension FinderMetadata {
           return bytes
         }
         guard let bytes, bytes.count < Tunnel.attributeLimit else { return nil }
-        return Tunnel.Attribute(name: name ?? path, value: bytes, permissions: status.st_mode & 0o666)
+        let list = ExtendedAttributes(of: cPath, in: directory).value(AccessList.attribute, limit: 1 << 16)
+        return Tunnel.Attribute(
+          name: name ?? path, value: bytes, audience: FileAudience(status, hasAccessList: list != nil))
       }
     }
     return name.withPointer { cName in
@@ -134,8 +136,9 @@ extension FinderMetadata {
     _ name: [UInt8], in directory: Directory, _ content: Tunnel.Attribute
   ) throws(Errno) {
     let file = try name.withCName { (name) throws(Errno) in
-      try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: content.permissions)
+      try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: content.audience?.modeOfNewFile ?? 0o644)
     }
+    try content.audience?.apply(to: file)
     try content.value.withUnsafeBytesTyped { (bytes) throws(Errno) in
       try writeFully(file.rawValue, bytes, at: 0)
     }

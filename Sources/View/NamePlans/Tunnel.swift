@@ -25,13 +25,15 @@ package final class Tunnel: Sendable {
   package struct Attribute: Sendable, Equatable {
     package let name: [UInt8]
     package let value: [UInt8]
-    /// The permissions of the file that held it, if it had one of its own.
-    package let permissions: UInt32
+    /// The audience of the file that held it; nil where that was the file that it is an attribute of.
+    let audience: FileAudience?
 
-    package init(name: [UInt8], value: [UInt8], permissions: UInt32 = 0o644) {
+    package init(name: [UInt8], value: [UInt8]) { self.init(name: name, value: value, audience: nil) }
+
+    init(name: [UInt8], value: [UInt8], audience: FileAudience?) {
       self.name = name
       self.value = value
-      self.permissions = permissions
+      self.audience = audience
     }
   }
 

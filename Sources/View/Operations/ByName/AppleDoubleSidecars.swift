@@ -44,8 +44,11 @@ extension View {
     // After a change of case the sidecar itself is found.
     let target = isSameDirectory && replaced == sidecar ? exact : replaced ?? exact
     if isSameDirectory, target == sidecar { return }
-    // An ordinary file with the sidecar's name stays.
-    rename(sidecar, in: old, to: target, in: new, target == replaced ? [] : .noReplace, client)
+    // An ordinary file with the sidecar's name stays. Where the backing tree folds case, the sidecar itself has that name.
+    let isTaken = new.view?.projection.slot(realName: target.bytes.span) != nil
+    let isOwnInOtherForm = isSameDirectory && !isTaken && target.isCaselessMatch(of: sidecar)
+    let isFree = target == replaced || isOwnInOtherForm
+    rename(sidecar, in: old, to: target, in: new, isFree ? [] : .noReplace, client)
   }
 
   /// Moves the sidecars after two entries were exchanged.
