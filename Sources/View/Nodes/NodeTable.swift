@@ -180,8 +180,9 @@ package final class NodeTable: Sendable {
   /// - Parameters:
   ///   - replacing: a node that gives way to another one if its directory has another birth. It must have been in the table before
   ///     the status of the file was read: otherwise the status may be the older one.
-  ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link. A directory
-  ///     always is the node's, unless this is `another`: then its inode number was a removed directory's.
+  ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link or has none
+  ///     yet (O_TMPFILE). A directory always is the node's, unless this is `another`: then its inode number was a removed
+  ///     directory's.
   /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`, and if its directory has another
   ///   birth and it is not `replacing`.
   func lookupOrInsert(
@@ -198,7 +199,8 @@ package final class NodeTable: Sendable {
         let isMoved = !links.isLinked(found, linkKey)
         let isElsewhere = isMoved && !isDirectory
         let isRemade = !links.inodes[found].birth.mayBe(file.birth)
-        if isElsewhere && identityMatch == .unknown || isRemade && NodeID(found) != replacing { return nil }
+        let isUndecided = identityMatch == .unknown || !isNamed && identityMatch == .moving
+        if isElsewhere && isUndecided || isRemade && NodeID(found) != replacing { return nil }
         let isAnother =
           file.durable.map { links.inodes[found].generation != $0.rawValue }
           ?? (isRemade || identityMatch == .another && (isElsewhere || isDirectory || !isNamed))
