@@ -267,7 +267,7 @@ extension View {
   private func revertToStream(_ stream: ImportedStream) -> Bool {
     do throws(Errno) {
       let isKnown = nodes.hasIdentity(stream.parent, stream.directory.identity)
-      let view = isKnown ? try directoryView(stream.parent) : nil
+      let view = isKnown ? try? directoryView(stream.parent) : nil
       let leftover =
         if let view {
           try view.changing { (_) throws(Errno) in try exchangeForStream(stream, view) }

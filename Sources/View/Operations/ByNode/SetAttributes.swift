@@ -70,7 +70,7 @@ extension View {
             try systemCall { chmod(path, effective & 0o7777) }
           }
         } else {
-          _ = try client.impersonateForMode(mode) { () throws(Errno) in
+          _ = try client.impersonateForMode(effective) { () throws(Errno) in
             try systemCall { chmod(path, effective & 0o7777) }
           }
         }
