@@ -21,6 +21,9 @@ import View
 /// O_DIRECT is cleared, a transfer of any length has to succeed. So a file that is opened with O_DIRECT gets FOPEN_DIRECT_IO as
 /// well: its mappings are those of the backing file, but the daemon serves read(2) and write(2).
 ///
+/// Root's daemon registers each file that it can, also one that is likely to stay empty, although that takes a sixth of the time to
+/// create, close and unlink it: only then is a shared mapping of it coherent with writes by programs that do not use the view.
+///
 /// For an ordinary user's daemon ``PassthroughHelper`` registers files, with the credentials of that user. All clients' data is
 /// written with those credentials anyway.
 final class Passthrough: Sendable {
