@@ -5,7 +5,7 @@ import Logging
 import SystemPackage
 import View
 
-/// A temporary directory of files and empty directories and the view of it, without a mount, for as long as this object lives.
+/// A temporary directory and the view of it, without a mount, for as long as this object lives.
 public final class ViewedTree: Sendable {
   public let root: String
   package let view: View
@@ -23,13 +23,7 @@ public final class ViewedTree: Sendable {
     view = try View(source: source, options: options, logger: logger)
   }
 
-  deinit {
-    let listed = Descriptor(adopting: open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC))
-    try? forEachEntry(of: listed.rawValue) { entry in
-      _ = entry.name.withCName { unlinkat(listed.rawValue, $0, entry.type == .directory ? AT_REMOVEDIR : 0) }
-    }
-    rmdir(root)
-  }
+  deinit { _ = system("rm -rf --one-file-system '\(root)'") }
 
   public func path(_ name: String) -> String { "\(root)/\(name)" }
 
