@@ -197,7 +197,8 @@ import Testing
       """
     ).start()
     defer {
-      client.send(SIGKILL)
+      // Not SIGKILL: timeout(1), which runs it, would leave it behind.
+      client.send(SIGTERM)
       client.wait()
     }
     #expect(watcher.reportsChanges("create begun"))
