@@ -26,11 +26,8 @@ extension View {
     let view = tree.view
     #expect(mkdir(tree.path("Letter.rtfd"), 0o755) == 0)
     tree.make("Letter.rtfd/TXT.rtf")
-    defer {
-      _ = system(
-        "rm -r '\(tree.path("Letter.rtfd"))' '\(tree.path("Copy.rtfd"))' '\(tree.path(".displayfs-staging"))'"
-      )
-    }
+    // Its directory is removed at the end.
+    defer { withExtendedLifetime(tree) {} }
     let stream = try view.stream(ofPackage: "Letter")
     let copy = try "Copy".withCString { (name) throws(Errno) in
       try view.create(NodeTable.root, name, mode: 0o644, flags: O_RDWR | O_CREAT, client: .daemon)
@@ -48,9 +45,7 @@ extension View {
     let view = tree.view
     for name in ["Letter.rtfd", "old", "new"] { #expect(mkdir(tree.path(name), 0o755) == 0) }
     tree.make("Letter.rtfd/TXT.rtf")
-    defer {
-      _ = system("cd '\(tree.root)' && rm -r Letter.rtfd old new .displayfs-staging")
-    }
+    defer { withExtendedLifetime(tree) {} }
     let stream = try view.stream(ofPackage: "Letter")
     func lookup(_ name: String) throws -> Entry {
       try name.withCString { (name) throws(Errno) in try view.lookup(NodeTable.root, name) }

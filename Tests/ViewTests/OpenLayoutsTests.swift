@@ -27,11 +27,8 @@ import ViewedTree
     return OpenLayouts.Key(FileIdentity(stat()), type: "com.apple.rtfd", omitting: [], credentials)
   }
 
-  private func clean() { _ = system("rm -r '\(tree.path("Letter.rtfd"))'") }
-
   /// Times in the past: a package that is just changing may change without a new time.
   @Test func opensOfAnUnchangedPackage_shareOneLayout() throws {
-    defer { clean() }
     while try !layout().stamp.isSettled { usleep(100_000) }
     let layouts = OpenLayouts()
     let first = try layouts.share(layout(), for: key(of: 1), of: 1)
@@ -46,7 +43,6 @@ import ViewedTree
   }
 
   @Test func layouts_whenTheyAreGone_areNotCounted() throws {
-    defer { clean() }
     let layouts = OpenLayouts()
     var held: [OpenLayouts.Use] = []
     for _ in 0..<3 { held.append(try layouts.share(layout(), for: key(of: 1), of: 1)) }

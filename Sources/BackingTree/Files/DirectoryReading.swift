@@ -41,7 +41,7 @@ public struct DirectoryReader: ~Copyable {
 
   deinit { block.deallocate() }
 
-  /// At least the number of entries that `readFirst` has read. A record takes 24 bytes or more.
+  /// The number of entries that `readFirst` has read, or a larger one: a record takes 24 bytes or more.
   public var mostEntriesRead: Int { count / 24 }
 
   /// Reads as many entries as there is memory for. - Returns: whether these are all.

@@ -62,7 +62,8 @@ final class Replay: @unchecked Sendable {
       return true
     }
 
-    /// Takes the oldest change whose directories have no older change pending or in progress, else an overflowed directory.
+    /// Takes the oldest change that shares no directory with an older one that is pending or in progress, else an overflowed
+    /// directory.
     mutating func takeJob() -> Job? {
       var taken = busy
       for (index, change) in changes.enumerated() {

@@ -1,3 +1,4 @@
+import BackingTree
 import Glibc
 
 /// A POSIX access control list in its extended attribute form (`linux/posix_acl_xattr.h`): a version of four bytes, then entries
@@ -8,6 +9,11 @@ enum AccessList {
   /// Whether an attribute holds an access list or a directory's default list.
   static func areHeld(by attribute: UnsafePointer<CChar>) -> Bool {
     isHeld(by: attribute) || strcmp(attribute, "system.posix_acl_default") == 0
+  }
+
+  /// Whether a file has a list that says more than its mode.
+  static func isPresent(in attributes: borrowing ExtendedAttributes) -> Bool {
+    attributes.value(attribute, limit: 1 << 16) != nil
   }
 
   static func isHeld(by attribute: UnsafePointer<CChar>) -> Bool { strcmp(attribute, Self.attribute) == 0 }

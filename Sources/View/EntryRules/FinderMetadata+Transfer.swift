@@ -25,9 +25,9 @@ extension FinderMetadata {
           return bytes
         }
         guard let bytes, bytes.count < Tunnel.attributeLimit else { return nil }
-        let list = ExtendedAttributes(of: cPath, in: directory).value(AccessList.attribute, limit: 1 << 16)
         return Tunnel.Attribute(
-          name: name ?? path, value: bytes, audience: FileAudience(status, hasAccessList: list != nil))
+          name: name ?? path, value: bytes,
+          audience: FileAudience(status, ExtendedAttributes(of: cPath, in: directory)))
       }
     }
     return name.withPointer { cName in

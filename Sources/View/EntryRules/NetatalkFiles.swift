@@ -71,8 +71,8 @@ extension View {
     return Set(CName(name).withPointer { files.has($0) } ? [[]] + attributes : attributes)
   }
 
-  /// - Parameter model: a directory whose `.AppleDouble` gives the permissions of a new one, if one is to be made. RENAME carries
-  ///   no umask.
+  /// - Parameter model: the directory with the `.AppleDouble` from which a new one takes its permissions, if one is to be made.
+  ///   RENAME carries no umask.
   private func netatalkDirectory(
     in place: LockedDirectory, orNewAsIn model: LockedDirectory? = nil, _ client: Client
   ) throws(Errno) -> Descriptor {

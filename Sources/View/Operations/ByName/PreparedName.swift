@@ -64,9 +64,8 @@ extension View {
       try body(prepared(oldName, in: old), prepared(newName, in: new))
     }
     if isPlainMirror {
-      let old = LockedDirectory(node: oldParent, handle: try directory(oldParent), view: nil)
-      if newParent == oldParent { return try run(old, old) }
-      return try run(old, LockedDirectory(node: newParent, handle: try directory(newParent), view: nil))
+      let old = try mirrored(oldParent)
+      return try run(old, newParent == oldParent ? old : mirrored(newParent))
     }
     let oldView = try directoryView(oldParent)
     let newView = newParent == oldParent ? oldView : try directoryView(newParent)
@@ -82,14 +81,17 @@ extension View {
   func changing<R: ~Copyable>(
     _ parent: NodeID, _ body: (LockedDirectory) throws(Errno) -> R
   ) throws(Errno) -> R {
-    if isPlainMirror {
-      return try body(LockedDirectory(node: parent, handle: try directory(parent), view: nil))
-    }
+    if isPlainMirror { return try body(mirrored(parent)) }
     let view = try directoryView(parent)
     return try view.changing { (isReadable) throws(Errno) in
       if !isReadable { try refuseUnreadable() }
       return try body(LockedDirectory(node: parent, handle: view.handle, view: isReadable ? view : nil))
     }
+  }
+
+  /// A directory of a mirror.
+  private func mirrored(_ node: NodeID) throws(Errno) -> LockedDirectory {
+    LockedDirectory(node: node, handle: try directory(node), view: nil)
   }
 
   private func prepared(_ name: UnsafePointer<CChar>, in directory: LockedDirectory) -> PreparedName {
