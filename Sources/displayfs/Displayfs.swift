@@ -52,9 +52,13 @@ enum Main {
   }
 
   static func end(with failure: Failure) -> Never {
+    report(failure)
+    exit(failure.code.rawValue)
+  }
+
+  static func report(_ failure: Failure) {
     LogWriter.flush()
     printError("displayfs: \(failure)")
-    exit(failure.code.rawValue)
   }
 }
 

@@ -20,10 +20,7 @@ enum Program {
   /// - Throws: a failure to create the process.
   static func start(_ name: String, _ arguments: [[UInt8]] = []) throws(Failure) -> pid_t? {
     guard let path = path(of: name) else { return nil }
-    var words: [UnsafeMutablePointer<CChar>?] = ([Array(name.utf8)] + arguments).map { word in
-      (word + [0]).withUnsafeBytes { strdup($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }
-    }
-    words.append(nil)
+    var words = words(name, arguments)
     defer { for word in words { free(word) } }
     fflush(nil)
     var child: pid_t = 0
@@ -34,6 +31,22 @@ enum Program {
         error == EAGAIN ? "\(name) cannot be run: \(limitReached)" : "\(path): \(Errno(rawValue: error))")
     }
     return child
+  }
+
+  /// Continues this process with another program. Returns only if that fails.
+  static func replaceProcess(with name: String, _ arguments: [[UInt8]]) {
+    guard let path = path(of: name) else { return }
+    var words = words(name, arguments)
+    defer { for word in words { free(word) } }
+    fflush(nil)
+    path.withPlatformString { _ = execv($0, &words) }
+  }
+
+  /// The arguments of a program as execve(2) takes them. The caller frees them.
+  private static func words(_ name: String, _ arguments: [[UInt8]]) -> [UnsafeMutablePointer<CChar>?] {
+    ([Array(name.utf8)] + arguments).map { word in
+      (word + [0]).withUnsafeBytes { strdup($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }
+    } + [nil]
   }
 
   /// Why no process or thread can be created, and what to do. (EAGAIN)

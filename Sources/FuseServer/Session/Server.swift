@@ -43,6 +43,8 @@ public final class Server: @unchecked Sendable {
   /// Why mounting or serving failed.
   public struct MountError: Error, CustomStringConvertible {
     public let description: String
+    /// The ID of the mount, which may have been left: fusermount3, which unmounts for ordinary users, is a further process.
+    public var mount: Int?
   }
 
   /// - Parameters:
@@ -126,6 +128,7 @@ public final class Server: @unchecked Sendable {
     notifying.stop()
     locks?.waiters.stop()
     knownFilesLimit.stop()
+    let mount = result < 0 ? MountTable.topmost(at: mountPoint)?.id : nil
     fuse_session_unmount(session)
     if !notifying.waitUntilEnded() {
       // A message waits for a lock of a client that waits for a reply itself. That keeps the connection open.
@@ -142,10 +145,10 @@ public final class Server: @unchecked Sendable {
       throw MountError(
         description:
           "cannot create a thread to serve the mount: raise the limit of processes (ulimit -u) of this user, or "
-          + "pids.max of this control group")
+          + "pids.max of this control group", mount: mount)
     }
     if result < 0 {
-      throw MountError(description: "the FUSE session failed: \(Errno(rawValue: -result))")
+      throw MountError(description: "the FUSE session failed: \(Errno(rawValue: -result))", mount: mount)
     }
   }
 

@@ -90,6 +90,13 @@ struct Unmount: ParsableCommand {
     return status == 0
   }
 
+  /// Replaces this process with one that detaches the mount: at the limit of processes, no other can be created.
+  ///
+  /// Returns only if that fails.
+  static func replaceProcess(unmounting path: FilePath) {
+    Program.replaceProcess(with: "fusermount3", ["-u", "-z", "--"].map { Array($0.utf8) } + [path.bytes])
+  }
+
   /// Explains why this user cannot unmount even a mount that is not busy.
   private static func checkIsAllowed(_ mountpoint: FilePath) throws(Failure) {
     if let missing = MachineChecks.missingTableOfMounts { throw Failure(.system, missing) }

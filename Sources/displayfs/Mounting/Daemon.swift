@@ -7,9 +7,10 @@ import Glibc
 enum Daemon {
   /// Returns in the foreground process only.
   ///
-  /// - Parameter failed: called in the foreground process if the background process has ended before the mount was ready.
+  /// - Parameter failed: called in the background process after its error was printed, and before it ends.
   static func run(
-    _ body: @escaping (@escaping @Sendable () -> Void) throws(Failure) -> Void, failed: () -> Void
+    _ body: @escaping (@escaping @Sendable () -> Void) throws(Failure) -> Void,
+    failed: @escaping (Failure) -> Void
   ) throws(Failure) {
     var ends: [CInt] = [0, 0]
     guard pipe(&ends) == 0 else {
@@ -34,6 +35,8 @@ enum Daemon {
           write(writing, &ready, 1)
           close(writing)
         }
+      } failed: {
+        failed($0)
       }
     case let child:
       close(writing)
@@ -43,7 +46,6 @@ enum Daemon {
       if count == 1 { return }
       var status: CInt = 0
       waitpid(child, &status, 0)
-      failed()
       // The child has printed the error.
       exit(status & 0x7f == 0 && status >> 8 != 0 ? status >> 8 : ExitStatus.mount.rawValue)
     }
@@ -55,17 +57,23 @@ enum Daemon {
   /// the first thread continues with the cached ID of its parent. The kernel then finds no owner that another thread could wait
   /// for, nor lets this thread unlock, and both retry for ever. So the first thread only makes system calls and starts a new
   /// thread, which does everything else.
-  private static func endWith(_ body: @escaping () throws(Failure) -> Void) throws(Failure) -> Never {
+  private static func endWith(
+    _ body: @escaping () throws(Failure) -> Void, failed: @escaping (Failure) -> Void
+  ) throws(Failure) -> Never {
     var all = sigset_t()
     var before = sigset_t()
     sigfillset(&all)
     pthread_sigmask(SIG_BLOCK, &all, &before)
     DescriptorLimit.raise()
-    nonisolated(unsafe) let body = body
+    nonisolated(unsafe) let (body, failed) = (body, failed)
     let working = Thread { [before] in
       var usual = before
       pthread_sigmask(SIG_SETMASK, &usual, nil)
-      do throws(Failure) { try body() } catch { Main.end(with: error) }
+      do throws(Failure) { try body() } catch {
+        Main.report(error)
+        failed(error)
+        exit(error.code.rawValue)
+      }
       exit(ExitStatus.success.rawValue)
     }
     guard working != nil else {

@@ -29,9 +29,10 @@ struct Mounter {
     }
     try Daemon.run { (ready) throws(Failure) in
       try serve(debug: false, logHandler: SystemLog.init, onReady: ready)
-    } failed: {
-      // If no further process could be created, the daemon could not even run fusermount3 to unmount again.
-      do throws(Failure) { try Self.cleanUp(mountPoint) } catch { printError("displayfs: \(error)") }
+    } failed: { failure in
+      if let mount = failure.mount, MountTable.topmost(at: mountPoint)?.id == mount {
+        Unmount.replaceProcess(unmounting: mountPoint)
+      }
     }
     if opens { openInFileManager() }
   }
@@ -90,7 +91,7 @@ struct Mounter {
     Signals(server: server, mountPoint: mountPoint, logger: logger).serve()
     do throws(Server.MountError) {
       try server.run(at: mountPoint, options: fuseOptions, debug: debug)
-    } catch { throw Failure(.mount, "\(error)") }
+    } catch { throw Failure(.mount, "\(error)", mount: error.mount) }
   }
 
   /// The limits of the user that started the daemon must not limit the clients of the mount, and the limits of the clients must

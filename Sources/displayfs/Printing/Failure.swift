@@ -13,9 +13,12 @@ enum ExitStatus: Int32 {
 struct Failure: Error, CustomStringConvertible {
   let code: ExitStatus
   let description: String
+  /// The ID of a mount that a daemon may have left when it failed.
+  let mount: Int?
 
-  init(_ code: ExitStatus, _ description: String) {
+  init(_ code: ExitStatus, _ description: String, mount: Int? = nil) {
     self.code = code
     self.description = description
+    self.mount = mount
   }
 }
