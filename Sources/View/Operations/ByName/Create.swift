@@ -63,11 +63,15 @@ extension View {
       var version = cached.version(parent, directory)
       func openBacking(_ exclusive: CInt) throws(Errno) -> Descriptor {
         try realName.withPointer { (name) throws(Errno) in
-          try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
-            try client.impersonateForMode(mode) { () throws(Errno) in
-              try directory.directory.open(
-                name, backingFlags(flags) | O_CREAT | exclusive, mode: mode & 0o7777)
-            }
+          func open() throws(Errno) -> Descriptor {
+            try directory.directory.open(
+              name, backingFlags(flags) | O_CREAT | exclusive, mode: mode & 0o7777)
+          }
+          return try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
+            if exclusive != 0 { return try client.impersonateForMode(mode, open) }
+            let file = try client.impersonateWithGroups(open)
+            try checkMayOpen(file.rawValue, flags, client)
+            return file
           }
         }
       }
@@ -134,12 +138,20 @@ extension View {
     let handle = directory.handle
     let status: stat
     do throws(Errno) {
-      status = try existing.realName.withPointer { (name) throws(Errno) in try handle.status(name) }
+      status = try existing.realName.withPointer { (name) throws(Errno) in
+        let file = try handle.locate(name)
+        let status = try fileStatus(file.rawValue)
+        guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
+        try client.impersonateWithGroups { () throws(Errno) in
+          try Directory(descriptor: file.rawValue).check("", OpenPermission.access(for: flags))
+        }
+        try checkMayOpen(file.rawValue, flags, client)
+        return status
+      }
     } catch {
       if error == .noSuchFileOrDirectory { return nil }
       throw error
     }
-    guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
     let found = Found(
       directory: handle, realName: existing.realName, status: status, nodeKind: .plain,
       byRealName: !existing.byDisplayName, isMatch: existing.isMatch)
