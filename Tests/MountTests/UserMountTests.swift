@@ -99,38 +99,6 @@ struct UserMountTests {
     #expect(eventually(within: .work) { !isThere("/proc/\(daemon)") })
   }
 
-  /// The kernel took the name for free, so it has checked no permission.
-  @Test func fileMadeMeanwhile_isNotOpenedByOtherUserThatMayNotRead() throws {
-    let view = try MountedView()
-    view.unmount()
-    let temporary = try TemporaryDirectory()
-    try put("user_allow_other\n", at: temporary.path("fuse.conf"))
-    let mounted = OrdinaryUser.mount(
-      view, "allow_other",
-      in: [
-        "unshare", "-m", "sh", "-c",
-        "mount --bind '\(temporary.path("fuse.conf"))' /etc/fuse.conf && exec \"$@\"", "sh",
-      ])
-    try #require(mounted.status == 0, "\(mounted.complaint)")
-    let daemon = try #require(view.daemon)
-    defer { kill(daemon, SIGKILL) }
-    chmod(view.source, 0o777)
-    func other(_ script: String) -> String {
-      "nsenter -t \(daemon) -m setpriv --reuid=\(OrdinaryUser.other) --regid=\(OrdinaryUser.other) --clear-groups sh -c '\(script)'"
-    }
-    let path = view.at("notes.txt")
-    // The kernel keeps that the name is free once the directory is watched.
-    for _ in 0..<3 { #expect(Shell.run(other("cat \(path)")).status != 0) }
-    kill(daemon, SIGSTOP)
-    let client = Shell.start(other("exec 3<>\(path) && cat <&3") + " >'\(temporary.path("read"))'")
-    usleep(300_000)
-    try put("secret", at: view.real("notes.txt"))
-    _ = Shell.run("chmod 600 notes.txt && chown \(OrdinaryUser.owner) notes.txt", in: view.source)
-    kill(daemon, SIGCONT)
-    #expect(client.wait() != 0)
-    #expect(contents(temporary.path("read")) == [])
-  }
-
   /// A user that may have no more processes is not shown that a daemon does not respond, nor that a program is missing.
   @Test(arguments: [("list", 0), ("doctor", 2), ("unmount", 2), ("mount", 2)])
   func command_withoutFurtherProcess_reportsThat(command: String, status: CInt) throws {

@@ -36,9 +36,35 @@ public enum DirectoryTree {
         }
         if type == .directory { subdirectories.append(Array(entry.name)) }
       }
-      if !isEmpty { try directory.check(".", W_OK | X_OK) }
+      if !isEmpty {
+        try directory.check(".", W_OK | X_OK)
+        try credentials.checkAccess(W_OK | X_OK, to: directory.descriptor)
+      }
       return subdirectories
     } leaving: { _, _ in
+    }
+  }
+
+  /// Checks, as far as reading it with these credentials does not, that everything below a directory may be read.
+  ///
+  /// - Throws: EACCES; the errors of reading the tree.
+  public static func checkReadable(_ top: Directory, _ credentials: Credentials) throws(Errno) {
+    if credentials.limitCalls { return }
+    try forEachDirectory(top) { (directory) throws(Errno) in
+      try credentials.checkAccess(R_OK | X_OK, to: directory.descriptor)
+      var subdirectories: [[UInt8]] = []
+      try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
+        switch entry.type == .unknown
+          ? FileType(mode: try directory.status(entry.cName).st_mode) : entry.type
+        {
+        case .directory: subdirectories.append(Array(entry.name))
+        case .regular:
+          let file = try directory.locate(entry.cName)
+          try credentials.checkAccess(R_OK, to: file.rawValue)
+        default: break
+        }
+      }
+      return subdirectories
     }
   }
 

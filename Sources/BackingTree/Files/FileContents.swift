@@ -39,6 +39,15 @@ public func writeAll(_ bytes: [UInt8], to descriptor: CInt) throws(Errno) {
   }
 }
 
+extension RegularFile {
+  /// The first `limit` bytes, or all of a shorter file; nil on an error.
+  public func beginning(limit: Int) -> [UInt8]? {
+    try? [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
+      count = try readFully(descriptor.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
+    }
+  }
+}
+
 extension Directory {
   /// The whole content of a small regular file below this directory, reached without following any symlink.
   ///
@@ -58,10 +67,7 @@ extension Directory {
   /// The first `limit` bytes of a regular file below this directory, or all of a shorter file. Follows no symlink and opens only
   /// regular files. Returns nil for anything else and on every error.
   public func beginning(of path: UnsafePointer<CChar>, limit: Int) -> [UInt8]? {
-    guard let file = try? openRegular(path, O_RDONLY) else { return nil }
-    return try? [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
-      count = try readFully(file.descriptor.rawValue, into: UnsafeMutableRawBufferPointer(buffer), at: 0)
-    }
+    (try? openRegular(path, O_RDONLY))?.beginning(limit: limit)
   }
 
   /// The whole content of a system file, such as one in `/proc`, whose size is not known in advance.

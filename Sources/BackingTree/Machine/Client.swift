@@ -20,10 +20,10 @@ public struct Credentials: Sendable {
     self.umask = umask
   }
 
-  private static let isDaemonRoot = geteuid() == 0
+  static let isDaemonRoot = geteuid() == 0
 
-  /// The user id that `impersonate` runs with: the daemon's own when the daemon is not root.
-  var effectiveUser: uid_t { Self.isDaemonRoot ? user : geteuid() }
+  /// The user that the rights of a call with these credentials are those of.
+  var effectiveUser: uid_t { Self.isDaemonRoot || !limitCalls ? user : geteuid() }
 
   /// Runs `body` with these credentials on the calling thread. A daemon that is not root keeps its own ids and sets only the
   /// client's umask.

@@ -4,7 +4,7 @@ import Glibc
 /// A POSIX access control list in its extended attribute form (`linux/posix_acl_xattr.h`): a version of four bytes, then entries
 /// of eight bytes each. The third byte of an entry holds the permissions: 4 is read, 2 is write, 1 is execute or search.
 enum AccessList {
-  static let attribute = "system.posix_acl_access"
+  static let attribute = ExtendedAttributes.accessList
 
   /// Whether an attribute holds an access list or a directory's default list.
   static func areHeld(by attribute: UnsafePointer<CChar>) -> Bool {

@@ -15,8 +15,7 @@ struct AppleDoubleFile: ~Copyable {
     let opened = path.withCName { path -> RegularFile? in
       // Most files have no sidecar, and then the client's credentials need not be read.
       guard directory.has(path) else { return nil }
-      return try? client.impersonateWithGroups { () throws(Errno) in try directory.openRegular(path, O_RDONLY)
-      }
+      return try? client.openRegular(path, in: directory, O_RDONLY)
     }
     guard let file = opened else { return nil }
     var bytes = [UInt8](repeating: 0, count: Self.largestHeader)

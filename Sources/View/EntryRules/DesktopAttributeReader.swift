@@ -101,8 +101,7 @@ struct DesktopAttributeReader {
     func stream(_ name: String, limit: Int) -> [UInt8]? {
       (streams + Array("/\(name)".utf8)).withCName { path in
         guard root.has(path) else { return nil }
-        return try? client.impersonateWithGroups { () throws(Errno) in root.beginning(of: path, limit: limit)
-        }
+        return (try? client.openRegular(path, in: root, O_RDONLY))?.beginning(limit: limit)
       }
     }
     for attribute in DesktopAttribute.allCases where isMissing(attribute) {
@@ -123,9 +122,8 @@ struct DesktopAttributeReader {
     for attribute in DesktopAttribute.allCases where isMissing(attribute) {
       let list: [UInt8]? = NetatalkAttributeFiles.file(with: attribute, of: path).withCName { file in
         guard directory.has(file) else { return nil }
-        return try? client.impersonateWithGroups { () throws(Errno) in
-          directory.beginning(of: file, limit: DesktopAttribute.largestValue)
-        }
+        return (try? client.openRegular(file, in: directory, O_RDONLY))?
+          .beginning(limit: DesktopAttribute.largestValue)
       }
       add(attribute, list, from: "netatalk's file of an attribute")
     }

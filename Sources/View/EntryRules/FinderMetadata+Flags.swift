@@ -14,7 +14,7 @@ extension FinderMetadata {
   ) throws(Errno) {
     // Setting attributes requires write permission on the file, which opening it with the client's credentials checks.
     let file = try CName(name).withPointer { (name) throws(Errno) in
-      try client.impersonateWithGroups { () throws(Errno) in try directory.openRegular(name, O_WRONLY) }
+      try client.openRegular(name, in: directory, O_WRONLY)
     }
     let attributes = ExtendedAttributes(of: file.descriptor.rawValue)
     for store in FinderInfo.Store.allCases {
@@ -37,7 +37,7 @@ extension FinderMetadata {
       else { continue }
       if changed == bytes { return }
       let sideFile = try path.withCName { (path) throws(Errno) in
-        try client.impersonateWithGroups { () throws(Errno) in try directory.openRegular(path, O_WRONLY) }
+        try client.openRegular(path, in: directory, O_WRONLY)
       }
       return try changed.withUnsafeBytesTyped { (bytes) throws(Errno) in
         try writeFully(sideFile.descriptor.rawValue, bytes, at: 0)

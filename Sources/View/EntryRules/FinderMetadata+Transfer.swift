@@ -18,12 +18,8 @@ extension FinderMetadata {
     func readable(_ path: [UInt8], in directory: Directory, as name: [UInt8]? = nil) -> Tunnel.Attribute? {
       path.withCName { cPath in
         guard let status = try? directory.cachedStatus(cPath) else { return nil }
-        let bytes = try? client.impersonateWithGroups { () throws(Errno) -> [UInt8] in
-          guard let bytes = directory.beginning(of: cPath, limit: Tunnel.attributeLimit) else {
-            throw .permissionDenied
-          }
-          return bytes
-        }
+        let bytes = (try? client.openRegular(cPath, in: directory, O_RDONLY))?
+          .beginning(limit: Tunnel.attributeLimit)
         guard let bytes, bytes.count < Tunnel.attributeLimit else { return nil }
         return Tunnel.Attribute(
           name: name ?? path, value: bytes,
@@ -71,6 +67,11 @@ extension FinderMetadata {
     guard let opened = try? directory.open(file, dfs_O_PATH | O_NOFOLLOW),
       let status = try? fileStatus(opened.rawValue), FileType(mode: status.st_mode) == .regular
     else { return [] }
+    if status.st_uid != client.user,
+      (try? client.credentials.checkAccess(R_OK, to: opened.rawValue)) == nil
+    {
+      return []
+    }
     let attributes = ExtendedAttributes(of: opened.rawValue)
     var result: [Tunnel.Attribute] = []
     try? withRights(of: client, on: status) {

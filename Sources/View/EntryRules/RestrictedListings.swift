@@ -20,15 +20,6 @@ extension Client {
   func mayOpen(_ name: UnsafePointer<CChar>, in directory: Directory) -> Bool {
     guard let status = try? directory.status(name) else { return false }
     let isDirectory = FileType(mode: status.st_mode) == .directory
-    if geteuid() != 0, user != geteuid() {
-      // The daemon cannot act as another user, so the mode bits decide.
-      let bits = status.st_mode >> (status.st_uid == user ? 6 : status.st_gid == group ? 3 : 0)
-      return bits & (isDirectory ? 5 : 4) == (isDirectory ? 5 : 4)
-    }
-    let access = R_OK | (isDirectory ? X_OK : 0)
-    return
-      (try? impersonateWithGroups { () throws(Errno) in
-        try directory.check(name, access)
-      }) != nil
+    return (try? check(name, in: directory, R_OK | (isDirectory ? X_OK : 0))) != nil
   }
 }

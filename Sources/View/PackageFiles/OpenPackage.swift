@@ -152,6 +152,7 @@ package final class OpenPackage: Sendable {
         try PackageLayout(of: package, type: type, omitting: omitted)
       }
     }
+    try DirectoryTree.checkReadable(package, credentials)
     sizes.cache(layout, status, omitting: omitted, since: start)
     let key = OpenLayouts.Key(FileIdentity(status), type: type, omitting: omitted, credentials)
     let shared = try sizes.openLayouts.share(layout, for: key, of: credentials.user)
@@ -165,9 +166,10 @@ package final class OpenPackage: Sendable {
   ) -> PackageReader? {
     guard let opened = try? package.open(".", dfs_O_PATH | dfs_O_DIRECTORY) else { return nil }
     let reader = PackageReader(layout: beginning, package: opened)
-    guard (try? credentials.impersonate({ () throws(Errno) in try reader.checkReadable() })) != nil else {
-      return nil
-    }
+    do throws(Errno) {
+      try credentials.impersonate { () throws(Errno) in try reader.checkReadable() }
+      try DirectoryTree.checkReadable(package, credentials)
+    } catch { return nil }
     return reader
   }
 }

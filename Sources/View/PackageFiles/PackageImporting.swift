@@ -90,7 +90,7 @@ extension View {
       noteRefused(state, isChecked: isChecked) { "\(name) begins like a package but stays a file: \(error)" }
       return
     }
-    try client.impersonateWithGroups { () throws(Errno) in try handle.directory.check(".", W_OK | X_OK) }
+    try client.check(".", in: handle.directory, W_OK | X_OK)
     let place = try place(for: handle)
     let package = try makeDirectory(at: place, for: handle, owner)
     do throws(PackageImportError) {

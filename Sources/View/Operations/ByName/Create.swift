@@ -69,8 +69,9 @@ extension View {
           }
           return try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
             if exclusive != 0 { return try client.impersonateForMode(mode, open) }
-            let file = try client.impersonateWithGroups(open)
-            try checkMayOpen(file.rawValue, flags, client)
+            let credentials = client.credentials
+            let file = try credentials.impersonate(open)
+            try checkMayOpen(file.rawValue, flags, credentials)
             return file
           }
         }
@@ -116,6 +117,15 @@ extension View {
     }
   }
 
+  /// The kernel took the name of this file for free, so it has checked the directory alone.
+  ///
+  /// - Throws: ESTALE: the kernel looks the name up again, and checks the file that it finds.
+  private func checkMayOpen(_ file: CInt, _ flags: CInt, _ credentials: Credentials) throws(Errno) {
+    do throws(Errno) {
+      try credentials.checkAccess(Credentials.access(forOpening: flags), to: file)
+    } catch { throw error == .permissionDenied ? .staleNFSFileHandle : error }
+  }
+
   /// The status of the file that was created, or opened if another process created it since the lookup. The kernel takes it for
   /// new and does not truncate it, so O_TRUNC is applied here.
   private func truncatedIfRequested(
@@ -142,10 +152,11 @@ extension View {
         let file = try handle.locate(name)
         let status = try fileStatus(file.rawValue)
         guard FileType(mode: status.st_mode) == .regular else { throw .staleNFSFileHandle }
-        try client.impersonateWithGroups { () throws(Errno) in
-          try Directory(descriptor: file.rawValue).check("", OpenPermission.access(for: flags))
+        let credentials = client.credentials
+        try credentials.impersonate { () throws(Errno) in
+          try Directory(descriptor: file.rawValue).check("", Credentials.access(forOpening: flags))
         }
-        try checkMayOpen(file.rawValue, flags, client)
+        try checkMayOpen(file.rawValue, flags, credentials)
         return status
       }
     } catch {

@@ -6,50 +6,8 @@ import ViewedTree
 
 @testable import View
 
-@Suite struct OpenPermissionTests {
-  private static let (owner, group): (uid_t, gid_t) = (61001, 61002)
-
-  private func isCertain(
-    _ flags: CInt, _ mode: mode_t, user: uid_t, group: gid_t = 0, hasAccessList: Bool = false
-  ) -> Bool {
-    var status = stat()
-    (status.st_uid, status.st_gid, status.st_mode) = (Self.owner, Self.group, S_IFREG | mode)
-    return OpenPermission.isCertain(
-      OpenPermission.access(for: flags), to: status, hasAccessList: hasAccessList,
-      for: Client(user: user, group: group, thread: 0, umask: 0))
-  }
-
-  @Test(arguments: [
-    (O_RDONLY, R_OK), (O_WRONLY, W_OK), (O_RDWR, R_OK | W_OK), (O_RDONLY | O_TRUNC, R_OK | W_OK),
-  ])
-  func access_isWhatFlagsUse(flags: CInt, access: CInt) {
-    #expect(OpenPermission.access(for: flags | O_CREAT) == access)
-  }
-
-  @Test func owner_needsItsOwnBits() {
-    for hasAccessList in [false, true] {
-      #expect(isCertain(O_RDWR, 0o600, user: Self.owner, hasAccessList: hasAccessList))
-      #expect(!isCertain(O_RDWR, 0o466, user: Self.owner, hasAccessList: hasAccessList))
-    }
-  }
-
-  @Test func member_needsBitsOfGroup() {
-    #expect(isCertain(O_RDWR, 0o060, user: 1, group: Self.group))
-    #expect(!isCertain(O_RDWR, 0o606, user: 1, group: Self.group))
-  }
-
-  /// The group may be one of its supplementary groups.
-  @Test func stranger_needsBitsOfGroupAndOthers() {
-    #expect(isCertain(O_RDONLY, 0o044, user: 1))
-    #expect(!isCertain(O_RDONLY, 0o604, user: 1))
-    #expect(!isCertain(O_RDONLY, 0o640, user: 1))
-  }
-
-  @Test func accessList_makesItUncertain() {
-    #expect(!isCertain(O_RDONLY, 0o666, user: 1, hasAccessList: true))
-    #expect(isCertain(O_RDWR, 0, user: 0, hasAccessList: true))
-  }
-
+/// CREATE of a file that is there: the kernel took its name for free, so it has checked the directory alone.
+@Suite struct ExistingFileCreationTests {
   /// The mode may grant to strangers what it denies to the members of the group.
   @Test(.enabled(if: geteuid() == 0), arguments: [false, true])
   func existingFile_isOpenedWithAllGroupsOfClient(isMember: Bool) throws {
