@@ -288,6 +288,26 @@ import Testing
     }
   }
 
+  /// The names of mount points may be another user's.
+  @Test(.mounting, .needing("bash")) func completion_ofMountPoint_isNotExpanded() throws {
+    let place = try TemporaryDirectory()
+    let (source, mountPoint) = (place.path("source"), place.path("view $(touch made) `touch made`"))
+    for path in [source, mountPoint] { try #require(mkdir(path, 0o755) == 0) }
+    try #require(Displayfs.run(["mount", source, mountPoint]).status == 0)
+    defer { _ = Displayfs.run(["unmount", mountPoint]) }
+    let script = #"""
+      source <(displayfs completions bash)
+      COMP_WORDS=(displayfs unmount "$PWD/v"); COMP_CWORD=2; COMP_LINE="displayfs unmount $PWD/v"
+      COMP_POINT=${#COMP_LINE}
+      _displayfs_joining_words displayfs "$PWD/v" unmount; printf '%s\n' "${COMPREPLY[@]}"
+      """#
+    try put(script, at: place.path("script"))
+    let bin = String(Displayfs.path.prefix(upTo: Displayfs.path.lastIndex(of: "/")!))
+    let outcome = Shell.run("PATH='\(bin)':$PATH bash --norc script", in: place.root)
+    #expect(outcome.text == mountPoint, "\(outcome.complaint)")
+    #expect(!isThere(place.path("made")))
+  }
+
   /// zsh takes what follows a colon for the description of a completion.
   @Test(arguments: [
     "zsh": "disabled-rules=volumes\\:home-library", "fish": "disabled-rules=volumes:home-library",

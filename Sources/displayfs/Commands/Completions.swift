@@ -20,8 +20,23 @@ struct Completions: ParsableCommand {
       case .fish: .fish
       }
     print(Displayfs.completionScript(for: kind))
-    if shell == .bash { print(Self.joiningWords) }
+    if shell == .bash { print(Self.addingCompletions + Self.joiningWords) }
   }
+
+  /// `compgen -W` expands the words that it completes with, command substitutions too, and a word may be a mount point that another
+  /// user has named. This takes the place of the function of swift-argument-parser's script, and expands nothing.
+  private static let addingCompletions = #"""
+
+    __displayfs_add_completions() {
+        local completion
+        while IFS='' read -r completion; do
+            [[ "${1}" != -W || "${completion}" = "${cur}"* ]] && COMPREPLY+=("${completion}")
+        done < <(
+            if [[ "${1}" = -W ]]; then printf '%s\n' "${2}"; else IFS=$'\n' compgen "${@}" -- "${cur}"; fi
+        )
+    }
+
+    """#
 
   /// bash splits words at each equals sign and colon (COMP_WORDBREAKS), so that the script of swift-argument-parser takes the value
   /// of an option for an argument. This calls it with the words as they are typed, and returns of each completion the part after

@@ -10,7 +10,8 @@ struct Unmount: ParsableCommand {
   @Argument(
     help: "Where the view is mounted.",
     completion: .custom { _, _, prefix in
-      MountTable.displayfs.map { $0.mountPoint.description }.filter { $0.hasPrefix(prefix) }
+      MountTable.displayfs.filter { getuid() == 0 || $0.user == getuid() }.map { $0.mountPoint.description }
+        .filter { $0.hasPrefix(prefix) }
     })
   var mountpoint: FilePath
 
