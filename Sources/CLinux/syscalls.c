@@ -36,6 +36,11 @@ int dfs_open_beneath(int dir, const char *path, int flags) {
   return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 }
 
+int dfs_open_without_symlinks(const char *path, int flags) {
+  struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+  return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
 int dfs_open_parent(int dir) {
   struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_XDEV};
   return (int)syscall(SYS_openat2, dir, "..", &how, sizeof how);

@@ -3,9 +3,11 @@ import SystemPackage
 
 /// The mounts of this process's mount namespace, from `/proc/self/mountinfo`.
 public struct MountTable {
-  public struct Line {
+  public struct Line: Sendable {
     /// The kernel's mount id, as in /proc/PID/fdinfo.
     public let id: Int
+    /// The id of the mount that this one is mounted on.
+    let parent: Int
     public let mountPoint: FilePath
     public let type: String
     /// The mount's source: a path, unless the mount option `fsname=` set another text.
@@ -34,10 +36,16 @@ public struct MountTable {
     if let leaf = path.lastComponent, leaf.kind == .regular {
       let parent = path.removingLastComponent()
       let literal = try? (parent.isEmpty ? "." : parent).resolvingSymlinks().appending(leaf)
-      if let literal, let mount = mounts.last(where: { $0.mountPoint == literal }) { return mount }
+      if let literal, let mount = topmost(mounts.filter { $0.mountPoint == literal }) { return mount }
     }
     let resolved = (try? path.resolvingSymlinks()) ?? path
-    return mounts.last { $0.mountPoint == resolved }
+    return topmost(mounts.filter { $0.mountPoint == resolved })
+  }
+
+  /// The mount that no other is mounted on, of those in one place. They are listed by their ids: a mount that was moved on top
+  /// may come first.
+  static func topmost(_ mounts: [Line]) -> Line? {
+    mounts.last { mount in !mounts.contains { $0.parent == mount.id } }
   }
 
   /// One mount at one place.
@@ -77,15 +85,16 @@ public struct MountTable {
 
   private static var text: [UInt8]? { Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") }
 
-  private static var current: [Line] {
+  static var current: [Line] {
     guard let bytes = text else { return [] }
     return bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
       let fields = line.split(separator: UInt8(ascii: " "))
       guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash > 5, fields.count > dash + 3,
-        let id = Int(string(fields[0]))
+        let id = Int(string(fields[0])), let parent = Int(string(fields[1]))
       else { return nil }
       return Line(
-        id: id, mountPoint: FilePath(bytes: unescape(fields[4])), type: string(fields[dash + 1]),
+        id: id, parent: parent, mountPoint: FilePath(bytes: unescape(fields[4])),
+        type: string(fields[dash + 1]),
         source: FilePath(bytes: unescape(fields[dash + 2])), options: merged(fields[5], fields[dash + 3]),
         device: string(fields[2].drop { $0 != UInt8(ascii: ":") }.dropFirst()))
     }

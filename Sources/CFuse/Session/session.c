@@ -68,6 +68,14 @@ int dfs_session_mount(struct fuse_session *session, const char *mount_point) {
   return 0;
 }
 
+void dfs_session_disconnect(struct fuse_session *session) {
+  // libfuse still closes its descriptor, so that number must not become another file's.
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
+  dup3(null, fuse_session_fd(session), O_CLOEXEC);
+  close(null);
+}
+
 int dfs_notify_entry(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length,
                      int is_invalid) {
   enum { EXPIRE_ONLY = 1 };

@@ -9,6 +9,8 @@ struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lo
 // Mounts. O_TMPFILE, which libfuse before 3.17 does not know, arrives as a CREATE whose flags include O_TMPFILE, and STATX as a
 // GETATTR (statx.h). For this, requests must be read, not spliced: do not request FUSE_CAP_SPLICE_READ. Returns 0 or -1.
 int dfs_session_mount(struct fuse_session *session, const char *mount_point);
+// Closes the connection and unmounts nothing: the kernel lets all requests fail from then on. To be called once.
+void dfs_session_disconnect(struct fuse_session *session);
 // Prints the versions of libfuse, of its FUSE protocol, and of fusermount3, one on each line.
 void dfs_print_fuse_versions(void);
 // Serves requests with several threads until the session ends. Returns 0 or a negative errno.

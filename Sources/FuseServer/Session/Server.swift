@@ -38,13 +38,17 @@ public final class Server: @unchecked Sendable {
     var session: OpaquePointer?
     var thread = pthread_t()
     var isStopping = false
+    var mount: MountTable.Line?
   }
+
+  /// The mount that is served; nil before it is made.
+  public var mount: MountTable.Line? { loop.withLock { $0.mount } }
 
   /// Why mounting or serving failed.
   public struct MountError: Error, CustomStringConvertible {
     public let description: String
-    /// The ID of the mount, which may have been left: fusermount3, which unmounts for ordinary users, is a further process.
-    public var mount: Int?
+    /// The mount, which may have been left: fusermount3, which unmounts for ordinary users, is a further process.
+    public var mount: MountTable.Line?
   }
 
   /// - Parameters:
@@ -102,6 +106,8 @@ public final class Server: @unchecked Sendable {
     guard mountPoint.withPlatformString({ dfs_session_mount(session, $0) }) == 0 else {
       throw MountError(description: "cannot mount at \(mountPoint); the line above gives the reason")
     }
+    let mount = MountTable.topmost(at: mountPoint)
+    loop.withLock { $0.mount = mount }
     passthrough.begin(session, isWanted: wantsPassthrough)
     defer { passthrough.end() }
     var guardian = mountPoint.withPlatformString {
@@ -128,8 +134,7 @@ public final class Server: @unchecked Sendable {
     notifying.stop()
     locks?.waiters.stop()
     knownFilesLimit.stop()
-    let mount = result < 0 ? MountTable.topmost(at: mountPoint)?.id : nil
-    fuse_session_unmount(session)
+    unmount(session, at: mountPoint)
     if !notifying.waitUntilEnded() {
       // A message waits for a lock of a client that waits for a reply itself. That keeps the connection open.
       dfs_guardian_abort(guardian)
@@ -149,6 +154,24 @@ public final class Server: @unchecked Sendable {
     }
     if result < 0 {
       throw MountError(description: "the FUSE session failed: \(Errno(rawValue: -result))", mount: mount)
+    }
+  }
+
+  /// Ends the connection, and unmounts the mount but no other that its path may lead to by now.
+  private func unmount(_ session: OpaquePointer, at mountPoint: FilePath) {
+    guard let mount else { return fuse_session_unmount(session) }
+    if geteuid() != 0 {
+      // libfuse runs fusermount3.
+      return mount.id == MountTable.topmost(at: mountPoint)?.id
+        ? fuse_session_unmount(session) : dfs_session_disconnect(session)
+    }
+    // First, as an unmount that writes dirty pages back would wait for a reply.
+    dfs_session_disconnect(session)
+    do throws(Errno) { try mount.unmount(CInt(MNT_DETACH)) } catch {
+      // ENOENT: it was unmounted, which has ended the session.
+      if error != .noSuchFileOrDirectory {
+        logger.warning("\(mountPoint) cannot be unmounted: \(error); unmount it by hand")
+      }
     }
   }
 

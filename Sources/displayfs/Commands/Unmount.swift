@@ -24,7 +24,16 @@ struct Unmount: ParsableCommand {
   @Flag(help: "Succeed when nothing is mounted there.")
   var ifMounted = false
 
+  @Flag(help: "Do nothing unless the daemon of the view there has died.")
+  var ifDead = false
+
   func run() throws {
+    if ifDead {
+      guard let mount = MountTable.topmost(at: mountpoint), mount.isView, MountState.of(mount) == .dead else {
+        return
+      }
+      return try Self.perform(mount, .lazy)
+    }
     try Self.unmount(mountpoint, force ? .forced : lazy ? .lazy : .orderly, ifMounted: ifMounted)
   }
 
@@ -46,48 +55,50 @@ struct Unmount: ParsableCommand {
     guard mount.isView else {
       throw Failure(.usage, "\(mountpoint): the mount here is no displayfs (\(mount.type)); use umount")
     }
-    try perform(mount.mountPoint, manner)
+    try perform(mount, manner)
   }
 
   /// Unmounts, and retries while the mount is busy: a daemon opens its own mount for moments to notify programs of changes.
-  ///
-  /// - Parameter path: the mount point exactly as in the mount table.
-  static func perform(_ path: FilePath, _ manner: Manner) throws(Failure) {
-    let mount = MountTable.topmost(at: path)
-    let endsConnection = manner == .forced || mount.map(DaemonProcesses.isOneKilled) ?? false
+  static func perform(_ mount: MountTable.Line, _ manner: Manner) throws(Failure) {
+    let endsConnection = manner == .forced || DaemonProcesses.isOneKilled(of: mount)
     // To read what all daemons have open takes long, so only where it is needed.
-    let daemons = manner == .orderly ? mount.map(DaemonProcesses.init) : nil
+    let daemons = manner == .orderly ? DaemonProcesses(of: mount) : nil
     for number in 0...20 {
-      if try attempt(path, manner, endsConnection: endsConnection, isLast: number == 20) {
+      if try attempt(mount, manner, endsConnection: endsConnection, isLast: number == 20) {
         // The disk of the backing tree may be unmounted next: it must not be busy.
         daemons?.waitUntilEnded(milliseconds: 2000)
         return
       }
       usleep(25_000)
     }
-    throw refused(path, .resourceBusy)
+    throw refused(mount, .resourceBusy)
   }
 
   /// - Returns: false if the mount is busy.
   private static func attempt(
-    _ path: FilePath, _ manner: Manner, endsConnection: Bool, isLast: Bool
+    _ mount: MountTable.Line, _ manner: Manner, endsConnection: Bool, isLast: Bool
   ) throws(Failure) -> Bool {
     if geteuid() == 0 {
-      var flags: CInt = 8 /* UMOUNT_NOFOLLOW */
+      var flags: CInt = 0
       if manner != .orderly { flags |= 2 /* MNT_DETACH */ }
       if endsConnection { flags |= 1 /* MNT_FORCE, which ends the connection of a FUSE mount, too */ }
-      if path.withPlatformString({ umount2($0, flags) }) == 0 { return true }
-      let error = Errno(rawValue: errno)
-      if error == .resourceBusy { return false }
-      throw refused(path, error)
+      do throws(Errno) {
+        try mount.unmount(flags)
+        return true
+      } catch {
+        if error == .resourceBusy { return false }
+        throw refused(mount, error)
+      }
     }
-    if endsConnection, let mount = MountTable.topmost(at: path) { endConnection(of: mount) }
+    if endsConnection { endConnection(of: mount) }
     let arguments = (isLast ? [] : ["-q"]) + (manner == .orderly ? ["-u"] : ["-u", "-z"]) + ["--"]
-    guard let status = try Program.run("fusermount3", arguments.map { Array($0.utf8) } + [path.bytes]) else {
+    guard
+      let status = try Program.run("fusermount3", arguments.map { Array($0.utf8) } + [mount.mountPoint.bytes])
+    else {
       throw Failure(
         .system, "fusermount3 is missing, so only root can unmount: install the package fuse3")
     }
-    if status != 0 { try checkIsAllowed(path) }
+    if status != 0 { try checkIsAllowed(mount) }
     return status == 0
   }
 
@@ -99,11 +110,11 @@ struct Unmount: ParsableCommand {
   }
 
   /// Explains why this user cannot unmount even a mount that is not busy.
-  private static func checkIsAllowed(_ mountpoint: FilePath) throws(Failure) {
+  private static func checkIsAllowed(_ mount: MountTable.Line) throws(Failure) {
     if let missing = MachineChecks.missingTableOfMounts { throw Failure(.system, missing) }
-    if let owner = MountTable.topmost(at: mountpoint)?.user, owner != getuid() {
+    if let owner = mount.user, owner != getuid() {
       throw Failure(
-        .usage, "\(mountpoint) was mounted by user \(owner): only they and root can unmount it")
+        .usage, "\(mount.mountPoint) was mounted by user \(owner): only they and root can unmount it")
     }
   }
 
@@ -115,12 +126,19 @@ struct Unmount: ParsableCommand {
     close(file)
   }
 
-  private static func refused(_ mountpoint: FilePath, _ error: Errno) -> Failure {
-    guard error == .resourceBusy else { return Failure(.mount, "\(mountpoint): \(error)") }
-    let busyProcesses = MountTable.topmost(at: mountpoint).flatMap { BusyProcesses(of: $0).sentence }
-    return Failure(
-      .mount,
-      "\(mountpoint) is busy: \(busyProcesses ?? "a program has a file or its working directory there"); end what is using it, "
-        + "or use -z")
+  private static func refused(_ mount: MountTable.Line, _ error: Errno) -> Failure {
+    let path = mount.mountPoint
+    switch error {
+    case .resourceBusy:
+      let busyProcesses = BusyProcesses(of: mount).sentence
+      return Failure(
+        .mount,
+        "\(path) is busy: \(busyProcesses ?? "a program has a file or its working directory there"); end what is using it, or use -z"
+      )
+    case .noSuchFileOrDirectory: return Failure(.mount, "\(path): it has been unmounted meanwhile")
+    case .staleNFSFileHandle, .tooManySymbolicLinkLevels:
+      return Failure(.mount, "\(path): the path leads to another mount by now; try again")
+    default: return Failure(.mount, "\(path): \(error)")
+    }
   }
 }

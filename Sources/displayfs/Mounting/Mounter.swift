@@ -30,7 +30,7 @@ struct Mounter {
     try Daemon.run { (ready) throws(Failure) in
       try serve(debug: false, logHandler: SystemLog.init, onReady: ready)
     } failed: { failure in
-      if let mount = failure.mount, MountTable.topmost(at: mountPoint)?.id == mount {
+      if let mount = failure.mount, MountTable.topmost(at: mountPoint)?.id == mount.id {
         Unmount.replaceProcess(unmounting: mountPoint)
       }
     }
@@ -150,7 +150,7 @@ struct Mounter {
     guard let mount = MountTable.topmost(at: mountPoint), mount.isView else { return }
     let state = MountState.of(mount)
     switch state {
-    case .dead: try Unmount.perform(mount.mountPoint, .lazy)
+    case .dead: try Unmount.perform(mount, .lazy)
     case .unknown: throw Failure(.system, "\(mountPoint): a displayfs is mounted here; \(state.sentence)")
     case .silent:
       throw Failure(

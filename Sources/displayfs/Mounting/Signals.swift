@@ -73,7 +73,9 @@ struct Signals: Sendable {
 
   private func detachAndExit(_ reason: String) {
     logger.notice("\(reason): \(mountPoint) is detached, and requests under way are abandoned")
-    do throws(Failure) { try Unmount.perform(mountPoint, .lazy) } catch { logger.notice("\(error)") }
+    if let mount = server.mount?.present {
+      do throws(Failure) { try Unmount.perform(mount, .lazy) } catch { logger.notice("\(error)") }
+    }
     LogWriter.flush()
     _exit(ExitStatus.success.rawValue)
   }

@@ -1,3 +1,5 @@
+import BackingTree
+
 /// The exit statuses. They are those of mount(8) where these fit.
 enum ExitStatus: Int32 {
   case success = 0
@@ -13,10 +15,10 @@ enum ExitStatus: Int32 {
 struct Failure: Error, CustomStringConvertible {
   let code: ExitStatus
   let description: String
-  /// The ID of a mount that a daemon may have left when it failed.
-  let mount: Int?
+  /// The mount that a daemon may have left when it failed.
+  let mount: MountTable.Line?
 
-  init(_ code: ExitStatus, _ description: String, mount: Int? = nil) {
+  init(_ code: ExitStatus, _ description: String, mount: MountTable.Line? = nil) {
     self.code = code
     self.description = description
     self.mount = mount

@@ -1,0 +1,47 @@
+import CLinux
+import Glibc
+import SystemPackage
+
+/// Unmounting one mount and no other.
+///
+/// umount2(2) takes a path, which may lead to another mount by the time of the call: a user may rename a directory above the mount
+/// point and put a symlink in its place, and something else may be mounted on top.
+extension MountTable.Line {
+  /// The mount in its present place; nil when it is gone.
+  public var present: MountTable.Line? {
+    MountTable.current.first { $0.id == id && $0.device == device && $0.type == type }
+  }
+
+  /// Unmounts the mount in its present place. For root. (`umount2`)
+  ///
+  /// - Throws: ENOENT when it is gone; ESTALE when its path leads to another mount; the errors of `umount2`.
+  public func unmount(_ flags: CInt) throws(Errno) {
+    guard let path = present?.mountPoint, let name = path.lastComponent else {
+      throw .noSuchFileOrDirectory
+    }
+    // The last name of a mount point can neither be renamed nor removed.
+    let parent = Descriptor(
+      adopting: try systemCall {
+        path.removingLastComponent().withPlatformString {
+          dfs_open_without_symlinks($0, dfs_O_PATH | dfs_O_DIRECTORY)
+        }
+      })
+    try name.bytes.withCName { (name) throws(Errno) in
+      // It is closed before the call: an open descriptor keeps a mount busy.
+      guard try Self.id(of: Directory(descriptor: parent.rawValue).locate(name)) == id else {
+        throw .staleNFSFileHandle
+      }
+    }
+    try (Array("/proc/self/fd/\(parent.rawValue)/".utf8) + name.bytes).withCName { (path) throws(Errno) in
+      _ = try systemCall { umount2(path, flags | 8 /* UMOUNT_NOFOLLOW */) }
+    }
+  }
+
+  /// The ID of the mount that a descriptor leads to, from /proc, which takes no request to the mount.
+  private static func id(of file: borrowing Descriptor) -> Int? {
+    let lines = Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/fdinfo/\(file.rawValue)") ?? []
+    let label = Array("mnt_id:\t".utf8)
+    return lines.split(separator: UInt8(ascii: "\n")).first { $0.starts(with: label) }
+      .flatMap { Int(String(decoding: $0.dropFirst(label.count), as: UTF8.self)) }
+  }
+}

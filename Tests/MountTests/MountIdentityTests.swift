@@ -1,0 +1,73 @@
+import Glibc
+import Testing
+
+/// A mount point is a path, which may lead to another mount by the time that a view is unmounted.
+@Suite(.mounting, .asRoot) struct MountIdentityTests {
+  private let place: TemporaryDirectory
+  private let source: String
+
+  init() throws {
+    place = try TemporaryDirectory()
+    source = place.path("source")
+    try put("text", at: "\(source)/notes.txt")
+  }
+
+  /// Mounts a view in the foreground. - Returns: its daemon.
+  private func start(at mountPoint: String) throws -> StartedProgram {
+    let daemon = Shell.start("exec '\(Displayfs.path)' mount -f -o language=en '\(source)' '\(mountPoint)'")
+    try waitUntil { isThere("\(mountPoint)/notes") }
+    return daemon
+  }
+
+  /// A user that owns a directory above the mount point may rename it, and have its name lead elsewhere.
+  @Test func signal_afterMountPointWasMovedAway_unmountsViewAlone() throws {
+    let other = place.path("other")
+    let script = """
+      mkdir -p other above/view && mount -t tmpfs none other && touch other/file
+      """
+    try #require(Shell.run(script, in: place.root).status == 0)
+    defer { umount2(other, CInt(MNT_DETACH)) }
+    let daemon = try start(at: place.path("above/view"))
+    _ = Shell.run("mv above moved && mkdir above && ln -s '\(other)' above/view", in: place.root)
+    daemon.send(SIGTERM)
+    #expect(daemon.wait() == 0)
+    #expect(isThere("\(other)/file"))
+    #expect(!Displayfs.isMounted(place.path("moved/view")))
+  }
+
+  @Test func signal_whileSomethingIsMountedOnTop_leavesThat() throws {
+    let view = place.path("view")
+    mkdir(view, 0o755)
+    let daemon = try start(at: view)
+    defer { for _ in 0..<2 { umount2(view, CInt(MNT_DETACH)) } }
+    try #require(Shell.run("mount -t tmpfs none view && touch view/file", in: place.root).status == 0)
+    daemon.send(SIGTERM)
+    #expect(daemon.wait() == 0)
+    #expect(isThere("\(view)/file"))
+  }
+
+  /// The kernel lists mounts by their ids.
+  @Test func unmount_whereOlderMountWasMovedOnTop_isRefused() throws {
+    let script = """
+      mkdir older view && mount -t tmpfs none older && '\(Displayfs.path)' mount source view && mount --move older view
+      '\(Displayfs.path)' unmount "$PWD/view" && exit 3
+      umount view && '\(Displayfs.path)' unmount "$PWD/view"
+      """
+    let outcome = Shell.run(
+      ["unshare", "-m", "sh", "-c", "mount --make-rprivate / && cd '\(place.root)' && { \(script)\n}"])
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+  }
+
+  @Test func unmountIfDead_detachesDeadViewAlone() throws {
+    let view = try MountedView { root in try put("text", at: "\(root)/notes.txt") }
+    let daemon = try #require(view.daemon)
+    let unmount = ["unmount", "--if-dead", view.mountPoint]
+    #expect(Displayfs.run(unmount).status == 0)
+    #expect(text(view.at("notes")) == "text")
+    kill(daemon, SIGKILL)
+    try waitUntil { !isThere(view.at("notes")) }
+    #expect(Displayfs.run(unmount).status == 0)
+    #expect(!Displayfs.isMounted(view.mountPoint))
+    #expect(Displayfs.run(unmount).status == 0)
+  }
+}
