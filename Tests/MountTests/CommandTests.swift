@@ -290,6 +290,19 @@ import Testing
     #expect(!Displayfs.isMounted(place.mountPoint))
   }
 
+  /// The daemon serves these files itself, and the kernel writes their pages back when it likes.
+  @Test func terminationSignal_losesNothingThatIsMapped() throws {
+    let view = try MountedView("passthrough=off") { root in try put("before", at: "\(root)/notes.txt") }
+    let daemon = try #require(view.daemon)
+    let file = try OpenFile(view.at("notes"), O_RDWR)
+    let pages = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
+    defer { munmap(pages, 4096) }
+    memcpy(pages, "mapped", 6)
+    kill(daemon, SIGTERM)
+    #expect(eventually(within: .work) { !isThere("/proc/\(daemon)") })
+    #expect(text(view.real("notes.txt")) == "mapped")
+  }
+
   @Test func help_succeedsAndInvalidArgumentsFail() {
     let help = Displayfs.run(["--help"])
     #expect(help.status == 0)

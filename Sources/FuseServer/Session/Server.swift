@@ -175,6 +175,22 @@ public final class Server: @unchecked Sendable {
     }
   }
 
+  /// Has the kernel write what clients have written through mappings, while requests are served: no file is closed when the daemon
+  /// is stopped, and what is not written by then is lost.
+  private func writeBack() {
+    guard let mount, let root = try? mount.mountPoint.openDirectory() else { return }
+    guard let status = try? fileStatus(root.rawValue),
+      mount.device == "\(status.st_dev & 0xff | status.st_dev >> 12 & ~0xff)",
+      let readable = try? Directory(descriptor: root.rawValue).openForReading()
+    else { return }
+    do throws(Errno) { try syncFileSystem(of: readable.rawValue) } catch {
+      logger.warning("\(mount.mountPoint): what programs have written through mappings may be lost: \(error)")
+    }
+    // Newer kernels do not wait for the replies to these WRITEs (Linux 6.18). Requests are read in their order, and those that were
+    // read are served before the session ends: a STATFS is read after them.
+    _ = FileSystemKind(of: readable.rawValue)
+  }
+
   /// Makes what callbacks use. Called before the first request.
   func prepare(for session: OpaquePointer, at mountPoint: FilePath, replays: Bool) {
     notifier = KernelNotifier(session: session, view: view, pageCachePolicy: pageCachePolicy)
@@ -197,6 +213,7 @@ public final class Server: @unchecked Sendable {
     interrupting.__sigaction_handler.sa_handler = { _ in }
     sigaction(SIGURG, &interrupting, nil)
     let waking = Thread { [self] in
+      writeBack()
       while loop.withLock({ loop in
         guard let session = loop.session else { return false }
         fuse_session_exit(session)
