@@ -1,9 +1,9 @@
 // Admission: which requests are served now, and which are buffered.
 //
 // Mechanism: a request occupies its worker for as long as it takes, which is forever where a backing file system hangs. No
-// request of a user may wait for another user's. So a user occupies no more workers than are left free. Then some are always
-// free, however many users reach that limit: n users occupy n parts of n + 1, and one part stays free. Further requests of the
-// user are buffered, first in, first out, and served when an earlier one is done. While a request of the user is so slow that the
+// request of a user may wait for another user's. So a user occupies no more workers than are left free, and of the last quarter of
+// the workers only one. To occupy all of them takes a quarter as many users as there are workers, each with a request that hangs.
+// Further requests of the user are buffered, first in, first out, and served when an earlier one is done. While a request of the user is so slow that the
 // watchdog stole the loop from its worker, the user's further requests are served without owning the loop
 // (`DFS_SERVE_WITHOUT_LOOP`).
 //
@@ -25,14 +25,21 @@
 
 enum {
   BUCKETS = 64,
-  // Bytes for each user. Most requests have less than 200, but a WRITE has up to 1 MiB.
+  BUFFERED_BUCKETS = 4096,
+  // Bytes for each user, and for all of them; a user always has room for the least. Most requests have less than 200 bytes, but a
+  // WRITE has up to 1 MiB.
   MAX_BUFFERED = 64 << 20,
+  MAX_BUFFERED_OF_ALL = 512 << 20,
+  LEAST_BUFFERED = 2 << 20,
   // Between two checks whether a client is being killed: each reads a file of /proc, which costs some microseconds.
   NANOSECONDS_BETWEEN_CHECKS = 20000000,
 };
 
 struct buffered {
   TAILQ_ENTRY(buffered) link;
+  LIST_ENTRY(buffered) bucket;
+  struct account *account;
+  bool is_signalled;
   size_t size;
   char request[];
 };
@@ -53,6 +60,8 @@ struct dfs_pool {
   int workers, served;
   LIST_HEAD(, account) buckets[BUCKETS];
   TAILQ_HEAD(, account) waiting;
+  LIST_HEAD(, buffered) buffered[BUFFERED_BUCKETS];
+  size_t bytes;
   LIST_HEAD(, service) services;
   atomic_bool has_waiting, is_ending;
 };
@@ -137,16 +146,18 @@ static struct account *account_of(struct dfs_pool *pool, uid_t user) {
 
 static bool may_serve(const struct dfs_pool *pool, const struct account *account) {
   int left = pool->workers - pool->served;
-  return left > 0 && (account->served == 0 || account->served < left);
+  return left > pool->workers / 4 ? account->served < left : left > 0 && account->served == 0;
 }
 
 static bool is_interrupted(bool is_discardable);
 
-static void begin(struct dfs_pool *pool, struct account *account, const struct fuse_in_header *header, uint64_t owner) {
+static void begin(struct dfs_pool *pool, struct account *account, const struct fuse_in_header *header, uint64_t owner,
+                  bool is_signalled) {
   account->served++;
   pool->served++;
   own = (struct service){
-      .pool = pool, .account = account, .unique = header->unique, .owner = owner, .client_tid = (pid_t)header->pid};
+      .pool = pool, .account = account, .unique = header->unique, .owner = owner, .client_tid = (pid_t)header->pid,
+      .is_signalled = is_signalled};
   LIST_INSERT_HEAD(&pool->services, &own, link);
   dfs_request_begin(account->user, is_interrupted);
 }
@@ -172,13 +183,23 @@ static bool may_refuse(const struct fuse_in_header *header, size_t size) {
   }
 }
 
+static bool has_room(const struct dfs_pool *pool, const struct account *account, size_t size) {
+  size_t bytes = account->bytes + size;
+  return bytes <= LEAST_BUFFERED || (bytes <= MAX_BUFFERED && pool->bytes + size <= MAX_BUFFERED_OF_ALL);
+}
+
+// The kernel counts requests in steps of two.
+#define BUFFERED_OF(pool, unique) (&(pool)->buffered[(unique) / 2 % BUFFERED_BUCKETS])
+
 static bool buffer_request(struct dfs_pool *pool, struct account *account, const void *request, size_t size) {
-  if (account->bytes + size > MAX_BUFFERED && may_refuse(request, size)) return false;
+  if (!has_room(pool, account, size) && may_refuse(request, size)) return false;
   struct buffered *item = malloc(sizeof *item + size);
   if (!item) return false;
-  item->size = size;
+  *item = (struct buffered){.account = account, .size = size};
   memcpy(item->request, request, size);
+  LIST_INSERT_HEAD(BUFFERED_OF(pool, ((const struct fuse_in_header *)request)->unique), item, bucket);
   account->bytes += size;
+  pool->bytes += size;
   if (TAILQ_EMPTY(&account->buffered)) TAILQ_INSERT_TAIL(&pool->waiting, account, waiting);
   TAILQ_INSERT_TAIL(&account->buffered, item, link);
   atomic_store(&pool->has_waiting, true);
@@ -186,9 +207,12 @@ static bool buffer_request(struct dfs_pool *pool, struct account *account, const
 }
 
 // Removes a request from the buffer. Its account is the last of those that wait from now on.
-static void unbuffer(struct dfs_pool *pool, struct account *account, struct buffered *item) {
+static void unbuffer(struct dfs_pool *pool, struct buffered *item) {
+  struct account *account = item->account;
+  LIST_REMOVE(item, bucket);
   TAILQ_REMOVE(&account->buffered, item, link);
   account->bytes -= item->size;
+  pool->bytes -= item->size;
   TAILQ_REMOVE(&pool->waiting, account, waiting);
   if (!TAILQ_EMPTY(&account->buffered)) TAILQ_INSERT_TAIL(&pool->waiting, account, waiting);
   atomic_store(&pool->has_waiting, !TAILQ_EMPTY(&pool->waiting));
@@ -222,7 +246,7 @@ enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t 
   struct account *account = account_of(pool, user_of(header, size));
   if (account && TAILQ_EMPTY(&account->buffered) && may_serve(pool, account)) {
     if (account->slow) admission = DFS_SERVE_WITHOUT_LOOP;
-    begin(pool, account, header, account->slow ? 0 : owner);
+    begin(pool, account, header, account->slow ? 0 : owner, false);
   } else if (account) {
     admission = buffer_request(pool, account, request, size) ? DFS_BUFFERED : DFS_REFUSED;
   }
@@ -238,8 +262,8 @@ size_t dfs_admission_next(struct dfs_pool *pool, void *buffer) {
   struct account *account = first_admissible(pool);
   if (account) {
     item = TAILQ_FIRST(&account->buffered);
-    unbuffer(pool, account, item);
-    begin(pool, account, (const void *)item->request, 0);
+    unbuffer(pool, item);
+    begin(pool, account, (const void *)item->request, 0, item->is_signalled);
   }
   pthread_mutex_unlock(&pool->lock);
   if (!item) return 0;
@@ -273,34 +297,49 @@ static bool is_being_killed(pid_t thread) {
   return pending && strtoull(pending + 8, NULL, 16) & 0x100;
 }
 
-static bool drop_buffered(struct dfs_pool *pool, uint64_t unique) {
-  struct account *account;
-  TAILQ_FOREACH(account, &pool->waiting, waiting) {
-    struct buffered *item;
-    TAILQ_FOREACH(item, &account->buffered, link) {
-      const struct fuse_in_header *header = (const void *)item->request;
-      if (header->unique != unique) continue;
-      if (!is_being_killed((pid_t)header->pid)) return false;
-      unbuffer(pool, account, item);
-      free(item);
-      return true;
-    }
+static struct buffered *buffered_request(struct dfs_pool *pool, uint64_t unique) {
+  struct buffered *item;
+  LIST_FOREACH(item, BUFFERED_OF(pool, unique), bucket) {
+    if (((const struct fuse_in_header *)item->request)->unique == unique) return item;
   }
-  return false;
+  return NULL;
 }
 
-bool dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique) {
-  if (!pool) return false;
+// Whether a request that waits may fail with EINTR when its client gets a signal: a lock that the client waits for, as for fcntl(2),
+// and most requests of a client that is being killed, which reads /proc.
+static bool may_interrupt(const struct fuse_in_header *header, bool may_refuse) {
+  return header->opcode == FUSE_SETLKW || (may_refuse && is_being_killed((pid_t)header->pid));
+}
+
+enum dfs_interruption dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique) {
+  if (!pool) return DFS_NOT_BUFFERED;
   bool is_dropped = false;
-  pthread_mutex_lock(&pool->lock);
-  struct service *service;
-  LIST_FOREACH(service, &pool->services, link) {
-    if (service->unique == unique) break;
+  for (;;) {
+    pthread_mutex_lock(&pool->lock);
+    struct service *service;
+    LIST_FOREACH(service, &pool->services, link) {
+      if (service->unique == unique) break;
+    }
+    if (service) atomic_store(&service->is_signalled, true);
+    struct buffered *item = service ? NULL : buffered_request(pool, unique);
+    struct fuse_in_header header = {0};
+    bool is_refusable = false;
+    if (item) {
+      item->is_signalled = true;
+      header = *(const struct fuse_in_header *)item->request;
+      is_refusable = may_refuse((const void *)item->request, item->size);
+      if (is_dropped) unbuffer(pool, item);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (!item) return DFS_NOT_BUFFERED;
+    if (is_dropped) {
+      free(item);
+      return DFS_DROPPED;
+    }
+    // Without the lock, as the other users' requests need it.
+    if (!may_interrupt(&header, is_refusable)) return DFS_STILL_BUFFERED;
+    is_dropped = true;
   }
-  if (service) atomic_store(&service->is_signalled, true);
-  else is_dropped = drop_buffered(pool, unique);
-  pthread_mutex_unlock(&pool->lock);
-  return is_dropped;
 }
 
 void dfs_admission_end(struct dfs_pool *pool) {

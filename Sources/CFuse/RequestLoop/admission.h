@@ -30,7 +30,15 @@ size_t dfs_admission_next(struct dfs_pool *pool, void *buffer);
 bool dfs_admission_leave(void);
 // The watchdog has stolen the loop from its owner, which serves a request for too long.
 void dfs_admission_lost_loop(struct dfs_pool *pool, uint64_t owner);
-// The kernel sent INTERRUPT for a request. True if that request was buffered and is dropped: the reply to it is EINTR.
-bool dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique);
+enum dfs_interruption {
+  // The request is being served, or has been.
+  DFS_NOT_BUFFERED,
+  // The request was buffered, and is dropped: the reply to it is EINTR.
+  DFS_DROPPED,
+  // The request is served later, and knows then that the kernel has sent INTERRUPT.
+  DFS_STILL_BUFFERED,
+};
+// The kernel sent INTERRUPT for a request.
+enum dfs_interruption dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique);
 // The session ends: interrupts all work that is for a reply alone, now and later.
 void dfs_admission_end(struct dfs_pool *pool);

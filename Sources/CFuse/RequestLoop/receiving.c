@@ -242,12 +242,15 @@ static void reply_error(int fd, uint64_t unique, int error) {
 }
 
 // Whether the calling thread serves the request that it has received, and how. Forwards INTERRUPT to admission, and replies to a
-// request that is refused.
+// request that is refused. libfuse gets no INTERRUPT of a request that it does not know: it would reply with EAGAIN, the kernel
+// would send the INTERRUPT again at once, and so on for as long as the request is buffered.
 static enum dfs_admission admit(int fd, const void *buffer, ssize_t count, uint64_t served) {
   const struct fuse_in_header *header = buffer;
   if (header->opcode == FUSE_INTERRUPT) {
     uint64_t unique = ((const struct fuse_interrupt_in *)(header + 1))->unique;
-    if (dfs_admission_interrupt(pool, unique)) reply_error(fd, unique, EINTR);
+    enum dfs_interruption interruption = dfs_admission_interrupt(pool, unique);
+    if (interruption == DFS_DROPPED) reply_error(fd, unique, EINTR);
+    if (interruption != DFS_NOT_BUFFERED) return DFS_BUFFERED;
   }
   enum dfs_admission admission = dfs_admit(pool, buffer, (size_t)count, served);
   if (admission == DFS_REFUSED) reply_error(fd, header->unique, ENOMEM);
