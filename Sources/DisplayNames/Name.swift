@@ -31,7 +31,9 @@ extension Name: ExpressibleByStringLiteral {
 extension Name: CustomStringConvertible {
   /// For users: bytes that are not UTF-8 and control characters are written as `\xNN`.
   public var description: String {
-    if let text, !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f }) { return text }
+    if let text, !text.unicodeScalars.contains(where: { $0.value < 0x20 || 0x7f..<0xa0 ~= $0.value }) {
+      return text
+    }
     var out = ""
     for byte in bytes {
       if (0x20..<0x7f).contains(byte) {

@@ -288,6 +288,29 @@ import Testing
     }
   }
 
+  /// Another user may have named a mount point; a terminal obeys control characters, and a proposed command is run by hand.
+  @Test(.mounting, .needing("python3")) func nameOfMountPoint_isPlainOnTerminalAndInCommands() throws {
+    let place = try TemporaryDirectory()
+    let (source, mountPoint) = (place.path("source"), place.path("a\u{1B}[31m\u{9B}31m;b'c"))
+    for path in [source, mountPoint] { try #require(mkdir(path, 0o755) == 0) }
+    try #require(Displayfs.run(["mount", source, mountPoint]).status == 0)
+    defer { _ = Displayfs.run(["unmount", mountPoint]) }
+    for command in ["list", "doctor", "mount '\(source)' \"$MOUNTPOINT\""] {
+      let shown = Shell.run(
+        [
+          "python3", "-c", "import pty, sys; pty.spawn(['/bin/sh', '-c', sys.argv[1]])",
+          "'\(Displayfs.path)' \(command)",
+        ],
+        with: ["MOUNTPOINT": mountPoint])
+      #expect(!shown.text.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{9B}" }, "\(command)")
+      #expect(shown.text.contains("a?[31m?31m;b"), "\(command): \(shown.complaint)")
+    }
+    let refused = Displayfs.run(["mount", source, mountPoint])
+    #expect(
+      refused.errorText.hasSuffix(
+        #"run displayfs unmount '\#(mountPoint.replacing("'", with: #"'\''"#))' first"#))
+  }
+
   /// The names of mount points may be another user's.
   @Test(.mounting, .needing("bash")) func completion_ofMountPoint_isNotExpanded() throws {
     let place = try TemporaryDirectory()

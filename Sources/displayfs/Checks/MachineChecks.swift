@@ -249,19 +249,19 @@ enum MachineChecks {
         "mount",
         "the daemon of \(mount.mountPoint) has died: all calls of programs fail there",
         do:
-          "displayfs unmount \(mount.mountPoint), then mount it again; what was written is in \(mount.source)"
+          "displayfs unmount \(mount.mountPoint.quoted), then mount it again; what was written is in \(mount.source)"
       )
     case .failing(let error):
       return .problem(
         "mount", "\(mount.mountPoint) shows a source that fails: \(error)",
         do:
           "check that \(mount.source) can be listed (a server, a disk); if its file system was mounted anew, "
-          + "run displayfs unmount \(mount.mountPoint), then mount it again")
+          + "run displayfs unmount \(mount.mountPoint.quoted), then mount it again")
     case .silent:
       return .problem(
         "mount", "the daemon of \(mount.mountPoint) does not respond: programs that use the mount wait",
         do: "check that \(mount.source) responds (a server, a disk); if it does, run "
-          + "displayfs unmount --force \(mount.mountPoint), then mount it again")
+          + "displayfs unmount --force \(mount.mountPoint.quoted), then mount it again")
     case .unknown:
       return .problem(
         "mount", "\(mount.mountPoint) was not examined: this user may have no further process",

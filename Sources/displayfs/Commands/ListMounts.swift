@@ -24,7 +24,7 @@ struct ListMounts: ParsableCommand {
       return Output.line(JSON.array(objects))
     }
     for (line, state) in mounts {
-      Output.line(
+      Output.text(
         line.source.bytes + Array(" on ".utf8) + line.mountPoint.bytes
           + Array(
             " (\(line.options.joined(separator: ",")))\(state == .responding ? "" : ": \(state.sentence)")"

@@ -156,7 +156,7 @@ struct Mounter {
       throw Failure(
         .mount,
         "\(mountPoint): a displayfs is mounted here whose daemon does not respond; wait for it, or detach it with "
-          + "displayfs unmount --force \(mountPoint)")
+          + "displayfs unmount --force \(mountPoint.quoted)")
     case .failing:
       throw Failure(.mount, "\(mountPoint): a displayfs is mounted here already; \(state.sentence)")
     case .responding, .foreign: break
@@ -173,7 +173,8 @@ struct Mounter {
       if let mount = MountTable.topmost(at: path), mount.isView, MountState.of(mount) == .dead {
         throw Failure(
           .mount,
-          "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path) first")
+          "\(path): a daemon that was mounted here has died (\(error)); run displayfs unmount \(path.quoted) first"
+        )
       }
       guard error.rawValue == ENOENT else { throw Failure(.usage, "\(role) \(path): \(error)") }
       throw Failure(
@@ -216,7 +217,7 @@ struct Mounter {
     if MountTable.displayfs.contains(where: { $0.mountPoint == mountPoint }) {
       throw Failure(
         .mount,
-        "\(mountPoint) is busy: a displayfs is mounted here already; run displayfs unmount \(mountPoint) first"
+        "\(mountPoint) is busy: a displayfs is mounted here already; run displayfs unmount \(mountPoint.quoted) first"
       )
     }
   }

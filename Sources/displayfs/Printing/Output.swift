@@ -10,7 +10,16 @@ enum Output {
   }
 
   static func line(_ text: String, to descriptor: CInt = STDOUT_FILENO) {
-    line(Array(text.utf8), to: descriptor)
+    Self.text(Array(text.utf8), to: descriptor)
+  }
+
+  /// The same for text that may hold names. Other users choose those, and a terminal would obey what is in them.
+  static func text(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
+    guard isatty(descriptor) == 1 else { return line(bytes, to: descriptor) }
+    let lines = bytes.split(separator: 0x0a, omittingEmptySubsequences: false)
+    line(
+      Array(lines.map { Array(Terminal.printable(Array($0)).utf8) }.joined(separator: [0x0a])), to: descriptor
+    )
   }
 
   static func bytes(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
