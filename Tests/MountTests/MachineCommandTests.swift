@@ -177,6 +177,20 @@ import Testing
     if let seconds { #expect(line.contains("within \(seconds) seconds"), "\(line)") }
   }
 
+  /// The daemon of an ordinary user has no guardian without it.
+  @Test(.asRoot, arguments: [false, true]) func missingFusectl_isReportedToOrdinaryUser(isMounted: Bool) {
+    let place = "/sys/fs/fuse/connections"
+    let mounting =
+      isMounted
+      ? "mountpoint -q \(place) || mount -t fusectl none \(place)" : "while umount -q \(place); do :; done"
+    let doctor = Shell.run([
+      "unshare", "-m", "sh", "-c",
+      "\(mounting); exec setpriv --reuid=games --regid=games --clear-groups \"$@\"", "sh",
+      Displayfs.path, "doctor",
+    ])
+    #expect(doctor.text.contains("fusectl") != isMounted, "\(doctor.complaint)")
+  }
+
   @Test func doctor_reportsOnSource() throws {
     let view = try view()
     try put("x", at: view.real("trip.png"))

@@ -48,6 +48,9 @@ public struct MountTable {
     mounts.last { mount in !mounts.contains { $0.parent == mount.id } }
   }
 
+  /// Whether a file system of a type is mounted.
+  public static func isMounted(_ type: String) -> Bool { current.contains { $0.type == type } }
+
   /// One mount at one place.
   struct Place: Hashable {
     let mountPoint: FilePath

@@ -9,7 +9,7 @@ import SystemPackage
 enum MachineChecks {
   static var findings: [Finding] {
     [device, mountingByUsers, sharingByUsers, kernel, changeWatches, fileTypes, pictures, mountHelper]
-      + [requestTimeout, passthroughHelper, idleProcessors].compactMap { $0 } + mounts
+      + [connections, requestTimeout, passthroughHelper, idleProcessors].compactMap { $0 } + mounts
   }
 
   private static var device: Finding {
@@ -23,6 +23,15 @@ enum MachineChecks {
       return .problem("/dev/fuse", "this user may not open it", do: "chmod a+rw /dev/fuse as root")
     }
     return .ok("/dev/fuse", "this user may open it")
+  }
+
+  /// The guardian of a daemon ends the connection through a file of this file system. Root's opens it without a mount point.
+  private static var connections: Finding? {
+    if geteuid() == 0 || MountTable.isMounted("fusectl") { return nil }
+    return .advice(
+      "fusectl",
+      "it is not mounted, so programs may wait for ever at a mount of this user whose daemon was killed",
+      do: "mount -t fusectl none /sys/fs/fuse/connections as root")
   }
 
   private static var mountingByUsers: Finding {
