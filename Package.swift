@@ -90,7 +90,7 @@ let package = Package(
     .testTarget(
       name: "PackageStreamTests",
       dependencies: [
-        "BackingTree", "Fuzzing", "PackageStream", .product(name: "SystemPackage", package: "swift-system"),
+        "BackingTree", "CLinux", "Fuzzing", "PackageStream", .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
       name: "PackagePicturesTests",

@@ -117,7 +117,9 @@ int dfs_cached_status(int dir, const char *name, struct stat *out) {
   return get_status(dir, name, AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, out);
 }
 
-int dfs_latest_status(int fd, struct stat *out) { return get_status(fd, "", AT_STATX_FORCE_SYNC, out); }
+int dfs_latest_status(int dir, const char *name, struct stat *out) {
+  return get_status(dir, name, AT_STATX_FORCE_SYNC, out);
+}
 
 int dfs_birth_time(int fd, struct timespec *out) {
   struct statx found;

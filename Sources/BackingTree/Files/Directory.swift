@@ -35,9 +35,12 @@ public struct Directory: Sendable {
   /// directory that it has cached, as an open of the directory by name makes it do. (`statx`, AT_STATX_FORCE_SYNC)
   ///
   /// On a local file system it costs no more than `status()`.
-  public func latestStatus() throws(Errno) -> stat {
+  public func latestStatus() throws(Errno) -> stat { try latestStatus("") }
+
+  /// The same for an entry; for the directory itself when `name` is empty.
+  public func latestStatus(_ name: UnsafePointer<CChar>) throws(Errno) -> stat {
     var out = stat()
-    try systemCall { dfs_latest_status(descriptor, &out) }
+    try systemCall { dfs_latest_status(descriptor, name, &out) }
     return out
   }
 

@@ -40,8 +40,9 @@ int dfs_check_access(int dir, const char *name, int access);
 // it, and whether the subvolume is known into the second. They are 0 where the file system keeps no birth time, and in a status
 // from any other function.
 int dfs_cached_status(int dir, const char *name, struct stat *out);
-// fstat that has the client of a network file system request the status from the server. (AT_STATX_FORCE_SYNC)
-int dfs_latest_status(int fd, struct stat *out);
+// fstatat that never follows a symlink, and has the client of a network file system request the status from the server. An empty
+// name is `dir` itself. (AT_STATX_FORCE_SYNC)
+int dfs_latest_status(int dir, const char *name, struct stat *out);
 // The birth time of an open file. Returns 1, 0 where its file system keeps none, or -1. (STATX_BTIME)
 int dfs_birth_time(int fd, struct timespec *out);
 // Opens once more the file of an open descriptor or of an O_PATH descriptor.

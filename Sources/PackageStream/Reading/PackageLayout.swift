@@ -111,22 +111,20 @@ public final class PackageLayout: Sendable {
   ///
   /// Costs one getdents64 pass per directory and, per entry, one `fstatat` and one `llistxattr`. Files with holes are opened to
   /// find the holes. The number of open descriptors does not grow with the package. Symlinks are not followed. Parts are read one
-  /// after the other; a `PackageStamp` taken afterwards that equals `stamp` shows that the package did not change during the
-  /// pass.
+  /// after the other, so the pass ends with a check that no directory has changed since it was read; if one has, it begins anew.
   ///
   /// - Parameters:
   ///   - package: the package's directory; the caller needs read permission on it and everything in it.
   ///   - type: the uniform type identifier that the stream's header names.
   ///   - omitted: entries of the package's own directory that are left out.
-  /// - Throws: EINVAL when `type` is not a valid identifier; EIO when the package changes meanwhile; EOVERFLOW when a part has
-  ///   more than 1 MiB of attributes and names or the stream is longer than a file can be; and the errno of the calls.
+  /// - Throws: EINVAL when `type` is not a valid identifier; EIO when the package changes during each of three passes; EOVERFLOW
+  ///   when a part has more than 1 MiB of attributes and names or the stream is longer than a file can be; and the errno of the
+  ///   calls.
   public convenience init(
     of package: Directory, type: String, omitting omitted: Set<[UInt8]> = []
   ) throws(Errno) {
     guard let start = GlobalHeader.bytes(type: type) else { throw Errno.invalidArgument }
-    var walk = try PackageWalk(package: package, omitting: omitted)
-    try walk.run()
-    try self.init(walk, start: start, type: type)
+    try self.init(try PackageWalk.finished(in: package, omitting: omitted), start: start, type: type)
   }
 
   private init(_ walk: consuming PackageWalk, start: [UInt8], type: String) throws(Errno) {
@@ -234,7 +232,7 @@ public final class PackageLayout: Sendable {
   /// The number of bytes of data of a member in the stream, without padding.
   func dataLength(_ index: Int) -> Int64 { Self.dataLength(entries[index], extras) }
 
-  private static func dataLength(_ entry: Entry, _ extras: ContiguousArray<Extra>) -> Int64 {
+  static func dataLength(_ entry: Entry, _ extras: ContiguousArray<Extra>) -> Int64 {
     if entry.link >= 0 { return 0 }
     return entry.extra < 0 ? entry.size : extras[Int(entry.extra)].sparse?.dataLength ?? entry.size
   }

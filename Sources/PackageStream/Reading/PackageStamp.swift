@@ -60,7 +60,10 @@ public struct PackageStamp: Hashable, Sendable {
   ///
   /// Only then may the stamp be cached: the resolution of times is the kernel's tick (two seconds on FAT), and a change in the
   /// same tick as the newest change in the stamp would not alter the stamp.
-  public var isSettled: Bool { newestChange.seconds < taken.seconds &- 2 }
+  public var isSettled: Bool { isSettled(newestChange) }
+
+  /// Whether a change was at least two seconds old when the pass began.
+  func isSettled(_ change: FileTime) -> Bool { change.seconds < taken.seconds &- 2 }
 
   /// Adds a part. The order of the parts does not matter.
   mutating func add(_ status: stat) {

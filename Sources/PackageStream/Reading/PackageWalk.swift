@@ -3,6 +3,10 @@ import Glibc
 import SystemPackage
 
 /// The pass over a package's metadata that collects the members of a layout.
+///
+/// The pass reads one directory after the other. A file that is moved meanwhile from a directory still to be read to one that was
+/// read is found in neither. At its end the pass therefore compares each directory with its status from before it was read: if
+/// none has changed, all of them were at one moment as the pass found them.
 struct PackageWalk: ~Copyable {
   private var entries = EntryList()
   private(set) var names: ContiguousArray<UInt8> = []
@@ -13,11 +17,16 @@ struct PackageWalk: ~Copyable {
 
   private let package: Directory
   private var cursor: TreeCursor
+  /// The members of the directories from the top to `cursor`.
+  private var chain: [Int32] = []
   private let working = WorkingDirectory()
   /// Entries of the package's own directory that are not part of the package.
   private let omitted: Set<[UInt8]>
   /// The first member of each file with several hard links, by identity.
   private var firstNames: [FileIdentity: Int32] = [:]
+  /// A hash of the names in each directory that had changed shortly before, by member; -1 for the package's own directory. The next
+  /// change of such a directory may get the same timestamp.
+  private var recentNames: [Int32: Int] = [:]
 
   /// An entry whose status was read and which is not yet appended to the members.
   private struct Pending {
@@ -32,29 +41,91 @@ struct PackageWalk: ~Copyable {
     self.omitted = omitted
   }
 
+  private static let mostAttempts = 3
+
+  /// Walks a package; again where it changes meanwhile.
+  ///
+  /// - Throws: EIO when it changes during each attempt; the errno of the calls.
+  static func finished(in package: Directory, omitting omitted: Set<[UInt8]>) throws(Errno) -> PackageWalk {
+    var attempt = 1
+    while true {
+      do throws(Errno) {
+        var walk = try PackageWalk(package: package, omitting: omitted)
+        try walk.run()
+        return walk
+      } catch {
+        guard error == .ioError, attempt < mostAttempts else { throw error }
+        attempt += 1
+      }
+    }
+  }
+
   /// Walks depth first with an explicit stack: neither the call stack nor the number of descriptors grows with the depth, and the
   /// cost of a directory does not depend on its depth.
-  mutating func run() throws(Errno) {
+  private mutating func run() throws(Errno) {
     let top = try inspect("", in: package, isWorking: false, name: 0..<0, parent: -1)
     var stack: [Pending] = []
-    // The members of the directories from the top to `cursor`.
-    var chain: [Int32] = []
     try list(top.entry, index: -1, onto: &stack)
     while let pending = stack.popLast() {
-      let index = try append(pending)
+      let index = Int32(try append(pending))
       guard FileType(mode: pending.entry.mode) == .directory else { continue }
-      while let last = chain.last, last != pending.entry.parent {
-        chain.removeLast()
-        try cursor.leave()
-      }
-      let name = pending.entry.nameStart..<(pending.entry.nameStart + Int(pending.entry.nameLength))
-      do throws(Errno) {
-        try names[name].withCName { (name) throws(Errno) in try cursor.enter(name) }
-      } catch { throw error.afterListing }
-      chain.append(Int32(index))
-      try list(pending.entry, index: Int32(index), onto: &stack)
+      try move(to: index)
+      try list(pending.entry, index: index, onto: &stack)
     }
     _ = try append(top)
+    try checkUnchanged()
+  }
+
+  /// Moves the cursor to a directory; -1 is the package's own. The cursor must be at its parent, or at or below a directory there.
+  private mutating func move(to directory: Int32) throws(Errno) {
+    let parent = directory < 0 ? -1 : entries[Int(directory)].parent
+    while let last = chain.last, last != directory, last != parent {
+      chain.removeLast()
+      try cursor.leave()
+    }
+    guard directory != chain.last ?? -1 else { return }
+    let name = name(of: entries[Int(directory)])
+    do throws(Errno) {
+      try name.withCName { (name) throws(Errno) in try cursor.enter(name) }
+    } catch { throw error.afterListing }
+    chain.append(directory)
+  }
+
+  private func name(of entry: PackageLayout.Entry) -> ContiguousArray<UInt8>.SubSequence {
+    names[entry.nameStart..<(entry.nameStart + Int(entry.nameLength))]
+  }
+
+  /// Checks that nothing has changed since the pass read its status which no read of the stream checks: directories, and whatever
+  /// has no data.
+  ///
+  /// Costs one `statx` for each. The directories that have such an entry are opened once more.
+  ///
+  /// - Throws: EIO.
+  private mutating func checkUnchanged() throws(Errno) {
+    for index in entries.indices {
+      let entry = entries[index]
+      guard entry.link < 0, PackageLayout.dataLength(entry, extras) == 0 else { continue }
+      try Interruption.check()
+      try move(to: entry.parent)
+      let directory = cursor.directory
+      do throws(Errno) {
+        let status = try name(of: entry).withCName { (name) throws(Errno) in try directory.latestStatus(name)
+        }
+        guard entry.matches(status) else { throw .ioError }
+      } catch { throw error.afterListing }
+      let member = entry.nameLength == 0 ? -1 : Int32(index)
+      guard let found = recentNames[member] else { continue }
+      try move(to: member)
+      var hash = 0
+      try forEachPart { (entry) throws(Errno) in hash &+= Self.hash(entry.name) }
+      guard hash == found else { throw .ioError }
+    }
+  }
+
+  private static func hash(_ name: UnsafeBufferPointer<UInt8>) -> Int {
+    var hasher = Hasher()
+    hasher.combine(bytes: UnsafeRawBufferPointer(name))
+    return hasher.finalize()
   }
 
   /// Moves the members out, so that they are changed in place and not copied.
@@ -72,16 +143,18 @@ struct PackageWalk: ~Copyable {
     guard cursor.path.count <= PaxMember.longestPath else { throw Errno.overflow }
     guard entry.identity == cursor.identity else { throw Errno.ioError }
     let directory = cursor.directory
-    let isTop = cursor.depth == 0
     // Each name is followed by a NUL.
     var listing: ContiguousArray<UInt8> = []
     var starts: [Int] = []
-    try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
-      if isTop, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
+    var hash = 0
+    let isRecent = !stamp.isSettled(entry.changed)
+    try forEachPart { (entry) throws(Errno) in
       starts.append(listing.count)
       listing.append(
         contentsOf: UnsafeBufferPointer(start: entry.name.baseAddress!, count: entry.name.count + 1))
+      if isRecent { hash &+= Self.hash(entry.name) }
     }
+    if isRecent { recentNames[index] = hash }
     guard !starts.isEmpty else { return }
     let isWorking = working.move(to: directory)
     var failure: Errno?
@@ -98,6 +171,15 @@ struct PackageWalk: ~Copyable {
     if let failure { throw failure }
   }
 
+  /// Reads the directory at `cursor`.
+  private func forEachPart(_ body: (borrowing RawDirectoryEntry) throws(Errno) -> Void) throws(Errno) {
+    let isTop = cursor.depth == 0
+    try forEachEntry(of: cursor.directory.descriptor) { (entry) throws(Errno) in
+      if isTop, !omitted.isEmpty, omitted.contains(Array(entry.name)) { return }
+      try body(entry)
+    }
+  }
+
   /// Reads an entry's metadata and pushes the entry onto the stack.
   private mutating func inspect(
     _ name: UnsafePointer<CChar>, in directory: Directory, isWorking: Bool, parent: Int32,
@@ -110,10 +192,7 @@ struct PackageWalk: ~Copyable {
       let found = try inspect(
         name, in: directory, isWorking: isWorking, name: start..<names.count, parent: parent)
       if FileType(mode: found.entry.mode) != .socket { stack.append(found) }
-    } catch {
-      // Deleted since its name was read, so no longer part of the package.
-      if error != .noSuchFileOrDirectory { throw error }
-    }
+    } catch { throw error.afterListing }
   }
 
   private mutating func append(_ pending: Pending) throws(Errno) -> Int {

@@ -51,12 +51,16 @@ extension View {
       OpenPackage.reader($0, directory, credentials)
     }
     let walked =
-      known == nil ? try OpenPackage.walk(directory, name, type: type, credentials, packages.sizes) : nil
+      known == nil
+      ? Result { () throws(Errno) in
+        try OpenPackage.walk(directory, name, type: type, credentials, packages.sizes)
+      } : nil
     // A package that was moved away while it was walked may have been emptied, as one that is replaced as a whole. The kernel looks
     // up what has its name now.
-    if known == nil, !isInPlace() { throw .staleNFSFileHandle }
+    if walked != nil, !isInPlace() { throw .staleNFSFileHandle }
     return OpenPackage(
-      package, name: name, type: type, node: id, credentials: credentials, beginning: known, walked: walked,
+      package, name: name, type: type, node: id, credentials: credentials, beginning: known,
+      walked: try walked?.get(),
       isInPlace: isInPlace, sizes: packages.sizes, logger: logger)
   }
 
