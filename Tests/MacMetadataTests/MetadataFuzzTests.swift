@@ -19,7 +19,10 @@ import Testing
   }
 
   @Test func propertyLists_damaged_areParsedOrRejected() throws {
-    try fuzz("property lists", Self.binaryLists + [Self.list]) { PropertyListValue.parse($0) != nil }
+    let deep = [PropertyListTests.deepBinary, PropertyListTests.deepXML, PropertyListTests.deepOldStyle]
+    try fuzz("property lists", Self.binaryLists + [Self.list] + deep.map { $0(20) }) {
+      PropertyListValue.parse($0) != nil
+    }
   }
 
   @Test func stringTables_damaged_areParsedOrRejected() throws {

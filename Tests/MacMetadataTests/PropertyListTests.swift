@@ -35,6 +35,32 @@ import Testing
     for depth in [80, 1000, 50_000] { #expect(PropertyListValue.parse(nested(depth)) == nil) }
   }
 
+  static func deepXML(_ leaves: Int) -> [UInt8] {
+    let (open, close) = ("<array>", "</array>")
+    return xml(
+      String(repeating: open, count: 60) + String(repeating: "<real>1</real>", count: leaves)
+        + String(repeating: close, count: 60))
+  }
+  static func deepOldStyle(_ leaves: Int) -> [UInt8] {
+    utf8(
+      String(repeating: "(", count: 60) + String(repeating: "<00>,", count: leaves)
+        + String(repeating: ")", count: 60))
+  }
+  /// The leaves are one object.
+  static func deepBinary(_ leaves: Int) -> [UInt8] {
+    let nested = (1..<60).map { [0xA1, 0, UInt8($0)] as [UInt8] }
+    let wide =
+      [0xAF, 0x12] + big32(leaves) + Array(repeating: [0, 60] as [UInt8], count: leaves).flatMap { $0 }
+    return binaryList(nested + [wide, [0x23, 0, 0, 0, 0, 0, 0, 0, 0]])
+  }
+
+  /// For each value the decoder takes a time that grows with its depth: 4 µs a level.
+  @Test(arguments: [deepXML, deepOldStyle, deepBinary])
+  func manyDeepLeaves_areRejected(list: @Sendable (Int) -> [UInt8]) {
+    #expect(PropertyListValue.parse(list(500)) != nil)
+    for leaves in [2000, 20_000] { #expect(PropertyListValue.parse(list(leaves)) == nil) }
+  }
+
   @Test(arguments: ["<!-- </array> -->", "<![CDATA[</array>]]>", "<?x </array> ?>", "<array x=\"</array>\">"])
   func decoyClosingTags_doNotHideDepth(decoy: String) {
     #expect(PropertyListValue.parse(xml(String(repeating: "<array>" + decoy, count: 30_000))) == nil)

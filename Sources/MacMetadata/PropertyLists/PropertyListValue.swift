@@ -10,7 +10,8 @@ public indirect enum PropertyListValue: Sendable, Equatable {
   /// Data, dates, reals and integers beyond 64 bits: present, but not used by the view.
   case other
 
-  /// Parses a binary, XML or old-style property list; nil when it is malformed, too long or nested too deeply.
+  /// Parses a binary, XML or old-style property list; nil when it is malformed, too long, nested too deeply, or has too many values
+  /// that are nested deeply.
   ///
   /// Prints nothing and never crashes on hostile input, unlike `PropertyListSerialization` on Linux.
   public static func parse(_ bytes: [UInt8]) -> PropertyListValue? {
@@ -21,14 +22,35 @@ public indirect enum PropertyListValue: Sendable, Equatable {
     guard let text = TextEncoding.text(of: bytes) else { return nil }
     let body = Array(text.utf8.drop { $0 <= UInt8(ascii: " ") })
     if body.isEmpty { return .dictionary([:]) }
-    // An old-style list needs no guard: its parser has its own limit, and so has the tree built from it below.
+    // An old-style list needs no guard: its parser has its own limit, and so has the tree that `init(from:)` builds.
     if body.first == UInt8(ascii: "<"), !PropertyListGuard.admitsXML(body) { return nil }
     // For the decoder, a byte order mark overrides an XML declaration, which still names the original encoding.
     return decode([0xEF, 0xBB, 0xBF] + body)
   }
 
   private static func decode(_ bytes: [UInt8]) -> PropertyListValue? {
-    try? PropertyListDecoder().decode(PropertyListValue.self, from: Data(bytes))
+    let decoder = PropertyListDecoder()
+    decoder.userInfo[Progress.key] = Progress()
+    return try? decoder.decode(PropertyListValue.self, from: Data(bytes))
+  }
+
+  /// How far the decoder has come in a list. Used by one thread. (`Decoder.codingPath` would be made anew for each value.)
+  private final class Progress: @unchecked Sendable {
+    static let key = CodingUserInfoKey(rawValue: "progress")!
+
+    private var depth = 0
+    /// The sum of the depths of the values so far.
+    private var depthSum = 0
+
+    func enterValue() throws(DecodingError) {
+      depth += 1
+      depthSum += depth
+      guard depth <= ParserLimits.nesting + 1, depthSum <= ParserLimits.depthSum else {
+        throw .dataCorrupted(.init(codingPath: [], debugDescription: "nested too deeply"))
+      }
+    }
+
+    func leaveValue() { depth -= 1 }
   }
 }
 
@@ -41,9 +63,10 @@ extension PropertyListValue: Decodable {
   }
 
   public init(from decoder: any Decoder) throws {
-    guard decoder.codingPath.count <= ParserLimits.nesting else {
-      throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: "nested too deeply"))
-    }
+    // `decode` puts it there.
+    let progress = decoder.userInfo[Progress.key] as! Progress
+    try progress.enterValue()
+    defer { progress.leaveValue() }
     let single = try decoder.singleValueContainer()
     if let value = try? single.decode(String.self) {
       self = .string(value)
