@@ -76,7 +76,7 @@ private func threadTime() -> Double {
 private func thousandths(_ seconds: Double) -> Double { (seconds * 1000).rounded() / 1000 }
 
 /// The most memory that the process has had, in KiB; with `fresh` from now on (proc_pid_clear_refs(5)).
-private func peakMemory(fresh: Bool = false) -> Int {
+public func peakMemory(fresh: Bool = false) -> Int {
   if fresh, let file = fopen("/proc/self/clear_refs", "w") {
     fputs("5", file)
     fclose(file)

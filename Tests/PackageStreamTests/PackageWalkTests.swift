@@ -1,5 +1,6 @@
 import BackingTree
 import CLinux
+import Fuzzing
 import Glibc
 import SystemPackage
 import Testing
@@ -95,5 +96,46 @@ import Testing
     }
     #expect(Self.checks < 1000)
     #expect(try reader(temporary.directory).layout.memberCount > 6)
+  }
+
+  // MARK: - Memory
+
+  /// A file keeps its attributes once in the file system, whatever number of names it has.
+  @Test func linksOfFileWithLongAttribute_takeNoMemoryForIt() throws {
+    let temporary = try TemporaryTree()
+    let directory = temporary.directory
+    try directory.write("file", "text")
+    try directory.setAttribute("file", "user.long", [UInt8](repeating: 0x61, count: 3900))
+    for number in 0..<60_000 { try directory.link("file", to: directory, "\(number)") }
+    let before = peakMemory(fresh: true)
+    let layout = try PackageLayout(of: directory, type: bundleType)
+    let memory = peakMemory() - before
+    print("a package of 60 001 links took \(memory >> 10) MiB to walk")
+    #expect(layout.memberCount == 60_002)
+    #expect(memory < 100 << 10)
+  }
+
+  @Test func partsBeyondTheMemoryOfAWalk_areNotRead() throws {
+    let temporary = try TemporaryTree()
+    let directory = temporary.directory
+    func walk() throws -> Int {
+      var walk = try PackageWalk.finished(in: directory, omitting: [], memory: 100_000)
+      return walk.takeEntries().count
+    }
+    try directory.write("file", "text")
+    try directory.setAttribute("file", "user.long", [UInt8](repeating: 0x61, count: 3900))
+    for number in 0..<300 { try directory.link("file", to: directory, "link \(number)") }
+    #expect(try walk() == 302)
+    // Too many attributes, and too many names.
+    let opened = try temporary.subdirectory("files")
+    let files = Directory(descriptor: opened.rawValue)
+    for number in 0..<20 {
+      try files.write("\(number)", "")
+      try files.setAttribute("\(number)", "user.long", [UInt8](repeating: 0x61, count: 3900))
+    }
+    #expect(throws: Errno.noMemory) { _ = try walk() }
+    try #require(shell("rm -r '\(temporary.path)/files'") == 0)
+    for number in 300..<1500 { try directory.link("file", to: directory, "link \(number)") }
+    #expect(throws: Errno.noMemory) { _ = try walk() }
   }
 }

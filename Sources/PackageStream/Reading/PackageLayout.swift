@@ -36,6 +36,8 @@ public final class PackageLayout: Sendable {
     let entries = entries.count * MemoryLayout<Entry>.stride
     return extras.reduce(entries + names.count) { $0 + MemoryLayout<Extra>.stride + $1.memorySize }
   }
+  /// The most memory that a layout may take, in bytes: that of four million members.
+  public static let mostMemory = 512 << 20
   /// The type identifier that the stream's header names.
   public let type: String
 
@@ -109,17 +111,18 @@ public final class PackageLayout: Sendable {
 
   /// Reads the metadata of every part of a package.
   ///
-  /// Costs one getdents64 pass per directory and, per entry, one `fstatat` and one `llistxattr`. Files with holes are opened to
-  /// find the holes. The number of open descriptors does not grow with the package. Symlinks are not followed. Parts are read one
-  /// after the other, so the pass ends with a check that no directory has changed since it was read; if one has, it begins anew.
+  /// Costs one getdents64 pass per directory and, per entry, one `fstatat` and, per file, one `llistxattr`. Files with holes are
+  /// opened to find the holes. The number of open descriptors does not grow with the package. Symlinks are not followed. Parts are
+  /// read one after the other, so the pass ends with a check that no directory has changed since it was read; if one has, it
+  /// begins anew.
   ///
   /// - Parameters:
   ///   - package: the package's directory; the caller needs read permission on it and everything in it.
   ///   - type: the uniform type identifier that the stream's header names.
   ///   - omitted: entries of the package's own directory that are left out.
-  /// - Throws: EINVAL when `type` is not a valid identifier; EIO when the package changes during each of three passes; EOVERFLOW
-  ///   when a part has more than 1 MiB of attributes and names or the stream is longer than a file can be; and the errno of the
-  ///   calls.
+  /// - Throws: EINVAL when `type` is not a valid identifier; EIO when the package changes during each of three passes; ENOMEM
+  ///   when the layout would take more than `mostMemory`; EOVERFLOW when a part has more than 1 MiB of attributes and names or
+  ///   the stream is longer than a file can be; and the errno of the calls.
   public convenience init(
     of package: Directory, type: String, omitting omitted: Set<[UInt8]> = []
   ) throws(Errno) {

@@ -20,6 +20,8 @@ struct PackageWalk: ~Copyable {
   /// The members of the directories from the top to `cursor`.
   private var chain: [Int32] = []
   private let working = WorkingDirectory()
+  /// Whether the directory at `cursor` is the thread's working directory.
+  private var isWorking: Bool
   /// Entries of the package's own directory that are not part of the package.
   private let omitted: Set<[UInt8]>
   /// The first member of each file with several hard links, by identity.
@@ -28,29 +30,44 @@ struct PackageWalk: ~Copyable {
   /// change of such a directory may get the same timestamp.
   private var recentNames: [Int32: Int] = [:]
 
+  /// What `extras` take besides their fields, in bytes.
+  private var extraMemory = 0
+  /// The most memory that the members may take, in bytes.
+  private let memory: Int
+
   /// An entry whose status was read and which is not yet appended to the members.
   private struct Pending {
     let entry: PackageLayout.Entry
-    let extra: PackageLayout.Extra?
     let hasMoreNames: Bool
+    /// Whether it has fewer blocks than its size needs.
+    let hasHoles: Bool
   }
 
-  init(package: Directory, omitting omitted: Set<[UInt8]>) throws(Errno) {
+  /// The entries still to be appended, the next one last.
+  private var stack: [Pending] = []
+
+  private init(package: Directory, omitting omitted: Set<[UInt8]>, memory: Int) throws(Errno) {
     self.package = package
     cursor = try TreeCursor(package)
+    isWorking = working.move(to: cursor.directory)
     self.omitted = omitted
+    self.memory = memory
   }
 
   private static let mostAttempts = 3
 
   /// Walks a package; again where it changes meanwhile.
   ///
-  /// - Throws: EIO when it changes during each attempt; the errno of the calls.
-  static func finished(in package: Directory, omitting omitted: Set<[UInt8]>) throws(Errno) -> PackageWalk {
+  /// - Parameter memory: the most memory that the members may take, in bytes.
+  /// - Throws: EIO when it changes during each attempt; ENOMEM when the members take too much memory; EOVERFLOW when one has more
+  ///   than 1 MiB of attributes; the errno of the calls.
+  static func finished(
+    in package: Directory, omitting omitted: Set<[UInt8]>, memory: Int = PackageLayout.mostMemory
+  ) throws(Errno) -> PackageWalk {
     var attempt = 1
     while true {
       do throws(Errno) {
-        var walk = try PackageWalk(package: package, omitting: omitted)
+        var walk = try PackageWalk(package: package, omitting: omitted, memory: memory)
         try walk.run()
         return walk
       } catch {
@@ -63,14 +80,13 @@ struct PackageWalk: ~Copyable {
   /// Walks depth first with an explicit stack: neither the call stack nor the number of descriptors grows with the depth, and the
   /// cost of a directory does not depend on its depth.
   private mutating func run() throws(Errno) {
-    let top = try inspect("", in: package, isWorking: false, name: 0..<0, parent: -1)
-    var stack: [Pending] = []
-    try list(top.entry, index: -1, onto: &stack)
+    let top = try inspect("", in: package, name: 0..<0, parent: -1)
+    try list(top.entry, index: -1)
     while let pending = stack.popLast() {
       let index = Int32(try append(pending))
       guard FileType(mode: pending.entry.mode) == .directory else { continue }
       try move(to: index)
-      try list(pending.entry, index: index, onto: &stack)
+      try list(pending.entry, index: index)
     }
     _ = try append(top)
     try checkUnchanged()
@@ -78,17 +94,20 @@ struct PackageWalk: ~Copyable {
 
   /// Moves the cursor to a directory; -1 is the package's own. The cursor must be at its parent, or at or below a directory there.
   private mutating func move(to directory: Int32) throws(Errno) {
+    guard directory != chain.last ?? -1 else { return }
     let parent = directory < 0 ? -1 : entries[Int(directory)].parent
     while let last = chain.last, last != directory, last != parent {
       chain.removeLast()
       try cursor.leave()
     }
-    guard directory != chain.last ?? -1 else { return }
-    let name = name(of: entries[Int(directory)])
-    do throws(Errno) {
-      try name.withCName { (name) throws(Errno) in try cursor.enter(name) }
-    } catch { throw error.afterListing }
-    chain.append(directory)
+    if directory != chain.last ?? -1 {
+      let name = name(of: entries[Int(directory)])
+      do throws(Errno) {
+        try name.withCName { (name) throws(Errno) in try cursor.enter(name) }
+      } catch { throw error.afterListing }
+      chain.append(directory)
+    }
+    isWorking = working.move(to: cursor.directory)
   }
 
   private func name(of entry: PackageLayout.Entry) -> ContiguousArray<UInt8>.SubSequence {
@@ -136,9 +155,7 @@ struct PackageWalk: ~Copyable {
   }
 
   /// Pushes the entries of the directory at `cursor` onto the stack, the first in byte order on top.
-  private mutating func list(
-    _ entry: PackageLayout.Entry, index: Int32, onto stack: inout [Pending]
-  ) throws(Errno) {
+  private mutating func list(_ entry: PackageLayout.Entry, index: Int32) throws(Errno) {
     // A longer path than a member may have: fail now and not after a possibly endless walk.
     guard cursor.path.count <= PaxMember.longestPath else { throw Errno.overflow }
     guard entry.identity == cursor.identity else { throw Errno.ioError }
@@ -152,11 +169,11 @@ struct PackageWalk: ~Copyable {
       starts.append(listing.count)
       listing.append(
         contentsOf: UnsafeBufferPointer(start: entry.name.baseAddress!, count: entry.name.count + 1))
+      try checkMemory(listed: starts.count, names: listing.count)
       if isRecent { hash &+= Self.hash(entry.name) }
     }
     if isRecent { recentNames[index] = hash }
     guard !starts.isEmpty else { return }
-    let isWorking = working.move(to: directory)
     var failure: Errno?
     listing.withUnsafeBytes { listing in
       let base = listing.baseAddress!.assumingMemoryBound(to: CChar.self)
@@ -164,7 +181,7 @@ struct PackageWalk: ~Copyable {
       starts.sort { strcmp(base + $0, base + $1) > 0 }
       do throws(Errno) {
         for start in starts {
-          try inspect(base + start, in: directory, isWorking: isWorking, parent: index, onto: &stack)
+          try inspect(base + start, in: directory, parent: index)
         }
       } catch { failure = error }
     }
@@ -180,91 +197,120 @@ struct PackageWalk: ~Copyable {
     }
   }
 
-  /// Reads an entry's metadata and pushes the entry onto the stack.
+  /// Reads an entry's status and pushes the entry onto the stack.
   private mutating func inspect(
-    _ name: UnsafePointer<CChar>, in directory: Directory, isWorking: Bool, parent: Int32,
-    onto stack: inout [Pending]
+    _ name: UnsafePointer<CChar>, in directory: Directory, parent: Int32
   ) throws(Errno) {
     try Interruption.check()
     let start = names.count
     names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: strlen(name)))
     do throws(Errno) {
-      let found = try inspect(
-        name, in: directory, isWorking: isWorking, name: start..<names.count, parent: parent)
+      let found = try inspect(name, in: directory, name: start..<names.count, parent: parent)
       if FileType(mode: found.entry.mode) != .socket { stack.append(found) }
     } catch { throw error.afterListing }
   }
 
-  private mutating func append(_ pending: Pending) throws(Errno) -> Int {
-    let index = entries.count
-    guard index < Int32.max else { throw Errno.overflow }
-    entries.append(pending.entry)
-    if pending.hasMoreNames {
-      if let first = firstNames[pending.entry.identity] {
-        // The link's metadata is that of the first name, if the file did not change between the two reads.
-        guard entries[Int(first)].changed == pending.entry.changed else { throw Errno.ioError }
-        entries[index].link = first
-        return index
-      }
-      firstNames[pending.entry.identity] = Int32(index)
-    }
-    if let extra = pending.extra {
-      entries[index].extra = Int32(extras.count)
-      extras.append(extra)
-    }
-    return index
-  }
-
   private mutating func inspect(
-    _ name: UnsafePointer<CChar>, in directory: Directory, isWorking: Bool, name range: Range<Int>,
-    parent: Int32
+    _ name: UnsafePointer<CChar>, in directory: Directory, name range: Range<Int>, parent: Int32
   ) throws(Errno) -> Pending {
     let status = try directory.status(name)
     stamp.add(status)
-    let entry = PackageLayout.Entry(status, parent: parent, name: range)
-    let type = FileType(mode: status.st_mode)
-    var extra: PackageLayout.Extra?
-    if type == .symlink {
-      // A symlink cannot have attributes of the kinds that a stream includes. (xattr(7))
-      extra = PackageLayout.Extra(target: try directory.symlinkTarget(name))
-    } else if range.isEmpty {
-      extra = PackageLayout.Extra(
-        attributes: try Self.attributes(ExtendedAttributes(of: directory.descriptor)))
-    } else if !isWorking {
-      extra = PackageLayout.Extra(
-        attributes: try Self.attributes(ExtendedAttributes(of: name, in: directory)))
-    } else if try ExtendedAttributes.exist(inWorkingDirectory: name) {
-      extra = PackageLayout.Extra(
-        attributes: try Self.attributes(ExtendedAttributes(inWorkingDirectory: name)))
-    }
-    if type == .regular, let sparse = try sparse(name, in: directory, status, entry) {
-      extra = PackageLayout.Extra(attributes: extra?.attributes ?? [], sparse: sparse)
-    }
-    if extra?.isEmpty == true { extra = nil }
-    return Pending(entry: entry, extra: extra, hasMoreNames: type == .regular && status.st_nlink > 1)
+    let isRegular = FileType(mode: status.st_mode) == .regular
+    return Pending(
+      entry: PackageLayout.Entry(status, parent: parent, name: range),
+      hasMoreNames: isRegular && status.st_nlink > 1,
+      hasHoles: isRegular && Int64(status.st_blocks) < Int64(status.st_size) / 512)
   }
 
-  private static func attributes(_ attributes: consuming ExtendedAttributes) throws(Errno) -> [PaxMember
-    .Attribute]
-  {
+  /// Reads an entry's remaining metadata and appends the entry to the members. Not read for the entries of a directory that are
+  /// still on the stack, nor for further names of a file: the file system may keep once what would take memory for each.
+  private mutating func append(_ pending: Pending) throws(Errno) -> Int {
+    var entry = pending.entry
+    let index = entries.count
+    guard index < Int32.max else { throw Errno.overflow }
+    if pending.hasMoreNames, let first = firstNames[entry.identity] {
+      // The link's metadata is that of the first name, if the file did not change between the two reads.
+      guard entries[Int(first)].changed == entry.changed else { throw Errno.ioError }
+      entry.link = first
+    } else {
+      if pending.hasMoreNames { firstNames[entry.identity] = Int32(index) }
+      try move(to: entry.parent)
+      let directory = cursor.directory
+      let extra: PackageLayout.Extra
+      do throws(Errno) {
+        extra = try name(of: entry).withCName { (name) throws(Errno) in
+          try self.extra(of: pending, name, in: directory)
+        }
+      } catch { throw error.afterListing }
+      if !extra.isEmpty {
+        entry.extra = Int32(extras.count)
+        extras.append(extra)
+        extraMemory += extra.memorySize
+        try checkMemory()
+      }
+    }
+    entries.append(entry)
+    return index
+  }
+
+  /// - Parameters:
+  ///   - listed: the number of entries that are not yet on the stack.
+  ///   - count: the number of bytes of their names.
+  private func checkMemory(listed: Int = 0, names count: Int = 0) throws(Errno) {
+    let members = (entries.count + stack.count + listed) * MemoryLayout<PackageLayout.Entry>.stride
+    let extras = extras.count * MemoryLayout<PackageLayout.Extra>.stride + extraMemory
+    guard members + extras + names.count + count <= memory else { throw .noMemory }
+  }
+
+  private mutating func extra(
+    of pending: Pending, _ name: UnsafePointer<CChar>, in directory: Directory
+  ) throws(Errno) -> PackageLayout.Extra {
+    var extra = PackageLayout.Extra()
+    // A symlink cannot have attributes of the kinds that a stream includes. (xattr(7))
+    if FileType(mode: pending.entry.mode) == .symlink {
+      do throws(Errno) { extra.target = try directory.symlinkTarget(name) } catch {
+        // It is no symlink any more.
+        throw error == .invalidArgument ? .ioError : error
+      }
+      return extra
+    }
+    if pending.entry.nameLength == 0 {
+      extra.attributes = try Self.attributes(ExtendedAttributes(of: package.descriptor))
+    } else if !isWorking {
+      extra.attributes = try Self.attributes(ExtendedAttributes(of: name, in: directory))
+    } else if try ExtendedAttributes.exist(inWorkingDirectory: name) {
+      extra.attributes = try Self.attributes(ExtendedAttributes(inWorkingDirectory: name))
+    }
+    if pending.hasHoles { extra.sparse = try sparse(name, in: directory, pending.entry) }
+    return extra
+  }
+
+  /// - Throws: EOVERFLOW when they are longer than the header of a member may be.
+  private static func attributes(
+    _ attributes: consuming ExtendedAttributes
+  ) throws(Errno) -> [PaxMember.Attribute] {
     var found: [PaxMember.Attribute] = []
+    var size = 0
     for name in try attributes.namesIfAny() where CarriedAttributes.contains(name) {
       let value = try name.withCName { (cName) throws(Errno) in try attributes.wholeValue(cName) }
-      if let value { found.append(PaxMember.Attribute(name: name, value: value)) }
+      guard let value else { continue }
+      size += name.count + value.count
+      guard size <= PaxMember.longestRecords else { throw .overflow }
+      found.append(PaxMember.Attribute(name: name, value: value))
     }
     found.sort { $0.name.lexicographicallyPrecedes($1.name) }
     return found
   }
 
-  /// The data ranges of a file that has fewer blocks than its size needs.
+  /// The data ranges of a file with holes; nil if all are too small.
   ///
   /// A file that cannot be opened is treated as one without holes: the error is reported when its data is read.
   private mutating func sparse(
-    _ name: UnsafePointer<CChar>, in directory: Directory, _ status: stat, _ entry: PackageLayout.Entry
+    _ name: UnsafePointer<CChar>, in directory: Directory, _ entry: PackageLayout.Entry
   ) throws(Errno) -> SparseMap? {
-    let size = Int64(status.st_size)
+    let size = entry.size
     let smallest = SparseMap.smallestHole(size: size)
-    guard size >= smallest, Int64(status.st_blocks) < size / 512 else { return nil }
+    guard size >= smallest else { return nil }
     let file: RegularFile
     do { file = try directory.openRegular(name, O_RDONLY) } catch {
       isComplete = false

@@ -6,9 +6,8 @@ import SystemPackage
 /// The layouts of the packages that clients have open as files. That of a package with many parts takes much memory, and a client
 /// may open the package many times: opens of an unchanged package share one.
 final class OpenLayouts: Sendable {
-  /// The memory that the layouts of one user may take together, in bytes, where several users share a view. A single layout may
-  /// take more.
-  static let memory = 512 << 20
+  /// The memory that the layouts of one user may take together, in bytes, where several users share a view.
+  static let memory = PackageLayout.mostMemory
 
   /// What a layout depends on besides the package's state.
   struct Key: Hashable {
@@ -98,7 +97,7 @@ final class OpenLayouts: Sendable {
     }
   }
 
-  static func allows(own: Int, more: Int) -> Bool { own == 0 || own + more <= memory }
+  static func allows(own: Int, more: Int) -> Bool { own + more <= memory }
 
   /// The memory that the layouts of a user take, in bytes.
   func memory(of user: uid_t) -> Int { state.withLock { $0.memory[NumberKey(user)] ?? 0 } }
