@@ -101,6 +101,62 @@ import Testing
     if store != 0 { #expect(attributeBytes("user.com.apple.FinderInfo", of: view.real("d.txt")) == nil) }
   }
 
+  /// Clears the flag in a file's sidecar while some system calls on the sidecar take long, and acts on the sidecar meanwhile.
+  private func clearingFlag(
+    in view: MountedView, at call: String, _ delay: String, _ action: (_ sidecar: String) throws -> Void
+  ) throws {
+    #expect(view.listing() == ["b"])
+    let sidecar = view.real("._d.txt")
+    let tracer = try Tracer(of: try #require(view.daemon), at: call, delay, on: sidecar)
+    let move = Shell.start("exec mv '\(view.at("b"))' '\(view.at("d.txt"))'")
+    try waitUntil { isThere(sidecar) }
+    try action(sidecar)
+    move.wait()
+    tracer.stop()
+  }
+
+  private func viewWithSidecar() throws -> MountedView {
+    try MountedView("extensions=flag") { root in
+      try put("x", at: "\(root)/b.txt")
+      try put(TestTree.appleDouble(TestTree.finderInfo(0x0412)), at: "\(root)/._b.txt")
+      makeDirectory("\(root)/.kept")
+    }
+  }
+
+  @Test(.tracing) func clearedFlagInSidecar_undoesNoOtherChange() throws {
+    let view = try viewWithSidecar()
+    try clearingFlag(in: view, at: "pwrite64", "delay_enter=1000000") {
+      usleep(500_000)
+      let file = try OpenFile($0, O_WRONLY)
+      #expect(file.write("TEXT", at: 50) == 4)
+    }
+    #expect(view.listing() == ["d.txt"])
+    var info = TestTree.finderInfo(0x0402)
+    info.replaceSubrange(0..<4, with: "TEXT".utf8)
+    #expect(contents(view.real("._d.txt")).map { Array($0[50..<82]) } == info)
+  }
+
+  @Test(.tracing) func clearedFlagInSidecar_isWrittenToNoFileThatTookItsName() throws {
+    let view = try viewWithSidecar()
+    // Each file has its number in place of the name of the system.
+    func file(_ number: Int) -> [UInt8] {
+      var bytes = TestTree.appleDouble(TestTree.finderInfo(0x0412))
+      bytes.replaceSubrange(8..<24, with: String(1_000_000_000_000_000 + number).utf8)
+      return bytes
+    }
+    try clearingFlag(in: view, at: "pread64", "delay_exit=300000") { sidecar in
+      for number in 0..<100 {
+        let kept = view.real(".kept/\(number)")
+        try put(file(number), at: kept)
+        #expect(link(kept, kept + ".link") == 0 && rename(kept + ".link", sidecar) == 0)
+        usleep(50_000)
+      }
+    }
+    for number in 0..<100 {
+      #expect(contents(view.real(".kept/\(number)")).map { Array($0[..<50]) } == Array(file(number)[..<50]))
+    }
+  }
+
   @Test func netatalkParentFile_describesItsDirectory() throws {
     let view = try MountedView { root in
       for name in ["bundle", "plain", "hidden"] { try put("x", at: "\(root)/\(name)/data") }

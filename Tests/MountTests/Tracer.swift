@@ -11,8 +11,10 @@ final class Tracer {
   /// - Parameters:
   ///   - call: the name of the system call.
   ///   - action: what is done, as strace(1) has it after `inject=`.
-  convenience init(of daemon: pid_t, at call: String, _ action: String) throws {
-    try self.init(of: daemon, "-o /dev/null -e trace=\(call) -e inject=\(call):\(action)")
+  ///   - path: that of the only file at which it is done; nil for every file.
+  convenience init(of daemon: pid_t, at call: String, _ action: String, on path: String? = nil) throws {
+    let path = path.map { " -P '\($0)'" } ?? ""
+    try self.init(of: daemon, "-o /dev/null -e trace=\(call) -e inject=\(call):\(action)\(path)")
   }
 
   /// - Parameter path: the file to which a line is written for each call of these names.
