@@ -64,9 +64,70 @@ import Testing
     _ = run(
       view, as: Self.anna, groups: [62000],
       "cp Letter .draft; chgrp 62000 .draft; chmod 640 .draft; mv .draft Group; cp Letter Own")
-    #expect(status(view.real("Group.rtfd"))?.st_gid == 62000)
+    for part in ["", "/TXT.rtf"] {
+      #expect(status(view.real("Group.rtfd\(part)"))?.st_gid == 62000)
+      #expect(status(view.real("Own.rtfd\(part)"))?.st_gid == Self.anna)
+    }
     #expect(permissions(view.real("Group.rtfd")) == 0o750)
-    #expect(status(view.real("Own.rtfd"))?.st_gid == Self.anna)
+  }
+
+  /// Runs a command as bert that the modes of a copy must not let succeed, in the view and in the tree.
+  private func expectRefused(_ view: MountedView, _ command: String) {
+    for directory in [view.mountPoint, view.source] {
+      let outcome = view.run(as: Self.bert, "cd '\(directory)' && \(command)")
+      #expect(outcome.status != 0, "\(command) in \(directory)")
+    }
+  }
+
+  @Test func copyOfPackageOpenToAll_canBeWrittenByItsOwnerAlone() throws {
+    let view = try view()
+    let script =
+      "mkdir box; touch box/tool; mkfifo box/pipe; chmod 777 . box box/tool; chmod 666 TXT.rtf box/pipe"
+    try #require(Shell.run(script, in: view.real("Letter.rtfd")).status == 0)
+    _ = run(view, as: Self.anna, "umask 022; cp Letter Report")
+    expectRefused(view, "echo changed >>Report.rtfd/TXT.rtf")
+    expectRefused(view, "echo new >Report.rtfd/box/new")
+    let expected =
+      ["": 0o755, "/TXT.rtf": 0o644, "/box": 0o755, "/box/tool": 0o755, "/box/pipe": 0o644]
+      as [String: mode_t]
+    for (part, mode) in expected { #expect(permissions(view.real("Report.rtfd\(part)")) == mode, "\(part)") }
+  }
+
+  @Test func copyOfPackageWithAccessLists_grantsWhatFileGrants() throws {
+    let view = try view()
+    let (package, list) = (view.real("Letter.rtfd"), "system.posix_acl_access")
+    makeDirectory("\(package)/box")
+    chown("\(package)/box", Self.anna, Self.anna)
+    try #require(
+      Shell.run("setfacl -R -m u:\(Self.bert):rwX,d:u:\(Self.bert):rwx,g::rX '\(package)'").status == 0)
+    _ = run(
+      view, as: Self.anna, "umask 027; cp Letter Secret; umask 022; cp Letter Report; cp -a Letter Copy")
+    for name in ["Secret", "Report"] {
+      #expect(attributeBytes(list, of: view.real("\(name).rtfd")) == nil)
+      expectRefused(view, "echo changed >>\(name).rtfd/TXT.rtf")
+    }
+    #expect(permissions(view.real("Secret.rtfd")) == 0o750)
+    expectRefused(view, "cat Secret.rtfd/TXT.rtf")
+    // What is made there later has no list that grants more.
+    _ = run(view, as: Self.anna, "umask 022; echo new >Report.rtfd/box/new")
+    expectRefused(view, "echo changed >>Report.rtfd/box/new")
+    #expect(run(view, as: Self.bert, "cat Report.rtfd/TXT.rtf") == "secret")
+    // The file that `cp -a` made has the list of the original.
+    for part in ["", "/TXT.rtf", "/box"] {
+      for list in [list, "system.posix_acl_default"] {
+        #expect(
+          attributeBytes(list, of: "\(package)\(part)")
+            == attributeBytes(list, of: view.real("Copy.rtfd\(part)")))
+      }
+    }
+    #expect(run(view, as: Self.bert, "echo . >>Copy.rtfd/TXT.rtf; cat Copy.rtfd/TXT.rtf") == "secret.")
+  }
+
+  /// Programs set the mode of a copy by its name, after they have closed it.
+  @Test func copyOpenedToOthersLater_hasReadableParts() throws {
+    let view = try view()
+    _ = run(view, as: Self.anna, "umask 077; cp Letter Copy; chmod 644 Copy")
+    #expect(run(view, as: Self.bert, "tar -xOf Copy ./TXT.rtf") == "secret")
   }
 
   /// As root restores a backup: the copy is given to its owner before it is closed, or before it is renamed to its name.

@@ -92,6 +92,55 @@ import Testing
     #expect(try Directory(descriptor: restored.rawValue).status("tool").st_mode & 0o7777 == 0o755)
   }
 
+  /// The group bits of a mode and, with access lists, the entries for a user and for the owning group.
+  @Test(
+    arguments: [
+      (
+        mode: 0o664, list: nil, isSameGroup: true, expected: 0o764,
+        listed: "u::rwx,u:7:r,g::rw,g:8:r,m::rw,o::r"
+      ),
+      (0o666, nil, true, 0o766, "u::rwx,u:7:rw,g::rw,g:8:rw,m::rw,o::rw"),
+      (0o664, nil, false, 0o744, "u::rwx,u:7:r,g::r,g:8:r,m::r,o::r"),
+      (0o664, "u:7:rw,g::r", true, 0o744, "u::rwx,u:7:rw,g::r,g:8:r,m::rw,o::r"),
+      (0o664, "u:7:r,g::rw", true, 0o744, "u::rwx,u:7:r,g::r,g:8:r,m::r,o::r"),
+      (0o666, "u:9:rw,g::rw,g:8:r", true, 0o744, "u::rwx,u:7:r,g::r,g:8:r,m::rw,o::r"),
+    ] as [(mode: mode_t, list: String?, isSameGroup: Bool, expected: mode_t, listed: String)])
+  func unpack_withinWritePermissionOfFile_grantsNoMore(
+    mode: mode_t, list: String?, isSameGroup: Bool, expected: mode_t, listed: String
+  ) throws {
+    let temporary = try TemporaryTree()
+    let file = "\(temporary.path)/file"
+    try temporary.directory.write("file", "x")
+    try temporary.directory.setPermissions("file", mode)
+    if let list { try #require(shell("setfacl -m '\(list)' '\(file)'") == 0) }
+    let original = try temporary.subdirectory("package")
+    let inside = Directory(descriptor: original.rawValue)
+    for name in ["plain", "listed"] { try inside.write(name, "x") }
+    try inside.setPermissions("plain", 0o766)
+    try inside.setPermissions("listed", 0o766)
+    let part = "\(temporary.path)/package/listed"
+    try #require(shell("setfacl -m u:7:rw,g::rw,g:8:rw '\(part)'") == 0)
+    let stream = try Self.file(try reader(inside).allBytes(), in: temporary.directory)
+    let restored = try temporary.subdirectory("restored")
+    let status = try temporary.directory.status("file")
+    let writers = WritePermission(
+      mode: status.st_mode,
+      accessList: ExtendedAttributes(of: "file", in: temporary.directory).value(
+        ExtendedAttributes.accessList, limit: 1000), isSameGroup: isSameGroup)
+    try PackageImport(checking: stream.rawValue).unpack(
+      into: Directory(descriptor: restored.rawValue), writers: writers)
+    let unpacked = Directory(descriptor: restored.rawValue)
+    #expect(try unpacked.status("plain").st_mode & 0o7777 == expected)
+    try #require(
+      shell("cp -p '\(part)' '\(part) expected' && setfacl --set '\(listed)' '\(part) expected'") == 0)
+    let wanted = ExtendedAttributes(of: "listed expected", in: inside).value(
+      ExtendedAttributes.accessList, limit: 1000)
+    #expect(
+      ExtendedAttributes(of: "listed", in: unpacked).value(ExtendedAttributes.accessList, limit: 1000)
+        == wanted)
+    #expect(try unpacked.status("listed").st_mode == inside.status("listed expected").st_mode)
+  }
+
   @Test func unpack_intoNonEmptyDirectory_isRefused() throws {
     let temporary = try TemporaryTree()
     let original = try temporary.subdirectory("package")

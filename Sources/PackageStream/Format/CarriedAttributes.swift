@@ -4,11 +4,14 @@ import SystemPackage
 /// The extended attributes that a stream includes.
 enum CarriedAttributes {
   private static let user = Array("user.".utf8)
-  private static let accessLists = ["system.posix_acl_access", "system.posix_acl_default"].map {
+  private static let accessLists = [ExtendedAttributes.accessList, "system.posix_acl_default"].map {
     Array($0.utf8)
   }
 
-  static func contains(_ name: [UInt8]) -> Bool { name.starts(with: user) || accessLists.contains(name) }
+  static func contains(_ name: [UInt8]) -> Bool { name.starts(with: user) || isAccessList(name) }
+
+  /// Whether the attribute holds an access list or a directory's default list.
+  static func isAccessList(_ name: [UInt8]) -> Bool { accessLists.contains(name) }
 }
 
 extension ExtendedAttributes {

@@ -106,8 +106,15 @@ public struct PackageImport: Sendable {
   /// Every member is checked again while unpacking. Modes, times, symlinks, hard links, attributes and holes are restored; if the
   /// file system refuses one, unpacking fails. Nothing outside `directory` is changed and no symlink is followed. After an error
   /// the directory holds part of the package, and the caller removes it.
-  public func unpack(into directory: Directory, owners: Ownership = .client) throws(PackageImportError) {
-    var unpacking = try PackageUnpacking(into: directory, from: descriptor, owners: owners)
+  ///
+  /// Where the directory has a set-group-ID bit, all parts get its group.
+  ///
+  /// - Parameter writers: the users to which modes and access lists may grant write permission; nil for all that the stream
+  ///   records.
+  public func unpack(
+    into directory: Directory, owners: Ownership = .client, writers: WritePermission? = nil
+  ) throws(PackageImportError) {
+    var unpacking = try PackageUnpacking(into: directory, from: descriptor, owners: owners, writers: writers)
     var scanner = try StreamScanner(descriptor, limits: limits)
     var directories: [Int64] = []
     var position = scanner.position

@@ -7,6 +7,7 @@ struct PackageUnpacking: ~Copyable {
   private let package: Directory
   private let stream: CInt
   private let owners: PackageImport.Ownership
+  private let writers: WritePermission?
   /// The package's directory, opened for reading before its mode is set.
   private let opened: Descriptor
   /// The directory of the last member created.
@@ -20,7 +21,7 @@ struct PackageUnpacking: ~Copyable {
   private static let newFile: mode_t = 0o600
 
   init(
-    into package: Directory, from stream: CInt, owners: PackageImport.Ownership
+    into package: Directory, from stream: CInt, owners: PackageImport.Ownership, writers: WritePermission?
   ) throws(PackageImportError) {
     let opened = try doing("Opening the directory") { () throws(Errno) in try package.openForReading() }
     let cursor = try doing("Opening the directory") { () throws(Errno) in try TreeCursor(package) }
@@ -32,11 +33,12 @@ struct PackageUnpacking: ~Copyable {
       for name in try attributes.namesIfAny() where CarriedAttributes.contains(name) {
         try name.withCName { (cName) throws(Errno) in try attributes.remove(cName) }
       }
-      try setPermissions(raw, Self.newDirectory)
+      try setPermissions(raw, try fileStatus(raw).st_mode & S_ISGID | Self.newDirectory)
     }
     self.package = package
     self.stream = stream
     self.owners = owners
+    self.writers = writers
     self.opened = opened
     self.cursor = cursor
     buffer = .allocate(byteCount: 256 << 10, alignment: 4096)
@@ -179,6 +181,7 @@ struct PackageUnpacking: ~Copyable {
   /// Restores the metadata of an open file or directory. Changing the owner clears mode bits, and an access list sets some, so
   /// the mode is set after both. The time is set last.
   private func restore(_ member: PaxMember, _ raw: CInt) throws(PackageImportError) {
+    let member = writers?.limiting(member) ?? member
     if owners == .recorded {
       try doing("Changing the owner of \(readable(member.path))") { () throws(Errno) in
         try setOwner(raw, member.owner, member.group)
@@ -193,6 +196,7 @@ struct PackageUnpacking: ~Copyable {
 
   /// The same for a member that is not opened: a symlink, which has no mode, or a FIFO.
   private func restoreNode(_ member: PaxMember, in directory: Directory) throws(PackageImportError) {
+    let member = writers?.limiting(member) ?? member
     if owners == .recorded {
       try on(member, "Changing the owner of") { (name) throws(Errno) in
         try directory.setOwner(name, member.owner, member.group)

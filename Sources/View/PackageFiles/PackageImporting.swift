@@ -92,16 +92,18 @@ extension View {
     }
     try client.check(".", in: handle.directory, W_OK | X_OK)
     let place = try place(for: handle)
-    let package = try makeDirectory(at: place, for: handle, owner)
+    let package = try makeDirectory(at: place, owner)
     do throws(PackageImportError) {
       var failure: PackageImportError?
       do throws(Errno) {
+        let writers = try writers(of: stream, unpackedInto: package)
         // The files get the owner of the stream, never the owners recorded in it: closing a file must not create files that
         // belong to a third user.
         try owner.impersonateWithGroups { () throws(Errno) in
           do throws(PackageImportError) {
             try ProcessorShare.run { () throws(PackageImportError) in
-              try checked.unpack(into: Directory(descriptor: package.rawValue), owners: .client)
+              try checked.unpack(
+                into: Directory(descriptor: package.rawValue), owners: .client, writers: writers)
             }
           } catch { failure = error }
         }
@@ -156,18 +158,18 @@ extension View {
     logger.notice("\(reason())")
   }
 
-  /// Makes an empty directory to unpack in, which belongs to the owner of the stream.
-  private func makeDirectory(
-    at place: Staging.Place, for target: DirectoryHandle, _ owner: Client
-  ) throws(Errno) -> Descriptor {
+  /// Makes an empty directory to unpack in, which belongs to the owner of the stream. Its entries get its group.
+  private func makeDirectory(at place: Staging.Place, _ owner: Client) throws(Errno) -> Descriptor {
     try CName(place.name).withPointer { (name) throws(Errno) in
       try place.directory.directory.makeDirectory(name, mode: 0o700)
       let made = try place.directory.directory.open(name, O_RDONLY | O_DIRECTORY)
       if geteuid() == 0 {
-        let around = try target.directory.status()
-        try setOwner(
-          made.rawValue, owner.user, around.st_mode & S_ISGID != 0 ? around.st_gid : owner.group)
+        try setOwner(made.rawValue, owner.user, owner.group)
+      } else {
+        // A user's daemon can give it to no group that the user is not a member of.
+        try? setOwner(made.rawValue, uid_t.max, owner.group)
       }
+      try? setPermissions(made.rawValue, S_ISGID | 0o700)
       return made
     }
   }

@@ -4,21 +4,37 @@ import PackageStream
 import SystemPackage
 
 extension View {
-  /// The owner of the package that a file becomes: its parts are made with that user's rights. Nil if it becomes none: root may
-  /// close a file that another user has filled. But `mv`, `cp -a` and rsync of root make a file, give it to its owner, and then
-  /// close it or rename it to its name.
+  /// The owner of the package that a file becomes: its parts are made with that user's rights, and get the group of the file. Nil
+  /// if it becomes none: root may close a file that another user has filled. But `mv`, `cp -a` and rsync of root make a file, give
+  /// it to its owner, and then close it or rename it to its name.
   func packageOwner(of stream: stat, _ client: Client, _ isMadeByClient: Bool) -> Client? {
-    if stream.st_uid == client.user { return client }
-    guard client.user == 0, isMadeByClient else { return nil }
+    guard stream.st_uid == client.user || client.user == 0 && isMadeByClient else { return nil }
     // Without a thread, so without supplementary groups.
     return Client(user: stream.st_uid, group: stream.st_gid, thread: 0, umask: client.umask)
   }
 
-  /// Gives a package the group, the access list and the attributes of the file that it was written as, and grants no more access
-  /// to the package than to the file. What the stream records is valid within these limits.
+  /// The users that may write to the parts of a package which are unpacked from a file.
+  ///
+  /// - Parameter package: the directory to unpack in, with a set-group-ID bit if the parts get its group.
+  func writers(
+    of stream: borrowing Descriptor, unpackedInto package: borrowing Descriptor
+  ) throws(Errno) -> WritePermission {
+    let (file, directory) = (try fileStatus(stream.rawValue), try fileStatus(package.rawValue))
+    return WritePermission(
+      mode: file.st_mode, accessList: accessList(of: stream.rawValue),
+      isSameGroup: directory.st_gid == file.st_gid && directory.st_mode & S_ISGID != 0)
+  }
+
+  private func accessList(of stream: CInt) -> [UInt8]? {
+    ExtendedAttributes(of: stream).value(AccessList.attribute, limit: 1 << 16)
+  }
+
+  /// Gives a package the access list and the attributes of the file that it was written as, and grants no more access to the
+  /// package than to the file. What the stream records is valid within these limits.
   ///
   /// - Parameters:
-  ///   - package: the package's directory, which belongs to the owner of the file and has the attributes from the stream.
+  ///   - package: the package's directory, which belongs to the owner of the file and has the mode and the attributes from the
+  ///     stream, but no access list.
   ///   - owner: that owner.
   func copyAttributes(
     of stream: borrowing Descriptor, to package: borrowing Descriptor, _ owner: Client
@@ -27,7 +43,6 @@ extension View {
     let file = try fileStatus(stream)
     let directory = try fileStatus(package)
     try owner.impersonateWithGroups { () throws(Errno) in
-      if file.st_gid != directory.st_gid { try? setOwner(package, uid_t.max, file.st_gid) }
       for attribute in (try? ExtendedAttributes(of: stream).names()) ?? []
       where attribute.starts(with: "user.".utf8) {
         try attribute.withCName { (name) throws(Errno) in
@@ -41,14 +56,12 @@ extension View {
           }
         }
       }
-      try Array(AccessList.attribute.utf8).withCName { (name) throws(Errno) in
-        guard let list = ExtendedAttributes(of: stream).value(name, limit: 1 << 16) else {
-          let allowed = file.st_mode & 0o666
-          return try setPermissions(package, directory.st_mode & (0o7000 | allowed | (allowed & 0o444) >> 2))
-        }
-        try AccessList.ofDirectory(list).withUnsafeBytesTyped { (list) throws(Errno) in
-          try ExtendedAttributes(of: package).set(name, list, flags: 0)
-        }
+      guard let list = accessList(of: stream).map(AccessList.ofDirectory) else {
+        let allowed = file.st_mode & 0o666
+        return try setPermissions(package, directory.st_mode & (0o7000 | allowed | (allowed & 0o444) >> 2))
+      }
+      try list.withUnsafeBytesTyped { (list) throws(Errno) in
+        try ExtendedAttributes(of: package).set(AccessList.attribute, list, flags: 0)
       }
     }
   }
