@@ -102,6 +102,84 @@ extension View {
     }
   }
 
+  /// A file of a package's stream with a shared mapping of it, and the place of a text in the stream.
+  private struct MappedStream {
+    let file: OpenFile
+    let text: UnsafeMutableRawPointer
+    private let start: UnsafeMutableRawPointer
+    private let size: Int
+
+    init(_ stream: [UInt8], text: String, in view: View) throws {
+      file = try "Copy".withCString { (name) throws(Errno) in
+        try view.create(NodeTable.root, name, mode: 0o644, flags: O_RDWR | O_CREAT, client: .daemon)
+      }.file
+      size = stream.count
+      let descriptor = file.descriptor.rawValue
+      #expect(write(descriptor, stream, size) == size && fsync(descriptor) == 0)
+      start = try #require(mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0))
+      let place = stream.indices.first { stream[$0...].starts(with: text.utf8) }
+      self.text = start + (try #require(place))
+    }
+
+    func store(_ new: String) { new.withCString { _ = memcpy(text, $0, strlen($0)) } }
+
+    func unmap() { munmap(start, size) }
+  }
+
+  private static let temporaryFilesHaveTimesOfMappedWrites = {
+    let directory = Descriptor(adopting: open("/tmp", O_RDONLY | O_DIRECTORY))
+    return FileSystemKind(of: directory.rawValue).updatesTimesOfMappedWrites
+  }()
+
+  /// The kernel changes no time where the page has been dirty since before the stream was checked.
+  @Test(.enabled(if: temporaryFilesHaveTimesOfMappedWrites))
+  func storeThroughMapping_whileStreamIsUnpacked_isKept() throws {
+    let tree = try ViewedTree()
+    let view = tree.view
+    #expect(mkdir(tree.path("Letter.rtfd"), 0o755) == 0)
+    #expect(system("printf text. >'\(tree.path("Letter.rtfd/a"))'") == 0)
+    #expect(system("head -c 100M /dev/zero | tr '\\0' x >'\(tree.path("Letter.rtfd/b"))'") == 0)
+    let stream = try view.stream(ofPackage: "Letter")
+    let mapped = try MappedStream(stream, text: "text.", in: view)
+    mapped.store("first")
+    let staging = tree.path(".displayfs-staging")
+    let stored = Semaphore()
+    struct Sent: @unchecked Sendable { let mapped: MappedStream }
+    let sent = Sent(mapped: mapped)
+    Thread {
+      // The first of two parts is there, and the stream is not synchronized to disk yet.
+      while system("ls '\(staging)'/*/a >/dev/null 2>&1") != 0 {}
+      sent.mapped.store("later")
+      stored.post()
+    }?.detach()
+    view.closing(mapped.file, client: .daemon)
+    #expect(stored.wait(milliseconds: 20_000))
+    mapped.unmap()
+    view.close(mapped.file)
+    view.finishImport(mapped.file.node)
+    #expect(
+      system(
+        "grep -q later '\(tree.path("Copy"))' || grep -q later '\(tree.path("Copy.rtfd/a"))' 2>/dev/null")
+        == 0)
+  }
+
+  @Test(.enabled(if: temporaryFilesHaveTimesOfMappedWrites))
+  func settledState_isAlteredByNextStoreThroughMapping() throws {
+    let tree = try ViewedTree()
+    defer { withExtendedLifetime(tree) {} }
+    let mapped = try MappedStream(Array("text".utf8), text: "text", in: tree.view)
+    defer {
+      mapped.unmap()
+      tree.view.close(mapped.file)
+    }
+    for number in 0..<100 {
+      mapped.store("\(number)")
+      let state = try #require(try StreamState(settled: mapped.file.descriptor))
+      mapped.store("\(number)")
+      #expect(StreamState(try fileStatus(mapped.file.descriptor.rawValue)) != state)
+    }
+  }
+
   @Test func streamRefusedOnce_isCheckedAgainOnlyIfItDiffers() {
     var status = stat()
     status.st_size = 4096

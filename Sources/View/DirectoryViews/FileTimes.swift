@@ -17,5 +17,12 @@ struct FileTimes: Equatable {
     return abs(now.tv_sec - time.tv_sec) <= 2
   }
 
+  /// The current time as the kernel's file systems stamp files with it. (`ktime_get_coarse_real_ts64`)
+  static var now: timespec {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME_COARSE, &time)
+    return time
+  }
+
   static func == (a: Self, b: Self) -> Bool { a.seconds == b.seconds && a.nanoseconds == b.nanoseconds }
 }

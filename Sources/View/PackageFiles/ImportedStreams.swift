@@ -1,4 +1,5 @@
 import BackingTree
+import CLinux
 import Glibc
 import PackageStream
 import SystemPackage
@@ -145,6 +146,27 @@ struct StreamState: Equatable, Sendable {
     modified = [status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
     times = FileTimes(status)
     isRecent = FileTimes.isRecent(status.st_ctim)
+  }
+
+  /// The state of a stream, all of whose later changes alter it; nil while a program goes on writing to the stream.
+  ///
+  /// A store through a mapping sets the modification time only where it makes a clean page dirty (`page_mkwrite`), so all pages
+  /// are written back first. Before Linux 6.13 two changes in one tick of the clock get the same time.
+  init?(settled stream: borrowing Descriptor) throws(Errno) {
+    for _ in 0..<10 {
+      self.init(try fileStatus(stream.rawValue))
+      // A tick takes 10 ms at most. A server's clock may be ahead.
+      for _ in 0..<10 where !isOfEarlierTick { usleep(1000) }
+      try systemCall { dfs_write_back(stream.rawValue) }
+      // No page has become dirty since that tick.
+      if StreamState(try fileStatus(stream.rawValue)) == self { return }
+    }
+    return nil
+  }
+
+  private var isOfEarlierTick: Bool {
+    let now = FileTimes.now
+    return (modified[0], modified[1]) < (now.tv_sec, now.tv_nsec)
   }
 
   static func == (a: Self, b: Self) -> Bool {

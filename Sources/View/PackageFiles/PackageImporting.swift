@@ -91,6 +91,12 @@ extension View {
       return
     }
     try client.check(".", in: handle.directory, W_OK | X_OK)
+    // `unpack` checks each member again.
+    guard let state = try StreamState(settled: stream) else {
+      return noteRefused(state) {
+        "\(name) holds a package but stays a file: a program goes on writing to it"
+      }
+    }
     let place = try place(for: handle)
     let package = try makeDirectory(at: place, owner)
     do throws(PackageImportError) {
@@ -139,14 +145,13 @@ extension View {
       discard(place)
       throw error
     }
-    // Removes the stream at once, or when no client can write to it any more.
-    guard let node else { return discard(leftover) }
     state.record(on: stream)
-    packages.imported.add(
-      ImportedStream(
-        directory: handle, parent: parent, file: file, package: CName(real), place: leftover, written: state,
-        packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: stamp, times: times),
-      for: node)
+    let imported = ImportedStream(
+      directory: handle, parent: parent, file: file, package: CName(real), place: leftover, written: state,
+      packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: stamp, times: times)
+    // Removes the stream at once, or when no process can write to it any more.
+    guard let node else { return finishOrKeep(imported) }
+    packages.imported.add(imported, for: node)
     finishImport(node)
   }
 
@@ -219,6 +224,10 @@ extension View {
   /// Called when a file may have lost its last writer. Does nothing while a client can still write to the file.
   package func finishImport(_ node: NodeID) {
     guard !openNodes.isBeingWritten(node), let stream = packages.imported.take(node) else { return }
+    finishOrKeep(stream)
+  }
+
+  private func finishOrKeep(_ stream: ImportedStream) {
     if !keepsWriter(stream) { return finishImport(stream) }
     if stream.showsMappedWrites { keep(stream) } else { _ = revertToStream(stream) }
   }

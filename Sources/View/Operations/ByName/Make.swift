@@ -60,7 +60,7 @@ extension View {
       try refuseMaking(EntryInspector.kind(of: type), prepared)
       let (directory, view) = (prepared.directory.handle, prepared.directory.view)
       var version = cached.version(parent, directory)
-      let start = fileSystemTime()
+      let start = FileTimes.now
       // EEXIST adds no entry to the view: a file system that folds case has the name under another spelling, and one that another
       // process has just made is reported by the watch.
       try cached.suppressingSelfEvents((parent, .made, name)) { () throws(Errno) in
@@ -93,11 +93,4 @@ extension View {
     FileType(mode: status.st_mode) == .directory
       && (status.st_mtim.tv_sec, status.st_mtim.tv_nsec) >= (start.tv_sec, start.tv_nsec)
   }
-}
-
-/// The current time as the kernel's file systems stamp files with it. (`ktime_get_coarse_real_ts64`)
-private func fileSystemTime() -> timespec {
-  var time = timespec()
-  clock_gettime(CLOCK_REALTIME_COARSE, &time)
-  return time
 }
