@@ -42,6 +42,45 @@ struct UserMountTests {
     #expect(paper.st_uid == status(view.source)?.st_uid && paper.permissions == 0o640)
   }
 
+  /// A package whose directories nothing can be added to, which only root may move without more ado.
+  private func viewOfReadOnlyPackage() throws -> MountedView {
+    try view { root in
+      try put("text", at: "\(root)/Letter.rtfd/box/TXT.rtf")
+      _ = Shell.run("chown -R \(OrdinaryUser.owner): Letter.rtfd; chmod -R a-w Letter.rtfd", in: root)
+    }
+  }
+
+  @Test(arguments: ["Copy", "Copy.rtfd"]) func readOnlyPackage_isImported(name: String) throws {
+    let view = try viewOfReadOnlyPackage()
+    let outcome = shell(OrdinaryUser.owner, view, "cp Letter \(name)")
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    PackageTree.expectSame(view.real("Letter.rtfd"), view.real("Copy.rtfd"))
+    #expect(status(view.real("Copy.rtfd"))?.permissions == 0o555)
+    #expect(view.realListing() == ["Letter.rtfd", "Copy.rtfd"] && view.leftovers.isEmpty)
+  }
+
+  @Test(arguments: ["Copy", "Copy.rtfd"]) func readOnlyPackage_writtenOn_becomesFileAgain(name: String) throws
+  {
+    let view = try viewOfReadOnlyPackage()
+    let outcome = shell(
+      OrdinaryUser.owner, view, "{ cat Letter; test -d Copy.rtfd || exit; echo more; } >\(name)")
+    #expect(outcome.status == 0, "\(outcome.complaint)")
+    #expect(eventually(within: .work) { status(view.real(name))?.isRegular == true })
+    #expect(text(view.real(name))?.hasSuffix("more\n") == true)
+    #expect(view.realListing() == ["Letter.rtfd", FileName(name)] && view.leftovers.isEmpty)
+  }
+
+  @Test func leftoverOfReadOnlyPackage_isDeletedByNextMount() throws {
+    let view = try viewOfReadOnlyPackage()
+    view.unmount()
+    let staging = view.real(".displayfs-staging")
+    _ = Shell.run(
+      "mkdir -m 700 '\(staging)' && mv Letter.rtfd '\(staging)/1' && chown \(OrdinaryUser.owner) '\(staging)'",
+      in: view.source)
+    #expect(OrdinaryUser.mount(view).status == 0)
+    #expect(view.leftovers.isEmpty)
+  }
+
   @Test func directory_readableButNotSearchable_isListedAsInBackingTree() throws {
     let view = try view { root in
       for name in ["closed/notes.txt", "closed/Letter.rtfd/TXT.rtf"] { try put("x", at: "\(root)/\(name)") }

@@ -142,6 +142,34 @@ public struct Directory: Sendable {
     }
   }
 
+  /// Moves an entry to another directory. A directory's `..` changes by that, which needs write permission on the moved directory:
+  /// an owner without it has it for the duration of the call.
+  public func move(
+    _ name: UnsafePointer<CChar>, to target: Directory, _ newName: UnsafePointer<CChar>, _ flags: RenameFlags
+  ) throws(Errno) {
+    do throws(Errno) { try rename(name, to: target, newName, flags) } catch {
+      guard error == .permissionDenied else { throw error }
+      try withWritePermission(on: name) { () throws(Errno) in
+        guard flags == .exchange else { return try rename(name, to: target, newName, flags) }
+        try target.withWritePermission(on: newName) { () throws(Errno) in
+          try rename(name, to: target, newName, flags)
+        }
+      }
+    }
+  }
+
+  /// Runs `body` while the owner has write permission on an entry that is a directory of the caller.
+  private func withWritePermission(
+    on name: UnsafePointer<CChar>, _ body: () throws(Errno) -> Void
+  ) throws(Errno) {
+    guard let opened = try? open(name, O_RDONLY | dfs_O_DIRECTORY),
+      let mode = try? fileStatus(opened.rawValue).st_mode & 0o7777, mode & S_IWUSR == 0,
+      (try? BackingTree.setPermissions(opened.rawValue, mode | S_IWUSR)) != nil
+    else { return try body() }
+    defer { try? BackingTree.setPermissions(opened.rawValue, mode) }
+    try body()
+  }
+
   /// The target of a symlink. (`readlinkat`)
   public func symlinkTarget(_ name: UnsafePointer<CChar>) throws(Errno) -> [UInt8] {
     var capacity = 256

@@ -70,8 +70,13 @@ public enum DirectoryTree {
 
   /// Removes everything below a directory.
   ///
-  /// - Parameter willEmpty: called with each directory before its entries are removed.
-  public static func empty(_ top: Directory, _ willEmpty: (FileIdentity) -> Void = { _ in }) throws(Errno) {
+  /// - Parameters:
+  ///   - addsPermissions: whether to give the owner all permissions on each directory below the top first, as far as the caller
+  ///     is the owner.
+  ///   - willEmpty: called with each directory before its entries are removed.
+  public static func empty(
+    _ top: Directory, addsPermissions: Bool = false, _ willEmpty: (FileIdentity) -> Void = { _ in }
+  ) throws(Errno) {
     try walk(top) { (directory) throws(Errno) in
       willEmpty(FileIdentity(try directory.status()))
       var subdirectories: [[UInt8]] = []
@@ -90,6 +95,9 @@ public enum DirectoryTree {
         try ignoringMissing { () throws(Errno) in
           try file.withCName { (file) throws(Errno) in try directory.unlink(file) }
         }
+      }
+      for name in subdirectories where addsPermissions {
+        name.withCName { try? directory.setPermissions($0, S_IRWXU) }
       }
       return subdirectories
     } leaving: { (parent, name) throws(Errno) in

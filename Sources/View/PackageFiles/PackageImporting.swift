@@ -214,7 +214,7 @@ extension View {
   ) throws(Errno) {
     try from.withPointer { (from) throws(Errno) in
       try to.withPointer { (to) throws(Errno) in
-        try old.directory.rename(from, to: new.directory, to, flags)
+        try old.directory.move(from, to: new.directory, to, flags)
       }
     }
   }

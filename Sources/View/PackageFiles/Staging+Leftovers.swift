@@ -94,7 +94,7 @@ extension Staging {
       do throws(Errno) {
         try CName(staged).withPointer { (staged) throws(Errno) in
           try CName(name).withPointer { (name) throws(Errno) in
-            try directory.rename(staged, to: target, name, .noReplace)
+            try directory.move(staged, to: target, name, .noReplace)
           }
         }
         Record.remove(for: staged, in: directory)
@@ -186,8 +186,13 @@ extension View {
       guard FileType(mode: try directory.status(name).st_mode) == .directory else {
         return try directory.unlink(name)
       }
+      // Root needs no permission, and must change none of a file that a client exchanges for a directory meanwhile.
+      let needsPermissions = geteuid() != 0
+      if needsPermissions { try? directory.setPermissions(name, S_IRWXU) }
       let top = try directory.open(name, O_RDONLY | O_DIRECTORY)
-      try DirectoryTree.empty(Directory(descriptor: top.rawValue)) { dropTunnelEntries(of: $0) }
+      try DirectoryTree.empty(Directory(descriptor: top.rawValue), addsPermissions: needsPermissions) {
+        dropTunnelEntries(of: $0)
+      }
       try directory.removeDirectory(name)
     }
   }

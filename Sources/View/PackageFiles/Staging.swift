@@ -164,7 +164,7 @@ extension View {
       let place = if let record { try Staging.Place(removing: entered, record) } else { entered }
       do throws(Errno) {
         try CName(place.name).withPointer { (staged) throws(Errno) in
-          try directory.directory.rename(name, to: place.directory.directory, staged, .noReplace)
+          try directory.directory.move(name, to: place.directory.directory, staged, .noReplace)
         }
       } catch {
         if record != nil { Staging.Record.remove(for: place.name, in: place.directory.directory) }
