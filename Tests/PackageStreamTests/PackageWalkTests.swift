@@ -14,7 +14,9 @@ import Testing
   private nonisolated(unsafe) static var checks = 0
 
   /// Walks a package. Before each entry a walk checks whether its client is being killed: then `action` runs.
-  private func layout(of package: Directory, during action: @escaping (Int) -> Void) throws -> PackageLayout {
+  private func layout(
+    of package: Directory, mayChange: Bool = false, during action: @escaping (Int) -> Void
+  ) throws -> PackageLayout {
     (Self.action, Self.checks) = (action, 0)
     dfs_request_begin(0) { _ in
       PackageWalkTests.checks += 1
@@ -22,7 +24,7 @@ import Testing
       return false
     }
     defer { dfs_request_end() }
-    return try PackageLayout(of: package, type: bundleType)
+    return try PackageLayout(of: package, type: bundleType, mayChange: mayChange)
   }
 
   /// A package of which a walk reads `z`, `b` and `a`, then what is in `a`, and then in `b`: three entries and `b/file`.
@@ -96,6 +98,18 @@ import Testing
     }
     #expect(Self.checks < 1000)
     #expect(try reader(temporary.directory).layout.memberCount > 6)
+  }
+
+  /// A program that goes on saving must not make the size unknown: an archiver would store an empty file.
+  @Test func packageChangingMeanwhile_hasLayoutForItsSize() throws {
+    let temporary = try package()
+    let directory = temporary.directory
+    let layout = try layout(of: directory, mayChange: true) {
+      #expect(unlink("\(temporary.path)/b/file") == 0 || $0 > 1)
+      try? directory.write("new \($0)", "")
+    }
+    #expect(!layout.isConsistent && layout.size > 1024)
+    #expect(try reader(temporary.directory).layout.isConsistent)
   }
 
   // MARK: - Memory

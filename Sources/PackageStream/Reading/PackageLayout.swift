@@ -29,6 +29,8 @@ public final class PackageLayout: Sendable {
   public let stamp: PackageStamp
   /// Whether the layout equals the one for a user with all permissions: false when a file with holes could not be opened.
   public let isComplete: Bool
+  /// Whether the package was at one moment as the layout has it.
+  public let isConsistent: Bool
   /// The number of members that this layout covers, including the package's own directory.
   public var memberCount: Int { entries.count }
   /// The memory that the layout takes, in bytes, approximately.
@@ -113,21 +115,25 @@ public final class PackageLayout: Sendable {
   ///
   /// Costs one getdents64 pass per directory and, per entry, one `fstatat` and, per file, one `llistxattr`. Files with holes are
   /// opened to find the holes. The number of open descriptors does not grow with the package. Symlinks are not followed. Parts are
-  /// read one after the other, so the pass ends with a check that no directory has changed since it was read; if one has, it
-  /// begins anew.
+  /// read one after the other, so the pass ends with a check that no directory has changed since it was read; if one has, it begins
+  /// anew.
   ///
   /// - Parameters:
   ///   - package: the package's directory; the caller needs read permission on it and everything in it.
   ///   - type: the uniform type identifier that the stream's header names.
   ///   - omitted: entries of the package's own directory that are left out.
+  ///   - mayChange: whether the layout of one pass will do, though the package changed meanwhile, as for a size.
   /// - Throws: EINVAL when `type` is not a valid identifier; EIO when the package changes during each of three passes; ENOMEM
   ///   when the layout would take more than `mostMemory`; EOVERFLOW when a part has more than 1 MiB of attributes and names or
   ///   the stream is longer than a file can be; and the errno of the calls.
   public convenience init(
-    of package: Directory, type: String, omitting omitted: Set<[UInt8]> = []
+    of package: Directory, type: String, omitting omitted: Set<[UInt8]> = [], mayChange: Bool = false
   ) throws(Errno) {
     guard let start = GlobalHeader.bytes(type: type) else { throw Errno.invalidArgument }
-    try self.init(try PackageWalk.finished(in: package, omitting: omitted), start: start, type: type)
+    let attempts = mayChange ? 1 : PackageWalk.mostAttempts
+    try self.init(
+      try PackageWalk.finished(in: package, omitting: omitted, attempts: attempts), start: start, type: type)
+    guard isConsistent || mayChange else { throw .ioError }
   }
 
   private init(_ walk: consuming PackageWalk, start: [UInt8], type: String) throws(Errno) {
@@ -139,6 +145,7 @@ public final class PackageLayout: Sendable {
     self.extras = extras
     stamp = walk.stamp
     isComplete = walk.isComplete
+    isConsistent = !walk.hasChanged
     var walk = walk
     var entries = walk.takeEntries()
     var newest = FileTime.distantPast
@@ -195,6 +202,7 @@ public final class PackageLayout: Sendable {
     newestModification = layout.newestModification
     stamp = layout.stamp
     isComplete = layout.isComplete
+    isConsistent = layout.isConsistent
     type = layout.type
     start = layout.start
     trailerOffset = layout.trailerOffset

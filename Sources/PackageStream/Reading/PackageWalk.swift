@@ -14,6 +14,8 @@ struct PackageWalk: ~Copyable {
   private(set) var stamp = PackageStamp()
   /// Whether the pass read everything that a user with all permissions could read.
   private(set) var isComplete = true
+  /// Whether the package has changed while it was walked.
+  private(set) var hasChanged = false
 
   private let package: Directory
   private var cursor: TreeCursor
@@ -54,26 +56,29 @@ struct PackageWalk: ~Copyable {
     self.memory = memory
   }
 
-  private static let mostAttempts = 3
+  static let mostAttempts = 3
 
-  /// Walks a package; again where it changes meanwhile.
+  /// Walks a package; again where it changes meanwhile. The last attempt may have changed (`hasChanged`).
   ///
-  /// - Parameter memory: the most memory that the members may take, in bytes.
-  /// - Throws: EIO when it changes during each attempt; ENOMEM when the members take too much memory; EOVERFLOW when one has more
+  /// - Parameters:
+  ///   - attempts: how often at most.
+  ///   - memory: the most memory that the members may take, in bytes.
+  /// - Throws: EIO when a directory is moved during the last attempt; ENOMEM when the members take too much memory; EOVERFLOW when one has more
   ///   than 1 MiB of attributes; the errno of the calls.
   static func finished(
-    in package: Directory, omitting omitted: Set<[UInt8]>, memory: Int = PackageLayout.mostMemory
+    in package: Directory, omitting omitted: Set<[UInt8]>, attempts: Int = mostAttempts,
+    memory: Int = PackageLayout.mostMemory
   ) throws(Errno) -> PackageWalk {
     var attempt = 1
     while true {
       do throws(Errno) {
         var walk = try PackageWalk(package: package, omitting: omitted, memory: memory)
         try walk.run()
-        return walk
+        if !walk.hasChanged || attempt >= attempts { return walk }
       } catch {
-        guard error == .ioError, attempt < mostAttempts else { throw error }
-        attempt += 1
+        guard error == .ioError, attempt < attempts else { throw error }
       }
+      attempt += 1
     }
   }
 
@@ -89,7 +94,11 @@ struct PackageWalk: ~Copyable {
       try list(pending.entry, index: index)
     }
     _ = try append(top)
-    try checkUnchanged()
+    if hasChanged { return }
+    do throws(Errno) { try checkUnchanged() } catch {
+      guard error == .ioError else { throw error }
+      hasChanged = true
+    }
   }
 
   /// Moves the cursor to a directory; -1 is the package's own. The cursor must be at its parent, or at or below a directory there.
@@ -207,7 +216,10 @@ struct PackageWalk: ~Copyable {
     do throws(Errno) {
       let found = try inspect(name, in: directory, name: start..<names.count, parent: parent)
       if FileType(mode: found.entry.mode) != .socket { stack.append(found) }
-    } catch { throw error.afterListing }
+    } catch {
+      guard error == .noSuchFileOrDirectory else { throw error }
+      hasChanged = true
+    }
   }
 
   private mutating func inspect(

@@ -73,10 +73,15 @@ final class PackageSizes: Sendable {
       let start = ContinuousClock.now
       do throws(Errno) {
         let layout = try ReadingPass.run { () throws(Errno) in
-          try PackageLayout(of: directory, type: type, omitting: omitted)
+          try PackageLayout(of: directory, type: type, omitting: omitted, mayChange: true)
         }
-        cache(layout, status, omitting: omitted, since: start)
-        return Measure(size: layout.size, newest: layout.newestModification)
+        let measure = Measure(size: layout.size, newest: layout.newestModification)
+        if layout.isConsistent {
+          cache(layout, status, omitting: omitted, since: start)
+        } else {
+          cache(measure, nil, status, omitting: omitted, since: start)
+        }
+        return measure
       } catch {
         if error == .interrupted { throw error }
         let measure = Measure(size: 0, newest: status.st_mtim)
