@@ -27,17 +27,32 @@ import Testing
   @Test func stagingHeldByDyingDaemon_isCleanedUpAfterItsEnd() throws {
     var dying: OpenFile?
     let view = try MountedView { root in
-      try put("x", at: "\(root)/.displayfs-staging/1/part")
+      try put("x", at: "\(root)/.displayfs-staging/unpacking-1/part")
       chmod("\(root)/.displayfs-staging", 0o700)
       let held = try OpenFile("\(root)/.displayfs-staging", O_RDONLY | O_DIRECTORY)
       try #require(dfs_flock(held.descriptor, LOCK_SH) == 0)
       dying = held
     }
     #expect(view.shell("echo new >notes.txt; mv -f notes.txt others.txt").status == 0)
-    #expect(text(view.real(".displayfs-staging/1/part")) == "x")
+    #expect(text(view.real(".displayfs-staging/unpacking-1/part")) == "x")
     withExtendedLifetime(dying) {}
     dying = nil
     #expect(view.realListing() == ["others.txt"])
+  }
+
+  /// A package that was exchanged for its stream, or something else that had got the stream's name; a stream that was written to
+  /// after the import; what an earlier version left, whatever it was.
+  @Test func entriesThatMayBeOnlyCopies_areKeptByNextMount() throws {
+    let kept = ["reverted-1/part", "stream-1-2-3-4-5/part", "stream-1-2-3-4-6", "1234/part", "5678"]
+    let view = try MountedView { root in
+      for name in kept + ["unpacking-1/part"] {
+        try put("only copy", at: "\(root)/.displayfs-staging/\(name)")
+      }
+      chmod("\(root)/.displayfs-staging", 0o700)
+    }
+    try waitUntil { !isThere(view.real(".displayfs-staging/unpacking-1")) }
+    view.unmount()
+    for name in kept { #expect(text(view.real(".displayfs-staging/\(name)")) == "only copy", "\(name)") }
   }
 
   @Test(arguments: [0, 2_000, 5_000, 10_000, 20_000, 50_000] as [UInt32])

@@ -257,9 +257,9 @@ import Testing
   @Test func interruptedRemoval_withoutRecord_isLeftAlone() throws {
     let view = try view { root in
       try leave("\(root)/.displayfs-staging", of: Self.bert, from: "Drop.rtfd", record: false)
-      try put("x", at: "\(root)/.displayfs-staging/1/a", 0)
+      try put("x", at: "\(root)/.displayfs-staging/unpacking-1/a", 0)
     }
-    try waitUntil { !isThere(view.real(".displayfs-staging/1")) }
+    try waitUntil { !isThere(view.real(".displayfs-staging/unpacking-1")) }
     #expect(text(view.real(".displayfs-staging/removed-1/box/b")) == "only copy")
     #expect(text(view.real(".displayfs-staging/removed-1/own/a")) == "x")
   }
@@ -271,7 +271,7 @@ import Testing
       try #require(Shell.run(["mount", "-t", "tmpfs", "none", "\(root)/disk"]).status == 0)
       makeDirectory("\(root)/disk/Folder")
       try leave("\(root)/disk/Folder/.displayfs-staging-77", of: Self.bert, from: "Drop.rtfd")
-      try put("x", at: "\(root)/disk/Folder/.displayfs-staging-78/5/a", 0)
+      try put("x", at: "\(root)/disk/Folder/.displayfs-staging-78/unpacking-5/a", 0)
       chmod("\(root)/disk/Folder/.displayfs-staging-78", 0o700)
       // Another user's, which only looks like one.
       try put("x", at: "\(root)/disk/Folder/.displayfs-staging-79/5/a", Self.bert)

@@ -75,7 +75,7 @@ struct UserMountTests {
     view.unmount()
     let staging = view.real(".displayfs-staging")
     _ = Shell.run(
-      "mkdir -m 700 '\(staging)' && mv Letter.rtfd '\(staging)/1' && chown \(OrdinaryUser.owner) '\(staging)'",
+      "mkdir -m 700 '\(staging)' && mv Letter.rtfd '\(staging)/unpacking-1' && chown \(OrdinaryUser.owner) '\(staging)'",
       in: view.source)
     #expect(OrdinaryUser.mount(view).status == 0)
     #expect(view.leftovers.isEmpty)

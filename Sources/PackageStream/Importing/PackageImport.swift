@@ -75,31 +75,6 @@ public struct PackageImport: Sendable {
     self.limits = limits
   }
 
-  /// Reads the files' data too, and verifies the checksums if the stream has them.
-  public func checkData() throws(PackageImportError) {
-    var scanner = try StreamScanner(descriptor, limits: limits)
-    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 4096)
-    defer { buffer.deallocate() }
-    var sum = DataChecksum()
-    while let found = try scanner.next() {
-      if let recordedSum = found.member.precedingSum, recordedSum != sum.value {
-        throw .damaged("The data before \(readable(found.member.path)) is damaged.")
-      }
-      sum = DataChecksum()
-      var done: Int64 = 0
-      while done < found.member.dataLength {
-        let part = UnsafeMutableRawBufferPointer(
-          rebasing: buffer[..<Int(min(Int64(buffer.count), found.member.dataLength - done))])
-        let count = try doing("Reading the stream") { () throws(Errno) in
-          try readFully(descriptor, into: part, at: found.data + done)
-        }
-        guard count == part.count else { throw .damaged("The stream ends too early.") }
-        if found.maySum { sum.add(UnsafeRawBufferPointer(part)) }
-        done += Int64(count)
-      }
-    }
-  }
-
   /// Unpacks the package into an empty directory, which gets the package's mode, time and attributes. Returns when everything is
   /// on the disk.
   ///

@@ -131,7 +131,7 @@ struct ImportedStream: Sendable {
 }
 
 /// The state of a stream: a change of it shows that the stream was written to.
-struct StreamState: Equatable, Sendable {
+struct StreamState: Equatable, Sendable, CustomStringConvertible {
   let identity: FileIdentity
   private let size: Int64
   private let modified: [Int]
@@ -173,24 +173,9 @@ struct StreamState: Equatable, Sendable {
     a.identity == b.identity && a.size == b.size && a.modified == b.modified
   }
 
-  // MARK: The record on a staged stream
-
-  /// The attribute of a staged stream that holds its state as of the import: a later mount sees by it whether it was written to.
-  private static let attribute = "user.displayfs.imported"
-
-  private var bytes: [UInt8] { Array(([Int(size)] + modified).map(String.init).joined(separator: " ").utf8) }
-
-  /// Where the file system keeps no attributes, there is no record.
-  func record(on stream: borrowing Descriptor) {
-    bytes.withUnsafeBytes { try? ExtendedAttributes(of: stream.rawValue).set(Self.attribute, $0, flags: 0) }
-  }
-
-  static func removeRecord(from stream: borrowing Descriptor) {
-    try? ExtendedAttributes(of: stream.rawValue).remove(attribute)
-  }
-
-  /// Whether this is the recorded state; nil where none is recorded.
-  func isRecorded(on stream: borrowing Descriptor) -> Bool? {
-    ExtendedAttributes(of: stream.rawValue).value(Self.attribute, limit: 256).map { $0 == bytes }
+  /// For the name of a staged stream, by which a later mount sees whether the stream was written to.
+  var description: String {
+    ([UInt64(identity.inode), UInt64(size)].map(String.init) + modified.map(String.init)).joined(
+      separator: "-")
   }
 }

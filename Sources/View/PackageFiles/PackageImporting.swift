@@ -97,7 +97,7 @@ extension View {
         "\(name) holds a package but stays a file: a program goes on writing to it"
       }
     }
-    let place = try place(for: handle)
+    let place = try unpackingPlace(for: handle)
     let package = try makeDirectory(at: place, owner)
     do throws(PackageImportError) {
       var failure: PackageImportError?
@@ -131,7 +131,8 @@ extension View {
     do throws(Errno) {
       leftover = try view.changing { (isReadable) throws(Errno) in
         guard isReadable else { throw .permissionDenied }
-        let leftover = try swapIn(place, for: file, state, as: CName(real), in: handle)
+        let leftover = try swapIn(
+          place, FileIdentity(fileStatus(package.rawValue)), for: file, state, as: CName(real), in: handle)
         times = (try? fileStatus(package.rawValue)).map { FileTimes($0) }
         node = nodes.node(of: state.identity, nodeKind: .plain)
         let links = (try? fileStatus(stream.rawValue).st_nlink) ?? 1
@@ -145,7 +146,6 @@ extension View {
       discard(place)
       throw error
     }
-    state.record(on: stream)
     let imported = ImportedStream(
       directory: handle, parent: parent, file: file, package: CName(real), place: leftover, written: state,
       packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: stamp, times: times)
@@ -184,27 +184,45 @@ extension View {
   ///
   /// - Throws: ESTALE when another file has replaced the stream, or it has got another hard link. That file stays where it is.
   private func swapIn(
-    _ place: Staging.Place, for file: CName, _ state: StreamState, as real: CName, in handle: DirectoryHandle
+    _ place: Staging.Place, _ package: FileIdentity, for file: CName, _ state: StreamState, as real: CName,
+    in handle: DirectoryHandle
   ) throws(Errno) -> Staging.Place {
+    let unpacked = CName(place.name)
     func isStream(_ name: CName, _ directory: DirectoryHandle) -> Bool {
       guard let found = name.withPointer({ try? directory.status($0) }) else { return false }
       return StreamState(found) == state && found.st_nlink == 1
     }
     guard isStream(file, handle) else { throw .staleNFSFileHandle }
+    /// Only what was unpacked gets the name back under which it may be deleted.
+    func withdraw(_ staged: Staging.Place) {
+      let name = CName(staged.name)
+      guard let found = name.withPointer({ try? staged.directory.status($0) }), FileIdentity(found) == package
+      else { return }
+      try? rename(name, in: staged.directory, unpacked, in: place.directory, .noReplace)
+    }
     if real.name == file.name {
-      try rename(CName(place.name), in: place.directory, real, in: handle, .exchange)
-      if isStream(CName(place.name), place.directory) { return place }
-      try rename(CName(place.name), in: place.directory, real, in: handle, .exchange)
+      // What the exchange takes from the view need not be the stream any more.
+      let exchanged = place.neighbor(for: .stream(state))
+      let staged = CName(exchanged.name)
+      try rename(unpacked, in: place.directory, staged, in: place.directory, .noReplace)
+      defer { withdraw(exchanged) }
+      try rename(staged, in: place.directory, real, in: handle, .exchange)
+      if isStream(staged, place.directory) { return exchanged }
+      try rename(staged, in: place.directory, real, in: handle, .exchange)
       throw .staleNFSFileHandle
     }
-    try rename(CName(place.name), in: place.directory, real, in: handle, .noReplace)
+    try rename(unpacked, in: place.directory, real, in: handle, .noReplace)
     do throws(Errno) {
-      let staged = try file.withPointer { (name) throws(Errno) in try stage(name, of: handle) }
+      let staged = try file.withPointer { (name) throws(Errno) in
+        try stage(name, of: handle, as: .stream(state))
+      }
       if isStream(CName(staged.name), staged.directory) { return staged }
       try rename(CName(staged.name), in: staged.directory, file, in: handle, .noReplace)
       throw .staleNFSFileHandle
     } catch {
-      try rename(real, in: handle, CName(place.name), in: place.directory, .noReplace)
+      let withdrawn = place.neighbor(for: .reverted)
+      try rename(real, in: handle, CName(withdrawn.name), in: place.directory, .noReplace)
+      withdraw(withdrawn)
       throw error
     }
   }
@@ -286,8 +304,6 @@ extension View {
           try exchangeForStream(stream, nil)
         }
       if let leftover { discard(leftover) }
-      let file = stream.file.withPointer { try? stream.directory.directory.openRegular($0, O_RDONLY) }
-      if let file { StreamState.removeRecord(from: file.descriptor) }
       logger.notice("\(stream.file.name) was written to after it had become a package: it is a file again")
       return true
     } catch {
@@ -315,7 +331,7 @@ extension View {
     let package =
       isInPlace
       ? stream.place
-      : try stream.package.withPointer { (name) throws(Errno) in try stage(name, of: handle) }
+      : try stream.package.withPointer { (name) throws(Errno) in try stage(name, of: handle, as: .reverted) }
     // A client that works in the package, or has a file of it open, may have changed it until then.
     guard
       CName(package.name).withPointer({ self.isUntouched(stream, $0, in: package.directory, isMoved: true) })

@@ -59,7 +59,7 @@ extension View {
       let place: Staging.Place?
       do throws(Errno) {
         let record = Staging.Record(credentials: credentials, path: try path(to: parent) + [realName.name])
-        place = try stage(name, of: directory, record)
+        place = try stage(name, of: directory, as: .removed(record))
       } catch {
         // A directory in an overlay's lower layer can be deleted but not renamed. A full file system has no room for staging,
         // and a mount with other owners (mount_setattr(2)) may have none that stands for the daemon: neither must prevent a

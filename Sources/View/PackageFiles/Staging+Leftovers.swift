@@ -46,8 +46,10 @@ extension Staging {
       let kind: Leftover.Kind? =
         if name.bytes.starts(with: removedPrefix.bytes) {
           Record.read(for: name, in: directory).map { .removed($0) }
-        } else if name.bytes.allSatisfy({ (0x30...0x39).contains($0) }) {
-          .importing
+        } else if name.bytes.starts(with: unpackingPrefix.bytes) {
+          .unpacking
+        } else if name.bytes.starts(with: streamPrefix.bytes) {
+          .stream
         } else { nil }
       body(Leftover(name: name, directory: directory, parent: parent, kind: kind))
     }
@@ -58,8 +60,9 @@ extension Staging {
   /// An entry that a daemon which died has left in a staging directory.
   struct Leftover {
     enum Kind {
-      /// An unfinished import, or the stream of a finished one.
-      case importing
+      case unpacking
+      /// A stream that became a package, unless something else had got its name.
+      case stream
       /// A package that was being removed.
       case removed(Record)
     }
@@ -67,7 +70,7 @@ extension Staging {
     let directory: Directory
     /// The directory around the staging directory.
     fileprivate let parent: Directory
-    /// Nil for an entry that no daemon puts there.
+    /// Nil for an entry that no daemon puts there, and for one that a client may have changed.
     let kind: Kind?
 
     /// Puts the rest of a package back where it was removed from.
@@ -153,9 +156,10 @@ extension View {
       case nil:
         return logger.error(
           "\(name) in \(Staging.name) is unknown and is kept: inspect it, then move or delete it")
-      case .importing:
-        if isOnlyCopy(name, in: directory) { return }
-        try removeTree(name, in: directory)
+      case .unpacking: try removeTree(name, in: directory)
+      case .stream:
+        if mustBeKept(name, in: directory) { return }
+        try CName(name).withPointer { (name) throws(Errno) in try directory.unlink(name) }
       case .removed(let record):
         do throws(Errno) { try finishRemoval(name, in: directory, record) } catch {
           return leftover.restore(record, logger)
@@ -197,25 +201,24 @@ extension View {
     }
   }
 
-  /// Whether a leftover is a stream that must be kept. The complete stream of a package may be deleted: the package is in the
-  /// view. One that was written to since is the only copy of what was written.
-  private func isOnlyCopy(_ name: Name, in directory: Directory) -> Bool {
+  /// Whether an entry with the name of a stream that became a package must be kept. The stream itself may be deleted: the package
+  /// is in the view. One that was written to since is the only copy of what was written.
+  private func mustBeKept(_ name: Name, in directory: Directory) -> Bool {
     let stream = try? CName(name).withPointer { (name) throws(Errno) in
       try directory.openRegular(name, O_RDONLY)
     }
-    guard let stream else { return false }
-    if stream.descriptor.hasWriter() {
-      logger.notice(
-        "\(name) in \(Staging.name) is the stream of a package that a program may still write to: it is kept until the next mount"
-      )
-      return true
-    }
-    let isAsImported = StreamState(stream.status).isRecorded(on: stream.descriptor)
-    if isAsImported ?? ((try? PackageImport(checking: stream.descriptor.rawValue).checkData()) != nil) {
-      return false
+    if let stream {
+      if stream.descriptor.hasWriter() {
+        logger.notice(
+          "\(name) in \(Staging.name) is the stream of a package that a program may still write to: it is kept until the next mount"
+        )
+        return true
+      }
+      let prefix = Staging.Role.stream(StreamState(stream.status)).prefix
+      if name.bytes.starts(with: prefix.utf8) { return false }
     }
     logger.error(
-      "\(name) in \(Staging.name) is the stream of a package and was written to afterwards: inspect it, then delete it"
+      "\(name) in \(Staging.name) is not, or no longer, the stream that became a package: inspect it, then move or delete it"
     )
     return true
   }

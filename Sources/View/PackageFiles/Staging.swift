@@ -12,9 +12,8 @@ import SystemPackage
 /// An entry on another file system than SOURCE cannot be renamed to or from there. For it a staging directory is made beside the
 /// entry, and cleaned up when the directory around it is next opened.
 ///
-/// Staging directories belong to the daemon (mode 0700), so no client reaches their content by a path. They hold three things: a
-/// package that is being unpacked and a stream that became a package, both named by a number, and a package that is being
-/// removed, named by `removed-` and a number, with a record beside it.
+/// Staging directories belong to the daemon (mode 0700), so no client reaches their content by a path. The name of an entry begins
+/// with its role.
 final class Staging: Sendable {
   static let name: StaticString = ".displayfs-staging"
 
@@ -27,6 +26,29 @@ final class Staging: Sendable {
 
   init(in root: DirectoryHandle) { self.root = root }
 
+  /// The role of an entry. A later mount deletes an entry only if it has the role that its name says: what a client may have
+  /// changed, or put in the place of something else, is kept.
+  enum Role {
+    /// A package that is being unpacked, and has never been in the view.
+    case unpacking
+    /// A stream that became a package, with its state as of the import.
+    case stream(StreamState)
+    /// A package that was exchanged for the stream that it was made from.
+    case reverted
+    /// A package that is being removed. A record lies beside it.
+    case removed(Record)
+
+    /// What the names of such entries begin with. A number follows.
+    var prefix: String {
+      switch self {
+      case .unpacking: "\(Staging.unpackingPrefix)"
+      case .stream(let state): "\(Staging.streamPrefix)\(state.description)-"
+      case .reverted: "reverted-"
+      case .removed: "\(Staging.removedPrefix)"
+      }
+    }
+  }
+
   /// A unique name for an entry in a staging directory. The directory exists as long as this object.
   final class Place: Sendable {
     let directory: DirectoryHandle
@@ -36,24 +58,20 @@ final class Staging: Sendable {
     private let leave: @Sendable () -> Void
 
     fileprivate init(
-      _ directory: DirectoryHandle, isLocal: Bool, leave: @escaping @Sendable () -> Void
+      _ directory: DirectoryHandle, _ role: Role, isLocal: Bool, leave: @escaping @Sendable () -> Void
     ) {
       self.directory = directory
-      name = Name("\(UInt64.random(in: .min ... .max))")
+      name = Name("\(role.prefix)\(UInt64.random(in: .min ... .max))")
       self.isLocal = isLocal
       self.leave = leave
     }
 
-    /// For a package that is being removed. Writes the record first.
-    fileprivate init(removing place: Place, _ record: Record) throws(Errno) {
-      directory = place.directory
-      name = Name("\(Staging.removedPrefix)\(place.name)")
-      isLocal = place.isLocal
-      leave = { withExtendedLifetime(place) {} }
-      try record.write(for: name, in: directory.directory, isLocal: isLocal)
-    }
-
     deinit { leave() }
+
+    /// A place in the same staging directory.
+    func neighbor(for role: Role) -> Place {
+      Place(directory, role, isLocal: isLocal) { [self] in withExtendedLifetime(self) {} }
+    }
 
     /// Removes the directory of this name, which is empty, and its record.
     func removeDirectory() throws(Errno) {
@@ -72,7 +90,7 @@ final class Staging: Sendable {
 
   /// - Throws: EACCES where the directory belongs to another user; EWOULDBLOCK while another daemon cleans it up; the errno of
   ///   making it.
-  func enter() throws(Errno) -> Place {
+  func enter(for role: Role) throws(Errno) -> Place {
     let opened: Result<DirectoryHandle, Errno> = users.withLock { users in
       do throws(Errno) {
         do throws(Errno) { try root.directory.makeDirectory(Self.pointer, mode: 0o700) } catch {
@@ -83,7 +101,7 @@ final class Staging: Sendable {
         return .success(opened)
       } catch { return .failure(error) }
     }
-    return Place(try opened.get(), isLocal: false) { [self] in leave() }
+    return Place(try opened.get(), role, isLocal: false) { [self] in leave() }
   }
 
   private func leave() {
@@ -94,13 +112,13 @@ final class Staging: Sendable {
   }
 
   /// Makes a staging directory beside the entry, for this use alone.
-  static func enterLocal(in directory: DirectoryHandle) throws(Errno) -> Place {
+  static func enterLocal(in directory: DirectoryHandle, for role: Role) throws(Errno) -> Place {
     let own = CName(Name("\(name)-\(UInt64.random(in: .min ... .max))"))
     return try own.withPointer { (pointer) throws(Errno) in
       try directory.directory.makeDirectory(pointer, mode: 0o700)
       do throws(Errno) {
         let opened = try openLocked(pointer, in: directory.directory)
-        return Place(opened, isLocal: true) {
+        return Place(opened, role, isLocal: true) {
           own.withPointer { try? directory.directory.removeDirectory($0) }
         }
       } catch {
@@ -144,6 +162,8 @@ final class Staging: Sendable {
     return DirectoryHandle(adopting: opened, identity: FileIdentity(status), covered: nil)
   }
 
+  static let unpackingPrefix: Name = "unpacking-"
+  static let streamPrefix: Name = "stream-"
   static let removedPrefix: Name = "removed-"
 
   static var pointer: UnsafePointer<CChar> {
@@ -154,39 +174,41 @@ final class Staging: Sendable {
 extension View {
   /// Takes an entry out of the view in one step.
   ///
-  /// - Parameter record: for a package that is being removed.
   /// - Throws: EXDEV when the entry cannot be renamed into another directory of its own file system either, such as a directory
   ///   in an overlay's lower layer.
   func stage(
-    _ name: UnsafePointer<CChar>, of directory: DirectoryHandle, _ record: Staging.Record? = nil
+    _ name: UnsafePointer<CChar>, of directory: DirectoryHandle, as role: Staging.Role
   ) throws(Errno) -> Staging.Place {
-    func move(to entered: Staging.Place) throws(Errno) -> Staging.Place {
-      let place = if let record { try Staging.Place(removing: entered, record) } else { entered }
+    func move(to place: Staging.Place) throws(Errno) -> Staging.Place {
+      if case .removed(let record) = role {
+        try record.write(for: place.name, in: place.directory.directory, isLocal: place.isLocal)
+      }
       do throws(Errno) {
         try CName(place.name).withPointer { (staged) throws(Errno) in
           try directory.directory.move(name, to: place.directory.directory, staged, .noReplace)
         }
       } catch {
-        if record != nil { Staging.Record.remove(for: place.name, in: place.directory.directory) }
+        if case .removed = role { Staging.Record.remove(for: place.name, in: place.directory.directory) }
         throw error
       }
       return place
     }
-    if let place = try? packages.staging.enter() {
+    if let place = try? packages.staging.enter(for: role) {
       do throws(Errno) { return try move(to: place) } catch {
         guard error == .improperLink else { throw error }
       }
     }
-    return try move(to: Staging.enterLocal(in: directory))
+    return try move(to: Staging.enterLocal(in: directory, for: role))
   }
 
-  /// A place in staging from which an entry can be renamed into a directory.
-  func place(for directory: DirectoryHandle) throws(Errno) -> Staging.Place {
-    if let place = try? packages.staging.enter(), place.directory.identity.device == directory.identity.device
+  /// A place in staging from which a package that is unpacked there can be renamed into a directory.
+  func unpackingPlace(for directory: DirectoryHandle) throws(Errno) -> Staging.Place {
+    if let place = try? packages.staging.enter(for: .unpacking),
+      place.directory.identity.device == directory.identity.device
     {
       return place
     }
-    return try Staging.enterLocal(in: directory)
+    return try Staging.enterLocal(in: directory, for: .unpacking)
   }
 
   /// Deletes an entry that an import has left in staging, with everything below it. It is no client's only copy. Must be called
