@@ -63,8 +63,8 @@ struct PackageWalk: ~Copyable {
   /// - Parameters:
   ///   - attempts: how often at most.
   ///   - memory: the most memory that the members may take, in bytes.
-  /// - Throws: EIO when a directory is moved during the last attempt; ENOMEM when the members take too much memory; EOVERFLOW when one has more
-  ///   than 1 MiB of attributes; the errno of the calls.
+  /// - Throws: EIO when a directory is moved during the last attempt; ENOMEM when the members take too much memory; EOVERFLOW when
+  ///   one has more than 1 MiB of attributes; the errno of the calls.
   static func finished(
     in package: Directory, omitting omitted: Set<[UInt8]>, attempts: Int = mostAttempts,
     memory: Int = PackageLayout.mostMemory
