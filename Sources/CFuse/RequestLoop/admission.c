@@ -39,7 +39,7 @@ struct buffered {
   TAILQ_ENTRY(buffered) link;
   LIST_ENTRY(buffered) bucket;
   struct account *account;
-  bool is_signalled;
+  bool is_signalled, writes_pages;
   size_t size;
   char request[];
 };
@@ -63,6 +63,8 @@ struct dfs_pool {
   LIST_HEAD(, buffered) buffered[BUFFERED_BUCKETS];
   size_t bytes;
   LIST_HEAD(, service) services;
+  // WRITEs of cached pages that are buffered or being served.
+  int page_writes;
   atomic_bool has_waiting, is_ending;
 };
 
@@ -73,7 +75,7 @@ struct service {
   struct account *account;
   uint64_t unique, owner, last_check;
   pid_t client_tid;
-  bool is_slow;
+  bool is_slow, writes_pages;
   atomic_bool is_signalled;
   LIST_ENTRY(service) link;
 };
@@ -152,12 +154,12 @@ static bool may_serve(const struct dfs_pool *pool, const struct account *account
 static bool is_interrupted(bool is_discardable);
 
 static void begin(struct dfs_pool *pool, struct account *account, const struct fuse_in_header *header, uint64_t owner,
-                  bool is_signalled) {
+                  bool writes_pages, bool is_signalled) {
   account->served++;
   pool->served++;
   own = (struct service){
       .pool = pool, .account = account, .unique = header->unique, .owner = owner, .client_tid = (pid_t)header->pid,
-      .is_signalled = is_signalled};
+      .writes_pages = writes_pages, .is_signalled = is_signalled};
   LIST_INSERT_HEAD(&pool->services, &own, link);
   dfs_request_begin(account->user, is_interrupted);
 }
@@ -166,6 +168,7 @@ static void finish(void) {
   dfs_request_end();
   LIST_REMOVE(&own, link);
   own.pool->served--;
+  own.pool->page_writes -= own.writes_pages;
   own.account->served--;
   if (own.is_slow) own.account->slow--;
   own.account = NULL;
@@ -195,11 +198,12 @@ static bool buffer_request(struct dfs_pool *pool, struct account *account, const
   if (!has_room(pool, account, size) && may_refuse(request, size)) return false;
   struct buffered *item = malloc(sizeof *item + size);
   if (!item) return false;
-  *item = (struct buffered){.account = account, .size = size};
+  *item = (struct buffered){.account = account, .size = size, .writes_pages = cached_write(request, size)};
   memcpy(item->request, request, size);
   LIST_INSERT_HEAD(BUFFERED_OF(pool, ((const struct fuse_in_header *)request)->unique), item, bucket);
   account->bytes += size;
   pool->bytes += size;
+  pool->page_writes += item->writes_pages;
   if (TAILQ_EMPTY(&account->buffered)) TAILQ_INSERT_TAIL(&pool->waiting, account, waiting);
   TAILQ_INSERT_TAIL(&account->buffered, item, link);
   atomic_store(&pool->has_waiting, true);
@@ -246,7 +250,8 @@ enum dfs_admission dfs_admit(struct dfs_pool *pool, const void *request, size_t 
   struct account *account = account_of(pool, user_of(header, size));
   if (account && TAILQ_EMPTY(&account->buffered) && may_serve(pool, account)) {
     if (account->slow) admission = DFS_SERVE_WITHOUT_LOOP;
-    begin(pool, account, header, account->slow ? 0 : owner, false);
+    begin(pool, account, header, account->slow ? 0 : owner, cached_write(header, size), false);
+    pool->page_writes += own.writes_pages;
   } else if (account) {
     admission = buffer_request(pool, account, request, size) ? DFS_BUFFERED : DFS_REFUSED;
   }
@@ -263,7 +268,7 @@ size_t dfs_admission_next(struct dfs_pool *pool, void *buffer) {
   if (account) {
     item = TAILQ_FIRST(&account->buffered);
     unbuffer(pool, item);
-    begin(pool, account, (const void *)item->request, 0, item->is_signalled);
+    begin(pool, account, (const void *)item->request, 0, item->writes_pages, item->is_signalled);
   }
   pthread_mutex_unlock(&pool->lock);
   if (!item) return 0;
@@ -340,6 +345,14 @@ enum dfs_interruption dfs_admission_interrupt(struct dfs_pool *pool, uint64_t un
     if (!may_interrupt(&header, is_refusable)) return DFS_STILL_BUFFERED;
     is_dropped = true;
   }
+}
+
+bool dfs_admission_writes_pages(struct dfs_pool *pool) {
+  if (!pool) return false;
+  pthread_mutex_lock(&pool->lock);
+  bool writes_pages = pool->page_writes > 0;
+  pthread_mutex_unlock(&pool->lock);
+  return writes_pages;
 }
 
 void dfs_admission_end(struct dfs_pool *pool) {

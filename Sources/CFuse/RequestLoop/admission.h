@@ -40,5 +40,7 @@ enum dfs_interruption {
 };
 // The kernel sent INTERRUPT for a request.
 enum dfs_interruption dfs_admission_interrupt(struct dfs_pool *pool, uint64_t unique);
+// Whether a WRITE of cached pages is buffered or being served.
+bool dfs_admission_writes_pages(struct dfs_pool *pool);
 // The session ends: interrupts all work that is for a reply alone, now and later.
 void dfs_admission_end(struct dfs_pool *pool);

@@ -387,6 +387,8 @@ void dfs_receive_begin(unsigned threads) {
   has_watchdog = dfs_start_thread(&watchdog, run_watchdog);
 }
 
+bool dfs_receive_writes_pages(void) { return dfs_admission_writes_pages(pool); }
+
 void dfs_receive_stop(void) {
   dfs_admission_end(pool);
   atomic_store(&is_ending, true);

@@ -13,6 +13,9 @@ void dfs_receive_end(void);
 // Receives the next request for the calling thread, which has served the one before. As read(2), but no cancellation point. From
 // the end of the session on it fails with EINTR, except in the thread that found the end or an error that ends the session.
 ssize_t dfs_receive(int fd, void *buffer, size_t size);
+// Whether a WRITE of cached pages has been received and is not served yet. libfuse drops what a worker has just received when the
+// session ends.
+bool dfs_receive_writes_pages(void);
 // Ends the session, although requests are still being served. To be called between dfs_receive_begin and dfs_receive_end, with a
 // handler for SIGURG, again and again until the loop has ended.
 void dfs_receive_stop(void);

@@ -186,9 +186,10 @@ public final class Server: @unchecked Sendable {
     do throws(Errno) { try syncFileSystem(of: readable.rawValue) } catch {
       logger.warning("\(mount.mountPoint): what programs have written through mappings may be lost: \(error)")
     }
-    // Newer kernels do not wait for the replies to these WRITEs (Linux 6.18). Requests are read in their order, and those that were
-    // read are served before the session ends: a STATFS is read after them.
+    // Newer kernels do not wait for the replies to these WRITEs (Linux 6.18). Requests are received in their order: when the reply to a
+    // STATFS arrives, the WRITEs have been received.
     _ = FileSystemKind(of: readable.rawValue)
+    while dfs_receive_writes_pages() { usleep(1000) }
   }
 
   /// Makes what callbacks use. Called before the first request.
