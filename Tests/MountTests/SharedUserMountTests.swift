@@ -58,6 +58,22 @@ final class SharedUserMountTests {
     #expect(!isThere(view.real("Album.rtfd")))
   }
 
+  /// In a sticky directory, the file may be removed by its owner, and the sidecar by its own. (inode(7))
+  @Test(arguments: ["rm -f", "ln -f", "mv -f"]) func sidecarOfOwner_isNotChangedByOtherUser(command: String)
+    throws
+  {
+    let script = """
+      mkdir Sticky; chmod 1777 Sticky; cd Sticky; touch file.txt; chmod 666 file.txt
+      { printf '\\000\\005\\026\\007\\000\\002\\000\\000'; head -c 18 /dev/zero; } >._file.txt
+      chown \(OrdinaryUser.owner) . ._file.txt; chown \(OrdinaryUser.other) file.txt; chmod 600 ._file.txt
+      """
+    try #require(Shell.run(script, in: view.source).status == 0)
+    let target = command == "rm -f" ? "" : view.at("Sticky/moved.txt")
+    #expect(Shell.run(other("\(command) \(view.at("Sticky/file.txt")) \(target)")).status == 0)
+    #expect(status(view.real("Sticky/._file.txt"))?.st_nlink == 1)
+    #expect(!isThere(view.real("Sticky/._moved.txt")))
+  }
+
   /// The kernel took the name for free, so it has checked no permission.
   @Test func fileMadeMeanwhile_isNotOpenedByOtherUserThatMayNotRead() throws {
     let path = view.at("notes.txt")

@@ -29,7 +29,7 @@ extension MountTable.Line {
     try name.bytes.withCName { (name) throws(Errno) in
       // It is closed before the call: an open descriptor keeps a mount busy.
       guard try Self.id(of: Directory(descriptor: parent.rawValue).locate(name)) == id else {
-        throw .staleNFSFileHandle
+        throw present == nil ? .noSuchFileOrDirectory : .staleNFSFileHandle
       }
     }
     try (Array("/proc/self/fd/\(parent.rawValue)/".utf8) + name.bytes).withCName { (path) throws(Errno) in

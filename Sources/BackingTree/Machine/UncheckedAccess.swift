@@ -24,6 +24,14 @@ extension Credentials {
     if !grant(access, to: try fileStatus(entry), hasAccessList: hasAccessList) { throw .permissionDenied }
   }
 
+  /// Checks the right to remove or rename an entry, which a call with these credentials has not checked. Write permission on the
+  /// directory has been.
+  ///
+  /// - Throws: EPERM; the errors of reading the directory's status.
+  public func checkRemoval(of entry: stat, from directory: Directory) throws(Errno) {
+    if !limitCalls { try DirectoryTree.check(entry, in: directory.status(), self) }
+  }
+
   /// Whether an entry's status shows that these credentials grant access, whatever the supplementary groups are.
   ///
   /// - Parameter hasAccessList: whether the entry has an access list, which may deny a user what the mode grants.

@@ -26,7 +26,11 @@ extension View {
       let (sourceFiles, targetFiles) = (
         Directory(descriptor: source.rawValue), Directory(descriptor: target.rawValue)
       )
-      try client.impersonateWithGroups { () throws(Errno) in
+      let credentials = client.credentials
+      for directory in [source.rawValue, target.rawValue] {
+        try credentials.checkAccess(W_OK | X_OK, to: directory)
+      }
+      try credentials.impersonate { () throws(Errno) in
         for suffix in moved.union(replaced) {
           try (from.bytes + suffix).withCName { (from) throws(Errno) in
             try (to.bytes + suffix).withCName { (to) throws(Errno) in
@@ -55,7 +59,9 @@ extension View {
       let directory = try netatalkDirectory(in: place, client)
       let files = Directory(descriptor: directory.rawValue)
       let suffixes = netatalkSuffixes(of: name, in: place)
-      try client.impersonateWithGroups { () throws(Errno) in
+      let credentials = client.credentials
+      try credentials.checkAccess(W_OK | X_OK, to: directory.rawValue)
+      try credentials.impersonate { () throws(Errno) in
         for suffix in suffixes {
           try (name.bytes + suffix).withCName { (name) throws(Errno) in try files.unlink(name) }
         }

@@ -87,6 +87,8 @@ struct Unmount: ParsableCommand {
         return true
       } catch {
         if error == .resourceBusy { return false }
+        // It has been unmounted meanwhile, as by its daemon.
+        if error == .noSuchFileOrDirectory { return true }
         throw refused(mount, error)
       }
     }
@@ -135,7 +137,6 @@ struct Unmount: ParsableCommand {
         .mount,
         "\(path) is busy: \(busyProcesses ?? "a program has a file or its working directory there"); end what is using it, or use -z"
       )
-    case .noSuchFileOrDirectory: return Failure(.mount, "\(path): it has been unmounted meanwhile")
     case .staleNFSFileHandle, .tooManySymbolicLinkLevels:
       return Failure(.mount, "\(path): the path leads to another mount by now; try again")
     default: return Failure(.mount, "\(path): \(error)")

@@ -74,7 +74,11 @@ extension View {
     loggingFailure(of: sidecar) { () throws(Errno) in
       try CName(sidecar).withPointer { (from) throws(Errno) in
         try CName(target).withPointer { (to) throws(Errno) in
-          try client.impersonateWithGroups { () throws(Errno) in
+          let credentials = client.credentials
+          // As the kernel, which lets no user link a file of another that this user may not write. (`protected_hardlinks`)
+          let file = try old.locate(from)
+          try credentials.checkAccess(R_OK | W_OK, to: file.rawValue)
+          try credentials.impersonate { () throws(Errno) in
             try old.directory.link(from, to: new.handle.directory, to)
           }
         }
@@ -98,6 +102,7 @@ extension View {
     loggingFailure(of: sidecar) { () throws(Errno) in
       try CName(sidecar).withPointer { (name) throws(Errno) in
         let status = try place.handle.status(name)
+        try credentials.checkRemoval(of: status, from: place.handle.directory)
         try credentials.impersonate { () throws(Errno) in try place.handle.directory.unlink(name) }
         let aliases = nodes.didRemove(
           FileIdentity(status), nodeKind: .plain, from: place.node, name: name, isLast: status.st_nlink <= 1)
@@ -115,7 +120,10 @@ extension View {
         try CName(to).withPointer { (toName) throws(Errno) in
           let moved = try old.handle.status(fromName)
           let replaced = try? new.handle.status(toName)
-          try client.impersonateWithGroups { () throws(Errno) in
+          let credentials = client.credentials
+          try credentials.checkRemoval(of: moved, from: old.handle.directory)
+          if let replaced { try credentials.checkRemoval(of: replaced, from: new.handle.directory) }
+          try credentials.impersonate { () throws(Errno) in
             try old.handle.directory.rename(fromName, to: new.handle.directory, toName, flags)
           }
           let (oldPlace, newPlace) = ((old.node, CName(from)), (new.node, CName(to)))
