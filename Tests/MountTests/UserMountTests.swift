@@ -42,7 +42,7 @@ struct UserMountTests {
     #expect(paper.st_uid == status(view.source)?.st_uid && paper.permissions == 0o640)
   }
 
-  /// A package whose directories nothing can be added to, which only root may move without more ado.
+  /// A package of read-only directories: its owner has to make them writable to move it, root has not.
   private func viewOfReadOnlyPackage() throws -> MountedView {
     try view { root in
       try put("text", at: "\(root)/Letter.rtfd/box/TXT.rtf")

@@ -126,7 +126,7 @@ import Testing
     let writers = WritePermission(
       mode: status.st_mode,
       accessList: ExtendedAttributes(of: "file", in: temporary.directory).value(
-        ExtendedAttributes.accessList, limit: 1000), isSameGroup: isSameGroup)
+        AccessList.attribute, limit: 1000), isSameGroup: isSameGroup)
     try PackageImport(checking: stream.rawValue).unpack(
       into: Directory(descriptor: restored.rawValue), writers: writers)
     let unpacked = Directory(descriptor: restored.rawValue)
@@ -134,9 +134,9 @@ import Testing
     try #require(
       shell("cp -p '\(part)' '\(part) expected' && setfacl --set '\(listed)' '\(part) expected'") == 0)
     let wanted = ExtendedAttributes(of: "listed expected", in: inside).value(
-      ExtendedAttributes.accessList, limit: 1000)
+      AccessList.attribute, limit: 1000)
     #expect(
-      ExtendedAttributes(of: "listed", in: unpacked).value(ExtendedAttributes.accessList, limit: 1000)
+      ExtendedAttributes(of: "listed", in: unpacked).value(AccessList.attribute, limit: 1000)
         == wanted)
     #expect(try unpacked.status("listed").st_mode == inside.status("listed expected").st_mode)
   }

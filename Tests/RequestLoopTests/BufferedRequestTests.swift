@@ -4,7 +4,7 @@ import Glibc
 import Testing
 
 extension RequestHandlingTests {
-  /// Requests of a user whose other requests hang.
+  /// Requests of a user that are buffered, as other requests of that user hang.
   @Suite struct BufferedRequestTests {
     private static let (lookup, flush, setLockWaiting, interrupt): (UInt32, UInt32, UInt32, UInt32) = (
       1, 25, 33, 36

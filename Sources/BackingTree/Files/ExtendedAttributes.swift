@@ -12,9 +12,6 @@ public struct ExtendedAttributes: ~Copyable {
     case descriptor(CInt)
   }
 
-  /// The attribute of an access list.
-  public static let accessList = "system.posix_acl_access"
-
   private let place: Place
 
   /// The attributes of the entry `name` in `directory`.

@@ -21,6 +21,12 @@ public struct MountTable {
     /// The minor device number, which is the connection's name in /sys/fs/fuse/connections.
     public let device: String
 
+    /// Whether the device number of a file (`st_dev`) is that of this mount's file system, if that has no device, as FUSE.
+    public func isFileSystem(of device: UInt64) -> Bool {
+      let (major, minor) = MountTable.numbers(of: device)
+      return major == 0 && self.device == "\(minor)"
+    }
+
     /// Whether the mount is one of displayfs.
     public var isView: Bool { type == "fuse.displayfs" }
   }
@@ -66,9 +72,7 @@ public struct MountTable {
   /// Whether the file system with this device number (`st_dev`) is served by a user-space process or another machine. If that
   /// server hangs, calls into the file system do not return.
   public static func isRemote(_ device: UInt64) -> Bool {
-    // The bit layout of makedev(3).
-    let major = device >> 8 & 0xfff | device >> 32 & ~0xfff
-    let minor = device & 0xff | device >> 12 & ~0xff & 0xffff_ffff
+    let (major, minor) = numbers(of: device)
     let number = Array("\(major):\(minor)".utf8)
     return (text ?? []).split(separator: UInt8(ascii: "\n")).contains { line in
       let fields = line.split(separator: UInt8(ascii: " "))
@@ -79,6 +83,11 @@ public struct MountTable {
       let type = string(fields[dash + 1])
       return type.hasPrefix("fuse") || remoteTypes.contains(type)
     }
+  }
+
+  /// The bit layout of makedev(3).
+  private static func numbers(of device: UInt64) -> (major: UInt64, minor: UInt64) {
+    (device >> 8 & 0xfff | device >> 32 & ~0xfff, device & 0xff | device >> 12 & ~0xff & 0xffff_ffff)
   }
 
   private static let remoteTypes: Set<String> = [

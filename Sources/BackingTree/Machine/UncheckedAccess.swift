@@ -1,8 +1,8 @@
 import Glibc
 import SystemPackage
 
-/// The rights of a client on entries whose permissions the kernel has not checked for it, as it does not know them: the parts of a
-/// package, a sidecar, a file that took a name meanwhile.
+/// The rights of a client on entries that the kernel does not know, so that it has checked no permission: the parts of a package, a
+/// sidecar, a file that took a name meanwhile.
 ///
 /// Root's daemon acts on them with the client's credentials and all its groups. Any other daemon has no rights but its own, so for
 /// another user's client the status of the entry decides. What that leaves open is refused: what an access list says, or a group
@@ -19,8 +19,7 @@ extension Credentials {
   /// - Throws: EACCES.
   public func checkAccess(_ access: CInt, to entry: CInt) throws(Errno) {
     if limitCalls { return }
-    let hasAccessList =
-      ExtendedAttributes(of: entry).value(ExtendedAttributes.accessList, limit: 1 << 16) != nil
+    let hasAccessList = AccessList.isPresent(in: ExtendedAttributes(of: entry))
     if !grant(access, to: try fileStatus(entry), hasAccessList: hasAccessList) { throw .permissionDenied }
   }
 

@@ -3,8 +3,8 @@
 // Mechanism: a request occupies its worker for as long as it takes, which is forever where a backing file system hangs. No
 // request of a user may wait for another user's. So a user occupies no more workers than are left free, and of the last quarter of
 // the workers only one. To occupy all of them takes a quarter as many users as there are workers, each with a request that hangs.
-// Further requests of the user are buffered, first in, first out, and served when an earlier one is done. While a request of the user is so slow that the
-// watchdog stole the loop from its worker, the user's further requests are served without owning the loop
+// Further requests of the user are buffered, first in, first out, and served when an earlier one is done. While a request of the
+// user is so slow that the watchdog stole the loop from its worker, the user's further requests are served without owning the loop
 // (`DFS_SERVE_WITHOUT_LOOP`).
 //
 // Applies: to every request but FORGET and INTERRUPT, which never block, and INIT and DESTROY.

@@ -19,7 +19,7 @@ int dfs_openat(int dir, const char *name, int flags, mode_t mode);
 // openat2 with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV: several components, none a
 // symlink and none a mount point. Behind a mount point may be the daemon's own mount, on which the daemon must not wait.
 int dfs_open_beneath(int dir, const char *path, int flags);
-// Opens a path none of whose components is a symlink. Returns a descriptor or -1. (openat2, RESOLVE_NO_SYMLINKS)
+// Opens a path that leads through no symlink, else -1 with ELOOP. Returns a descriptor or -1. (openat2, RESOLVE_NO_SYMLINKS)
 int dfs_open_without_symlinks(const char *path, int flags);
 // The directory above, as O_PATH. Where another file system is mounted on that directory, -1 with EXDEV.
 int dfs_open_parent(int dir);

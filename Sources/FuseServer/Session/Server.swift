@@ -179,8 +179,7 @@ public final class Server: @unchecked Sendable {
   /// is stopped, and what is not written by then is lost.
   private func writeBack() {
     guard let mount, let root = try? mount.mountPoint.openDirectory() else { return }
-    guard let status = try? fileStatus(root.rawValue),
-      mount.device == "\(status.st_dev & 0xff | status.st_dev >> 12 & ~0xff)",
+    guard let status = try? fileStatus(root.rawValue), mount.isFileSystem(of: UInt64(status.st_dev)),
       let readable = try? Directory(descriptor: root.rawValue).openForReading()
     else { return }
     do throws(Errno) { try syncFileSystem(of: readable.rawValue) } catch {

@@ -4,7 +4,7 @@ import SystemPackage
 /// The extended attributes that a stream includes.
 enum CarriedAttributes {
   private static let user = Array("user.".utf8)
-  private static let accessLists = [ExtendedAttributes.accessList, "system.posix_acl_default"].map {
+  private static let accessLists = [AccessList.attribute, AccessList.defaultAttribute].map {
     Array($0.utf8)
   }
 

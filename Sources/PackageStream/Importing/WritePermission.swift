@@ -63,7 +63,7 @@ public struct WritePermission: Sendable {
     for (index, attribute) in member.attributes.enumerated().reversed()
     where CarriedAttributes.isAccessList(attribute.name) {
       var list = attribute.value
-      let isOwn = attribute.name.elementsEqual(ExtendedAttributes.accessList.utf8)
+      let isOwn = attribute.name.elementsEqual(AccessList.attribute.utf8)
       if isOwn { groupBits = .mask }
       for (subject, permissions) in Self.entries(of: list) {
         if !isGranted(to: subject) { list[permissions] &= ~Self.write }
@@ -86,13 +86,13 @@ public struct WritePermission: Sendable {
 
   private static let write: UInt8 = 2
 
-  /// The entries of a list, each with the index of the byte that holds its permissions. (`linux/posix_acl_xattr.h`: a version of
-  /// four bytes; then for each entry the tag, the permissions and the number of the user or group, in two, two and four bytes)
+  /// The entries of a list, each with the index of the byte that holds its permissions. The tag is in the two bytes before, the
+  /// number of the user or group in the four after. (`linux/posix_acl_xattr.h`)
   private static func entries(of list: [UInt8]) -> [(Subject, Int)] {
-    stride(from: 4, to: list.count - 7, by: 8).compactMap { start in
-      let id = list[(start + 4)..<(start + 8)].reversed().reduce(0) { $0 << 8 | UInt32($1) }
+    AccessList.permissions(in: list.count).compactMap { permissions in
+      let id = list[(permissions + 2)..<(permissions + 6)].reversed().reduce(0) { $0 << 8 | UInt32($1) }
       let subject: Subject? =
-        switch list[start] {
+        switch list[permissions - 2] {
         case 0x01: .owner
         case 0x02: .user(id)
         case 0x04: .owningGroup
@@ -101,7 +101,7 @@ public struct WritePermission: Sendable {
         case 0x20: .others
         default: nil
         }
-      return subject.map { ($0, start + 2) }
+      return subject.map { ($0, permissions) }
     }
   }
 }

@@ -148,7 +148,7 @@ struct StreamState: Equatable, Sendable, CustomStringConvertible {
     isRecent = FileTimes.isRecent(status.st_ctim)
   }
 
-  /// The state of a stream, all of whose later changes alter it; nil while a program goes on writing to the stream.
+  /// A state of a stream that each later change of the stream alters; nil while a program goes on writing to the stream.
   ///
   /// A store through a mapping sets the modification time only where it makes a clean page dirty (`page_mkwrite`), so all pages
   /// are written back first. Before Linux 6.13 two changes in one tick of the clock get the same time.

@@ -68,9 +68,7 @@ enum MountQuery {
 
   /// Whether a device is that of a mounted view.
   private static func isInView(_ device: UInt64) -> Bool {
-    // The device number is composed as by makedev(3). File systems without a device have the major number 0.
-    let minor = device & 0xff | device >> 12 & ~0xff
-    return device >> 8 & 0xfff == 0 && MountTable.displayfs.contains { $0.device == "\(minor)" }
+    MountTable.displayfs.contains { $0.isFileSystem(of: device) }
   }
 
   private static func values(_ path: FilePath) -> Explanation? {
