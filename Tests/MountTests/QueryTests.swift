@@ -218,6 +218,42 @@ import Testing
     #expect(query(view, "ls", "--backed-up", "--json", view.source).errorText.contains("goes with none"))
   }
 
+  /// tar reports what it cannot read, and archives the rest.
+  @Test(.asRoot, .programForAll) func ls_backedUp_takesUnreadableDirectoryWhole() throws {
+    let view = try MountedView { root in
+      for path in ["Documents/a", "Documents/Closed/b", "Work/c"] { try put("x", at: "\(root)/\(path)") }
+      chmod("\(root)/Documents/Closed", 0o700)
+      chmod("\(root)/Documents", 0o755)
+    }
+    let list = OrdinaryUser.run(
+      OrdinaryUser.other,
+      [Displayfs.path, "ls", "--backed-up", "-o", "profile=home", "--source", view.source, view.source])
+    let expected = ["Documents", "Work"].map(view.real)
+    #expect(list.text.split(separator: "\n").map(String.init) == expected, "\(list.complaint)")
+    #expect(list.status == 2)
+    #expect(list.complaint.contains(view.real("Documents/Closed")))
+  }
+
+  /// Deeper than the stack and the descriptors of a process last for, if each level takes some.
+  @Test(.extendedAttributes, .timeLimit(.minutes(2))) func ls_backedUp_ofDeepTree_isComplete() throws {
+    let view = try MountedView { root in
+      makeDirectory("\(root)/top")
+      let deep = PythonProgram(
+        """
+        for level in range(1200): os.mkdir("d"); os.chdir("d")
+        for name in ["kept", "left"]: os.mkdir(name)
+        excluded = b"<plist><string>com.apple.backupd</string></plist>"
+        os.setxattr("left", "user.com.apple.metadata:com_apple_backup_excludeItem", excluded)
+        """, in: "\(root)/top"
+      ).run()
+      try #require(deep.status == 0, "\(deep.complaint)")
+      try put("x", at: "\(root)/top/kept")
+    }
+    let list = query(view, "ls", "--backed-up", "--source", view.source, view.source)
+    let kept = ["top/" + String(repeating: "d/", count: 1200) + "kept", "top/kept"].map(view.real)
+    #expect(list.text.split(separator: "\n").map(String.init) == kept, "\(list.complaint)")
+  }
+
   @Test func ls_sortsAsFinder_orByBytes() throws {
     let view = try MountedView("extensions=show") { root in
       for name in ["a10", "A9", "a2", "\u{e4}b", "b"] { try put("x", at: "\(root)/\(name)") }

@@ -3,17 +3,18 @@
 package enum StandardDirectory {
   /// The purpose of the directory at `path`, names relative to SOURCE, in an English sentence; nil where it is no standard one.
   package static func purpose(ofPath path: [Name], _ options: ViewOptions) -> String? {
-    found(path, options) { domain, place in purposes[domain]?[place] }
+    found(path[...], options) { domain, place in purposes[domain]?[place] }
   }
 
   /// Whether what lies at `path`, names relative to SOURCE, is left out of backups because of its place: iOS backs up neither the
   /// caches nor the temporary files of an application, and Time Machine no caches.
   package static func isLeftOutOfBackups(_ path: [Name], _ options: ViewOptions) -> Bool {
-    (1...max(path.count, 1)).contains { count in
-      found(Array(path.prefix(count)), options) { domain, place in
-        leftOut[domain]?.contains(place) ?? false ? true : nil
-      } ?? false
-    }
+    path.indices.contains { isLeftOutItself(path[...$0], options) }
+  }
+
+  /// The same of a path whose directories are known not to be left out.
+  package static func isLeftOutItself(_ path: ArraySlice<Name>, _ options: ViewOptions) -> Bool {
+    found(path, options) { domain, place in leftOut[domain]?.contains(place) ?? false ? true : nil } ?? false
   }
 
   private enum Domain {
@@ -22,10 +23,11 @@ package enum StandardDirectory {
 
   /// The first result for a domain that the path lies in, from the innermost, and the place in it.
   private static func found<Result>(
-    _ path: [Name], _ options: ViewOptions, _ result: (Domain, String) -> Result?
+    _ path: ArraySlice<Name>, _ options: ViewOptions, _ result: (Domain, String) -> Result?
   ) -> Result? {
-    for depth in stride(from: path.count - 1, through: 0, by: -1) {
-      let role = options.role(ofPath: Array(path.prefix(depth)))
+    // A path is as deep as a user likes, and each step of it compares a whole path.
+    for depth in path.indices.suffix(longestPlace).reversed() {
+      let role = options.role(ofPath: Array(path[..<depth]))
       let domains: [(DirectoryRole, Domain)] = [
         (.container, .container), (.home, .home), (.macVolumeRoot, .volume),
       ]
@@ -35,6 +37,11 @@ package enum StandardDirectory {
     }
     return nil
   }
+
+  /// The number of names in the longest place below.
+  private static let longestPlace =
+    (leftOut.values.joined() + purposes.values.flatMap(\.keys))
+    .map { $0.utf8.count { $0 == UInt8(ascii: "/") } + 1 }.max() ?? 0
 
   private static let leftOut: [Domain: Set<String>] = [
     .container: ["Library/Caches", "tmp"], .home: ["Library/Caches", ".Trash"],

@@ -5,7 +5,7 @@ import MacMetadata
 import SystemPackage
 
 /// Which entries of a directory a backup of a Mac or an iOS device takes.
-struct BackupSelection {
+package struct BackupSelection {
   private let inspector: EntryInspector
   /// The names that lead from SOURCE to the directory.
   private let path: [Name]
@@ -43,8 +43,18 @@ struct BackupSelection {
     self.directory = directory
   }
 
-  func takes(_ name: Name) -> Bool {
-    if isLeftOut || StandardDirectory.isLeftOutOfBackups(path + [name], inspector.options) { return false }
+  /// Of a directory that is taken, as are all above it: nothing has to be looked at on the way there.
+  init(_ inspector: EntryInspector, inTaken path: [Name], _ directory: Directory) {
+    self.inspector = inspector
+    self.path = path
+    isLeftOut = false
+    self.directory = OpenedDirectory(CName("."), in: directory)
+  }
+
+  package func takes(_ name: Name) -> Bool {
+    if isLeftOut || StandardDirectory.isLeftOutItself((path + [name])[...], inspector.options) {
+      return false
+    }
     return directory.map { !Self.isExcluded(CName(name), in: $0.directory, inspector) } ?? true
   }
 
@@ -58,5 +68,14 @@ struct BackupSelection {
       sideFiles: inspector.metadata.possibleSideFiles, client: .daemon)
     let values = reader.values(in: attributes, named: (try? attributes.names()) ?? [])
     return values[.backupExclusion]?.elementsEqual("com.apple.backupd".utf8) ?? false
+  }
+}
+
+extension View {
+  /// What a backup takes of a directory that it takes, as it takes all above it.
+  ///
+  /// - Parameter path: the names that lead from SOURCE to the directory.
+  package func backupSelection(in id: NodeID, inTaken path: [Name]) throws(Errno) -> BackupSelection {
+    BackupSelection(inspector, inTaken: path, try directory(id).directory)
   }
 }

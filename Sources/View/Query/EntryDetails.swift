@@ -33,8 +33,8 @@ extension ViewedPath {
 package struct DetailsOfEntries {
   fileprivate let view: View
   /// The names that lead from SOURCE to the directory.
-  fileprivate let path: [Name]
-  fileprivate let selection: BackupSelection
+  package let path: [Name]
+  package let selection: BackupSelection
 
   package func details(of entry: Explanation) -> EntryDetails {
     EntryDetails(

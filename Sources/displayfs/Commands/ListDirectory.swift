@@ -61,10 +61,13 @@ struct ListDirectory: ParsableCommand {
       case .bytes: entries.sorted { $0.displayName < $1.displayName }
       }
     }
+    var hasFailed = false
     do throws(Errno) {
       guard try place.view.isDirectory(place.node) else { throw .notDirectory }
       if backedUp {
-        for path in try BackupList(of: place).paths { Output.bytes(path + [null ? 0 : 0x0a]) }
+        let list = try BackupList(of: place)
+        for path in list.paths { Output.bytes(path + [null ? 0 : 0x0a]) }
+        hasFailed = list.hasFailed
       } else if options.json {
         try printJSON(of: place, &walk)
       } else if let terminal = Terminal.output, !long, !tree {
@@ -78,7 +81,7 @@ struct ListDirectory: ParsableCommand {
         }
       }
     } catch { throw Failure(.system, "\(path): \(error)") }
-    if walk.hasFailed { throw ExitCode(ExitStatus.system.rawValue) }
+    if hasFailed || walk.hasFailed { throw ExitCode(ExitStatus.system.rawValue) }
   }
 
   /// The names in a mounted view are those that it shows, and the view of a view is not what is mounted.
