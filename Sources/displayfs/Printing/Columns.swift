@@ -16,9 +16,10 @@ enum Columns {
       let widths = columnWidths(all, rows: rows)
       return widths.reduce(0, +) + gap * (widths.count - 1) <= width
     }
-    // Fewer rows cannot fit than hold the names one after the other.
-    let fewest = max(1, all.reduce(0, +) / max(width, 1))
-    let rows = fewest < items.count ? (fewest..<items.count).first(where: fits) ?? items.count : items.count
+    // By the number of columns, of which a terminal holds few: to try each number of rows takes the square of the names.
+    let most = max(1, min(items.count, (width + gap) / (1 + gap)))
+    let rows =
+      (1...most).reversed().lazy.map { (items.count + $0 - 1) / $0 }.first(where: fits) ?? items.count
     let widths = columnWidths(all, rows: rows)
     return (0..<rows).map { row in
       var line: [UInt8] = []
