@@ -168,33 +168,38 @@ import Testing
   /// Another user makes files in the package once it has left its place: the check came earlier and found none of them.
   @Test func removal_keepsFilesCreatedMeanwhileByAnotherUser() throws {
     let view = try view { root in
-      makeDirectory("\(root)/Drop.rtfd/box/many")
-      _ = Shell.run("seq 4000 | xargs touch", in: "\(root)/Drop.rtfd/box/many")
-      for path in ["Drop.rtfd", "Drop.rtfd/box/many"] { give("\(root)/\(path)", to: Self.anna, 0o755) }
-      give("\(root)/Drop.rtfd/box", to: 0, 0o1777)
       makeDirectory("\(root)/open")
       chmod("\(root)/open", 0o777)
     }
-    let maker = PythonProgram(
-      """
-      made = open("\(view.real("open/made"))", "w")
-      open("\(view.real("open/ready"))", "w").close()
-      while os.path.exists("\(view.real("Drop.rtfd"))"): pass
-      for number in range(20):
-        try: open(str(number), "x").close()
-        except FileNotFoundError: break
-        print(number, file=made, flush=True)
-      """, as: Self.bert, in: view.real("Drop.rtfd/box")
-    ).start()
-    try waitUntil { isThere(view.real("open/ready")) }
-    let removal = view.run(as: Self.anna, "rm -f Drop")
-    maker.wait()
-    let made = (text(view.real("open/made")) ?? "").split(separator: "\n")
+    // On a busy machine a removal may be over before the other user gets a processor. Then it is repeated.
+    var made: [Substring] = []
+    for _ in 0..<50 where made.isEmpty {
+      makeDirectory(view.real("Drop.rtfd/box/many"))
+      _ = Shell.run("seq 4000 | xargs touch", in: view.real("Drop.rtfd/box/many"))
+      for path in ["Drop.rtfd", "Drop.rtfd/box/many"] { give(view.real(path), to: Self.anna, 0o755) }
+      give(view.real("Drop.rtfd/box"), to: 0, 0o1777)
+      let maker = PythonProgram(
+        """
+        made = open("\(view.real("open/made"))", "w")
+        open("\(view.real("open/ready"))", "w").close()
+        while os.path.exists("\(view.real("Drop.rtfd"))"): pass
+        for number in range(20):
+          try: open(str(number), "x").close()
+          except FileNotFoundError: break
+          print(number, file=made, flush=True)
+        """, as: Self.bert, in: view.real("Drop.rtfd/box")
+      ).start()
+      try waitUntil { isThere(view.real("open/ready")) }
+      let removal = view.run(as: Self.anna, "rm -f Drop")
+      maker.wait()
+      made = (text(view.real("open/made")) ?? "").split(separator: "\n")
+      #expect((removal.status != 0) == !made.isEmpty, "\(made.count) made: \(removal.complaint)")
+      unlink(view.real("open/ready"))
+    }
     let left = names(view.real("Drop.rtfd/box"))
     #expect(
       !made.isEmpty && made.allSatisfy { left.contains(FileName(String($0))) },
       "\(made.count) made, \(left.count) left")
-    #expect(removal.status != 0)
     #expect(!isThere(view.real(".displayfs-staging")))
   }
 
