@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <syslog.h>
 #include <unistd.h>
 
 const int dfs_O_PATH = O_PATH, dfs_O_DIRECTORY = O_DIRECTORY, dfs_O_NOFOLLOW = O_NOFOLLOW;
@@ -284,6 +285,8 @@ int dfs_xfs_generation(int file, uint64_t inode, uint32_t *generation) {
   *generation = request.found.generation;
   return 0;
 }
+
+void dfs_syslog(int priority, const char *text) { syslog(priority, "%s", text); }
 
 pid_t dfs_fork(void) { return fork(); }
 

@@ -106,6 +106,9 @@ int dfs_xfs_generation(int file, uint64_t inode, uint32_t *generation);
 // - Returns: false when that time has passed.
 bool dfs_semaphore_wait(sem_t *semaphore, const struct timespec *end);
 
+// Writes a message to the system log. The text is no format: names in it are the choice of any user. (syslog(3))
+void dfs_syslog(int priority, const char *text);
+
 // Constants that Swift cannot import, as values.
 extern const int dfs_O_PATH, dfs_O_DIRECTORY, dfs_O_NOFOLLOW, dfs_O_TMPFILE, dfs_O_DIRECT, dfs_O_NOATIME;
 extern const int dfs_SEEK_DATA, dfs_SEEK_HOLE, dfs_F_OFD_GETLK, dfs_F_OFD_SETLK;

@@ -1,4 +1,5 @@
 import BackingTree
+import CLinux
 import Glibc
 import Logging
 import Synchronization
@@ -161,7 +162,7 @@ struct SystemLog: QueuedLog {
   }
 
   static func write(_ level: Logger.Level, _ text: String) {
-    withVaList([]) { vsyslog(level.priority, text.replacingPercent, $0) }
+    dfs_syslog(level.priority, text)
   }
 }
 
@@ -180,12 +181,5 @@ extension Logger.Level {
     case .error: LOG_ERR
     case .critical: LOG_CRIT
     }
-  }
-}
-
-extension String {
-  /// Escapes percent signs for printf.
-  fileprivate var replacingPercent: String {
-    split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%%")
   }
 }
