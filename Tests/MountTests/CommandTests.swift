@@ -164,6 +164,28 @@ import Testing
     #expect(view.listing() == ["notes"])
   }
 
+  /// Other users choose names, and the command may be pasted as it is. A mark after an apostrophe, or U+0600 before it, makes
+  /// another character of both, which is still an apostrophe to a shell.
+  @Test(arguments: [
+    "it's $(touch seen)", "'\u{301}$(touch seen)'\u{301}", "\u{600}'$(touch seen)\u{600}'",
+    "a\u{301}`touch seen`'",
+    "'\n$(touch seen)",
+  ]) func proposedCommand_withNameOfMountPoint_isOneWordOfIt(name: String) throws {
+    let place = try TemporaryDirectory()
+    let (source, mountPoint) = (place.path("source"), place.path(name))
+    for directory in [source, mountPoint] { makeDirectory(directory) }
+    defer { umount2(mountPoint, 2 /* MNT_DETACH */) }
+    try #require(Displayfs.run(["mount", source, mountPoint]).status == 0)
+    let refused = Displayfs.run(["mount", source, mountPoint]).errorText
+    let end = " first"
+    try #require(refused.hasSuffix(end), "\(refused)")
+    let start = try #require(refused.firstRange(of: "run displayfs unmount "), "\(refused)")
+    let word = refused[start.upperBound...].dropLast(end.count)
+    let outcome = Shell.run("printf %s \(word)", in: place.root)
+    #expect(outcome.text == mountPoint, "\(word)")
+    #expect(!isThere(place.path("seen")))
+  }
+
   @Test func deadMount_isReportedAndCanBeUnmounted() throws {
     let view = try view()
     let daemon = try #require(view.daemon)

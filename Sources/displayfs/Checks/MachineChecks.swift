@@ -177,7 +177,7 @@ enum MachineChecks {
     }) {
       return .advice(
         check, "the types of packages are installed but not in the database",
-        do: "update-mime-database \(place)/mime")
+        do: "update-mime-database \(place.appending("mime").quoted)")
     }
     return .advice(
       check, "desktops show packages as tar archives",
@@ -239,7 +239,7 @@ enum MachineChecks {
       return .advice(
         check,
         "\(program) may not register files with the kernel, so the daemon copies the data of users' mounts",
-        do: "setcap cap_sys_admin=ep \(program) as root")
+        do: "setcap cap_sys_admin=ep \(program.quoted) as root")
     }
     return .ok(check, "the kernel passes the data of users' mounts through by \(program)")
   }

@@ -10,7 +10,13 @@ extension FilePath {
         || UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte
         || UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte || "/._-+,:@%".utf8.contains(byte)
     }
-    return isPlain
-      ? text : "'\(text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#))'"
+    if isPlain { return text }
+    // By scalars: an apostrophe that a combining mark joins is another character, but a shell sees the apostrophe.
+    var word = "'".unicodeScalars
+    for scalar in text.unicodeScalars {
+      if scalar == "'" { word.append(contentsOf: #"'\''"#.unicodeScalars) } else { word.append(scalar) }
+    }
+    word.append("'")
+    return String(word)
   }
 }
