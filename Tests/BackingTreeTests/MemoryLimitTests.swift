@@ -20,6 +20,16 @@ import Testing
     #expect(MemoryLimit.limits(of: groups) { Self.files[$0] } == limits)
   }
 
+  /// A user may name a group so that a character begins with the sign before the name, or ends with that after it.
+  @Test(arguments: [
+    "0::/system.slice/a.service/\u{301}\n", "0::/system.slice/a.service/\u{301}/b\u{600}/c\n",
+    "3:cpu\u{600}:/\u{301}\n0::/system.slice/a.service\n", "0::/system.slice/a.service\u{600}/x\r\n",
+  ]) func limits_whateverTheNamesOfGroups_areThoseOfAllAbove(groups: String) {
+    var files = Self.files
+    files["/sys/fs/cgroup/system.slice/a.service\u{600}/memory.high"] = "800\n"
+    #expect(MemoryLimit.limits(of: groups) { files[$0] } == [800, 1000])
+  }
+
   @Test func current_isSome() {
     #expect(MemoryLimit.current() > 1 << 20)
   }

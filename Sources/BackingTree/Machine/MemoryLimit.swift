@@ -16,10 +16,11 @@ public enum MemoryLimit {
   ///   - groups: the text of `/proc/self/cgroup`.
   ///   - read: the text of a file; nil where it cannot be read.
   static func limits(of groups: String, _ read: (String) -> String?) -> [UInt64] {
-    groups.split(separator: "\n").flatMap { line -> [UInt64] in
+    // By scalars: users name groups, and a combining mark makes another character of itself and the sign before it.
+    groups.unicodeScalars.split(separator: "\n").flatMap { line -> [UInt64] in
       let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
       guard fields.count == 3 else { return [] }
-      switch (fields[0], fields[1]) {
+      switch (String(fields[0]), String(fields[1])) {
       case ("0", ""):
         return limits(at: fields[2], of: ["memory.max", "memory.high"], below: "/sys/fs/cgroup", read)
       case (_, "memory"):
@@ -31,12 +32,12 @@ public enum MemoryLimit {
 
   /// The limits of a group and of all above it. `max`, for none, is no number.
   private static func limits(
-    at path: Substring, of files: [String], below root: String, _ read: (String) -> String?
+    at path: Substring.UnicodeScalarView, of files: [String], below root: String, _ read: (String) -> String?
   ) -> [UInt64] {
-    var components = path.split(separator: "/")
+    var components = path.split(separator: "/").map { String($0) }
     var limits: [UInt64] = []
     while true {
-      let directory = ([root] + components.map(String.init)).joined(separator: "/")
+      let directory = ([root] + components).joined(separator: "/")
       limits += files.compactMap { read("\(directory)/\($0)").flatMap { UInt64($0.prefix { $0.isNumber }) } }
       if components.popLast() == nil { return limits }
     }
