@@ -1,4 +1,5 @@
 import ArgumentParser
+import DisplayNames
 import Glibc
 
 /// The command `displayfs`.
@@ -67,7 +68,7 @@ enum Main {
 private func separated(_ arguments: [String]) -> [String] {
   let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
   return arguments[..<end].flatMap {
-    $0.hasPrefix("-o") && $0.count > 2 ? ["-o", String($0.dropFirst(2))] : [$0]
+    $0.begins(with: "-o") && $0.utf8.count > 2 ? ["-o", String($0.unicodeScalars.dropFirst(2))] : [$0]
   }
     + arguments[end...]
 }

@@ -1,3 +1,4 @@
+import DisplayNames
 import Glibc
 import SystemPackage
 
@@ -57,7 +58,7 @@ enum Program {
   /// The path of a program; nil if there is none that this user may run.
   static func path(of name: String) -> FilePath? {
     let path = getenv("PATH").map { String(cString: $0) } ?? ""
-    let directories = path.split(separator: ":").map(String.init) + ["/usr/local/bin", "/usr/bin", "/bin"]
+    let directories = path.parts(at: ":") + ["/usr/local/bin", "/usr/bin", "/bin"]
     return directories.map { FilePath($0).appending(name) }.first {
       $0.withPlatformString { access($0, X_OK) } == 0
     }

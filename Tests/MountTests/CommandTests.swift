@@ -140,6 +140,25 @@ import Testing
     #expect(place.shell("grep -F \" $VIEW \" /proc/mounts").text.hasPrefix("a,b "))
   }
 
+  /// A combining mark makes one character of itself and the sign before it, which separates all the same.
+  @Test func options_withCombiningMarksAfterSigns_areSeparated() throws {
+    let place = try unmounted()
+    let options = "fsname=\u{301}a\\,\u{301}b,x-\u{301}name=\u{301},\u{301}x,language=en"
+    let outcome = Displayfs.run(["mount", "-o", options, place.source, place.mountPoint])
+    #expect(
+      outcome.status == 1 && outcome.errorText.contains("-o \u{301}x: no such option"), "\(outcome.complaint)"
+    )
+    let without = options.unicodeScalars.split(separator: ",").filter {
+      !$0.elementsEqual("\u{301}x".unicodeScalars)
+    }
+    let accepted = Displayfs.run([
+      "mount", "-o", without.map { String($0) }.joined(separator: ","), place.source, place.mountPoint,
+    ])
+    #expect(accepted.status == 0, "\(accepted.complaint)")
+    #expect(place.listing() == ["notes"])
+    #expect(place.shell("grep -cF \"\u{301}a,\u{301}b $VIEW \" /proc/mounts").text == "1")
+  }
+
   @Test func language_isTakenFromEnvironment() throws {
     let place = try MountedView { root in
       try put("\"Notes\" = \"Notizen\";\n", at: "\(root)/Notes.localized/.localized/de.strings")

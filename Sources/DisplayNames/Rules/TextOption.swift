@@ -64,14 +64,16 @@ extension TextOption {
   /// The completions of what is typed of the option, `name=value` or the beginning of it: each value, or the name where the
   /// values cannot be listed. Of a list, the last value is completed, by one that the list does not contain yet.
   public func completions(of typed: some StringProtocol) -> [String] {
-    guard !values.isEmpty else { return ["\(name)="].filter { $0.hasPrefix(typed) } }
+    guard !values.isEmpty else { return ["\(name)="].filter { $0.begins(with: typed) } }
     let start = "\(name)="
     var listed = ""
-    if isList, typed.hasPrefix(start), let colon = typed.lastIndex(of: ":") {
-      listed = String(typed[...colon].dropFirst(start.count))
+    if isList, typed.begins(with: start), let colon = typed.unicodeScalars.lastIndex(of: ":") {
+      listed = String(String.UnicodeScalarView(typed.unicodeScalars[...colon].dropFirst(start.utf8.count)))
     }
-    let chosen = Set(listed.split(separator: ":").map(String.init))
-    return values.filter { !chosen.contains($0) }.map { start + listed + $0 }.filter { $0.hasPrefix(typed) }
+    let chosen = Set(listed.parts(at: ":"))
+    return values.filter { !chosen.contains($0) }.map { start + listed + $0 }.filter {
+      $0.begins(with: typed)
+    }
   }
 }
 

@@ -88,9 +88,9 @@ extension View {
       getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
     }
     let own = variable("XDG_DATA_HOME") ?? variable("HOME").map { "\($0)/.local/share" }
-    let shared = (variable("XDG_DATA_DIRS") ?? "/usr/local/share:/usr/share").split(separator: ":")
+    let shared = (variable("XDG_DATA_DIRS") ?? "/usr/local/share:/usr/share").parts(at: ":")
     var globs = MIMEGlobs()
-    for place in [own].compactMap({ $0 }) + shared.map(String.init) {
+    for place in [own].compactMap({ $0 }) + shared {
       if let table = Directory(descriptor: AT_FDCWD).wholeFile("\(place)/mime/globs2") { globs.add(table) }
     }
     return globs

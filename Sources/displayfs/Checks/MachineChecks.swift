@@ -1,5 +1,6 @@
 import BackingTree
 import CLinux
+import DisplayNames
 import FuseServer
 import Glibc
 import PackagePictures
@@ -164,11 +165,11 @@ enum MachineChecks {
   private static var fileTypes: Finding {
     let check = "file types"
     let variable = getenv("XDG_DATA_DIRS").map { String(cString: $0) } ?? ""
-    let shared = (variable.isEmpty ? "/usr/local/share:/usr/share" : variable).split(separator: ":")
+    let shared = (variable.isEmpty ? "/usr/local/share:/usr/share" : variable).parts(at: ":")
     let own =
       getenv("XDG_DATA_HOME").map { String(cString: $0) }
       ?? getenv("HOME").map { String(cString: $0) + "/.local/share" }
-    let directories = shared.map { FilePath(String($0)) } + (own.map { [FilePath($0)] } ?? [])
+    let directories = shared.map { FilePath($0) } + (own.map { [FilePath($0)] } ?? [])
     if let place = directories.first(where: { knowsPackages($0.appending("mime/types")) }) {
       return .ok(check, "packages have types and icons by \(place.appending("mime"))")
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import DisplayNames
 
 struct Completions: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -78,12 +79,13 @@ enum OptionCompletion {
   /// The completions of the word at `index`: of the last of the options in it, separated by commas.
   private static func candidates(_ words: [String], at index: Int) -> [String] {
     let typed = words.indices.contains(index) ? words[index] : ""
-    let comma = typed.lastIndex(of: ",").map(typed.index(after:)) ?? typed.startIndex
+    let scalars = typed.unicodeScalars
+    let comma = scalars.lastIndex(of: ",").map(scalars.index(after:)) ?? typed.startIndex
     return MountOptions.completions(of: typed[comma...]).map { completion in
       let whole = typed[..<comma] + completion
       // The script for zsh passes it to _describe, which takes what follows a colon for a description.
       return CompletionShell.requesting == .zsh
-        ? String(whole.flatMap { $0 == ":" ? "\\:" : "\($0)" }) : String(whole)
+        ? whole.unicodeScalars.map { $0 == ":" ? "\\:" : String($0) }.joined() : String(whole)
     }
   }
 }

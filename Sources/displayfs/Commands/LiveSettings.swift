@@ -35,7 +35,7 @@ extension MountOptions {
 
   /// Parses `name=value` for an option that can be changed on a mounted view.
   static func parseLive(_ setting: String) throws(Failure) -> (name: String, value: String) {
-    let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    let parts = setting.parts(at: "=", maxSplits: 1, omittingEmptySubsequences: false)
     guard parts.count == 2, live.contains(parts[0]) else {
       throw Failure(
         .usage,

@@ -107,7 +107,7 @@ struct Mounter {
   private var fuseOptions: [[UInt8]] {
     var result = options.fuse
     func add(_ name: String, _ value: String) {
-      if !result.contains(where: { $0.hasPrefix("\(name)=") }) {
+      if !result.contains(where: { $0.begins(with: "\(name)=") }) {
         result.append("\(name)=\(MountOptions.escape(value))")
       }
     }

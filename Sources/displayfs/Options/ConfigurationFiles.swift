@@ -1,5 +1,6 @@
 import BackingTree
 import Configuration
+import DisplayNames
 import Glibc
 import SystemPackage
 
@@ -15,7 +16,7 @@ enum ConfigurationFiles {
     var paths = ["/etc/displayfs/config.toml"] + parts(of: "/etc/displayfs/conf.d")
     if geteuid() != 0 {
       func variable(_ name: String) -> String? {
-        getenv(name).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
+        getenv(name).map { String(cString: $0) }.flatMap { $0.begins(with: "/") ? $0 : nil }
       }
       if let base = variable("XDG_CONFIG_HOME") ?? variable("HOME").map({ "\($0)/.config" }) {
         paths.append("\(base)/displayfs/config.toml")
@@ -56,7 +57,7 @@ enum ConfigurationFiles {
 
   /// Converts a path so that it does not depend on the working directory.
   static func absolute(_ path: String) -> String {
-    guard path != none, !path.hasPrefix("/"), let resolved = realpath(path, nil) else { return path }
+    guard path != none, !path.begins(with: "/"), let resolved = realpath(path, nil) else { return path }
     defer { free(resolved) }
     return String(cString: resolved)
   }
@@ -85,8 +86,8 @@ enum ConfigurationFiles {
     let descriptor = Descriptor(adopting: opened)
     var names: [String] = []
     try? forEachEntry(of: descriptor.rawValue) { entry in
-      if let name = String(validating: entry.name, as: UTF8.self), name.hasSuffix(".toml"),
-        !name.hasPrefix(".")
+      if let name = String(validating: entry.name, as: UTF8.self), name.ends(with: ".toml"),
+        !name.begins(with: ".")
       {
         names.append(name)
       }

@@ -1,3 +1,4 @@
+import DisplayNames
 import SystemPackage
 
 /// An invocation by mount(8), as its helper: `mount.displayfs SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-t type] [-o options]`.
@@ -11,21 +12,21 @@ struct HelperInvocation {
 
   /// Whether a program name is one that mount(8) looks for.
   static func isHelperName(_ path: String) -> Bool {
-    let name = path.split(separator: "/").last.map(String.init) ?? ""
+    let name = path.parts(at: "/").last ?? ""
     return name == "mount.displayfs" || name == "mount.fuse.displayfs"
   }
 
   init(_ arguments: [String]) throws(Failure) {
     var index = 0
-    func value(of letter: Character) throws(Failure) -> String {
+    func value(of letter: Unicode.Scalar) throws(Failure) -> String {
       index += 1
       guard index < arguments.count else { throw Failure(.usage, "-\(letter) needs a value") }
       return arguments[index]
     }
     while index < arguments.count {
       let argument = arguments[index]
-      if argument.count > 1, argument.hasPrefix("-") {
-        for letter in argument.dropFirst() {
+      if argument.utf8.count > 1, argument.begins(with: "-") {
+        for letter in argument.unicodeScalars.dropFirst() {
           switch letter {
           case "f": isRehearsal = true
           case "s": isSloppy = true

@@ -60,7 +60,7 @@ struct MountOptions {
   static func completions(of typed: Substring) -> [String] {
     own.flatMap { $0.completions(of: typed) }
       + (passed.union([export]).sorted() + passedWithValue.sorted().map { "\($0)=" }).filter {
-        $0.hasPrefix(typed)
+        $0.begins(with: typed)
       }
   }
 
@@ -76,10 +76,11 @@ struct MountOptions {
   }
 
   private mutating func addOne(_ option: String) throws(Failure) {
-    let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    let parts = option.parts(at: "=", maxSplits: 1, omittingEmptySubsequences: false)
     let name = parts[0]
     let isOwn = Self.own.contains { $0.name == name }
-    if name.hasPrefix("x-") || name.hasPrefix("X-") || name == "comment" || Self.ignored.contains(name) {
+    if name.begins(with: "x-") || name.begins(with: "X-") || name == "comment" || Self.ignored.contains(name)
+    {
       return
     }
     if option == "remount" { return }
