@@ -34,6 +34,22 @@ private func matches(_ pattern: String, _ entry: String, isDirectory: Bool = fal
     #expect(try !matches("build/", "a/build", isDirectory: false))
   }
 
+  /// A name may begin with a combining mark, or end with U+0600: with the slash it is one character then.
+  @Test(arguments: [
+    ("/\u{301}x", "\u{301}x", true), ("/\u{301}x", "a/\u{301}x", false), ("a/\u{301}x", "a/\u{301}x", true),
+    ("a/\u{301}x", "b/a/\u{301}x", false), ("a\u{600}/x", "a\u{600}/x", true),
+    ("/*/\u{301}?", "a/\u{301}x", true),
+  ]) func slashBesideCombiningScalar_separatesNames(_ pattern: String, _ entry: String, _ expected: Bool)
+    throws
+  {
+    let names = entry.parts(at: "/").map { Name($0) }
+    #expect(try PathPattern(pattern).matches(names) == expected)
+  }
+
+  @Test func trailingSlashAfterPrependedScalar_isRecognized() throws {
+    #expect(try PathPattern("build\u{600}/").directoriesOnly)
+  }
+
   @Test func wildcards_matchNonUTF8Name() throws {
     let name: [UInt8] = [0x61, 0xff, 0x2e, 0xc3]
     let isMatched = try Glob("a?.*").matches(name.span)

@@ -16,13 +16,14 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
   /// - Throws: the fault of the pattern, as a sentence.
   public init(_ text: String) throws(OptionError) {
     description = text
-    var body = text[...]
-    directoriesOnly = body.hasSuffix("/")
-    if directoriesOnly { body = body.dropLast() }
+    // By scalars: a name may begin with a combining mark, which makes another character of itself and the slash.
+    var body = Substring(text).unicodeScalars
+    directoriesOnly = body.last == "/"
+    if directoriesOnly { body.removeLast() }
     let isAnchored = body.contains("/")
-    if body.hasPrefix("/") { body = body.dropFirst() }
+    if body.first == "/" { body.removeFirst() }
     var parts: [Part] = isAnchored ? [] : [.anyDirectories]
-    for component in body.split(separator: "/", omittingEmptySubsequences: false) {
+    for component in Substring(body).parts(at: "/", omittingEmptySubsequences: false) {
       if component.isEmpty || component == "." || component == ".." {
         throw OptionError(
           "the pattern \"\(text)\" names no entry: \"\(component)\" is not a name; paths begin at SOURCE")
