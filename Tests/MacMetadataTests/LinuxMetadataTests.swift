@@ -62,5 +62,8 @@ import Testing
     #expect(DesktopEntry.names(utf8("Name=x\n")) == nil)
     #expect(DesktopEntry.names(utf8("[Desktop Entry]\n")) == [:])
     #expect(DesktopEntry.names([0xff, 0xfe]) == nil)
+    // A name that begins with a combining mark, and a backslash that is escaped before one.
+    let marked = utf8("[Desktop Entry]\nName=\u{301}a\\\\\u{301}b\\n\u{301}\r\nName[de]=\u{301}\n")
+    #expect(DesktopEntry.names(marked) == ["": "\u{301}a\\\u{301}b\n\u{301}", "de": "\u{301}"])
   }
 }

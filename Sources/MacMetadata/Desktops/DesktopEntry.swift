@@ -10,12 +10,13 @@ public enum DesktopEntry {
     var names: [String: String]?
     var isInGroup = false
     for line in text.split(whereSeparator: \.isNewline) {
-      let line = line.trimmed
+      // By scalars: a name may begin with a combining mark, which makes another character of itself and the sign before it.
+      let line = line.unicodeScalars.trimmed
       if line.first == "[" {
-        isInGroup = line == "[Desktop Entry]"
+        isInGroup = String(line) == "[Desktop Entry]"
         if isInGroup, names == nil { names = [:] }
       } else if isInGroup, let equals = line.firstIndex(of: "=") {
-        guard let locale = locale(of: line[..<equals].trimmed) else { continue }
+        guard let locale = locale(of: Substring(line[..<equals].trimmed)) else { continue }
         names?[locale] = unescaped(line[line.index(after: equals)...].trimmed)
       }
     }
@@ -29,27 +30,27 @@ public enum DesktopEntry {
     return String(key.dropFirst(5).dropLast())
   }
 
-  private static func unescaped(_ value: Substring) -> String {
-    var out = ""
+  private static func unescaped(_ value: Substring.UnicodeScalarView) -> String {
+    var out = String.UnicodeScalarView()
     var isEscaped = false
-    for character in value {
+    for scalar in value {
       if isEscaped {
-        out.append(["s": " ", "n": "\n", "t": "\t", "r": "\r"][character] ?? character)
+        out.append(["s": " ", "n": "\n", "t": "\t", "r": "\r"][scalar] ?? scalar)
         isEscaped = false
-      } else if character == "\\" {
+      } else if scalar == "\\" {
         isEscaped = true
       } else {
-        out.append(character)
+        out.append(scalar)
       }
     }
-    return out
+    return String(out)
   }
 }
 
-extension Substring {
-  fileprivate var trimmed: Substring {
-    var text = drop(while: \.isWhitespace)
-    while text.last?.isWhitespace ?? false { text.removeLast() }
+extension Substring.UnicodeScalarView {
+  fileprivate var trimmed: Substring.UnicodeScalarView {
+    var text = drop(while: \.properties.isWhitespace)
+    while text.last?.properties.isWhitespace ?? false { text.removeLast() }
     return text
   }
 }
