@@ -16,7 +16,7 @@ public struct MountTable {
     public let options: [String]
     /// The user that mounted a FUSE file system; nil for other file systems.
     public var user: uid_t? {
-      options.lazy.compactMap { $0.hasPrefix("user_id=") ? uid_t($0.dropFirst(8)) : nil }.first
+      options.lazy.compactMap { $0.utf8.starts(with: "user_id=".utf8) ? uid_t($0.dropFirst(8)) : nil }.first
     }
     /// The minor device number, which is the connection's name in /sys/fs/fuse/connections.
     public let device: String
@@ -97,9 +97,11 @@ public struct MountTable {
 
   private static var text: [UInt8]? { Directory(descriptor: AT_FDCWD).wholeFile("/proc/self/mountinfo") }
 
-  static var current: [Line] {
-    guard let bytes = text else { return [] }
-    return bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
+  static var current: [Line] { text.map(lines) ?? [] }
+
+  /// - Parameter bytes: the text of a mountinfo file.
+  static func lines(_ bytes: [UInt8]) -> [Line] {
+    bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
       let fields = line.split(separator: UInt8(ascii: " "))
       guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash > 5, fields.count > dash + 3,
         let id = Int(string(fields[0])), let parent = Int(string(fields[1]))
@@ -116,7 +118,7 @@ public struct MountTable {
 
   private static func merged(_ lists: ArraySlice<UInt8>...) -> [String] {
     var seen: Set<String> = []
-    return lists.flatMap { string($0).split(separator: ",").map(String.init) }.filter {
+    return lists.flatMap { $0.split(separator: UInt8(ascii: ",")).map(string) }.filter {
       seen.insert($0).inserted
     }
   }
@@ -126,10 +128,9 @@ public struct MountTable {
     var bytes: [UInt8] = []
     var rest = field
     while let byte = rest.popFirst() {
-      if byte == UInt8(ascii: "\\"), rest.count >= 3,
-        let value = UInt8(String(decoding: rest.prefix(3), as: UTF8.self), radix: 8)
-      {
-        bytes.append(value)
+      let digits = rest.prefix(3).prefix { UInt8(ascii: "0")...UInt8(ascii: "7") ~= $0 }
+      if byte == UInt8(ascii: "\\"), digits.count == 3 {
+        bytes.append(digits.reduce(0) { $0 << 3 | $1 & 7 })
         rest = rest.dropFirst(3)
       } else {
         bytes.append(byte)
