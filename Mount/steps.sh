@@ -3,6 +3,9 @@
 
 set -eu
 
+# Programs of all users read what is installed: the databases of file types and icons too, which other programs write.
+umask 022
+
 say() { printf '%s\n' "$*"; }
 
 fail() {
