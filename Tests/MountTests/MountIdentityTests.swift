@@ -35,6 +35,55 @@ import Testing
     #expect(!Displayfs.isMounted(place.path("moved/view")))
   }
 
+  /// The path is exchanged when the program has checked it, and is about to call mount(2).
+  @Test(.tracing) func remount_ofMountPointExchangedMeanwhile_changesViewAlone() throws {
+    let script = """
+      mkdir -p other above/view && mount -t tmpfs -o ro none other
+      ln -s '\(Displayfs.path)' mount.displayfs && ./mount.displayfs source above/view -o ro,language=en
+      """
+    let other = place.path("other")
+    defer {
+      for path in [other, place.path("moved/view"), place.path("above/view")] {
+        umount2(path, CInt(MNT_DETACH))
+      }
+    }
+    let outcome = Shell.run(script, in: place.root)
+    try #require(outcome.status == 0, "\(outcome.complaint)")
+    let remount = Shell.start(
+      """
+      cd '\(place.root)' && exec strace -f -qq -o /dev/null -e trace=mount -e inject=mount:delay_enter=500000000 \
+        sh -c 'echo $$ >process; exec ./mount.displayfs source "$PWD/above/view" -o remount,rw'
+      """, within: 600)
+    var process: pid_t?
+    try waitUntil {
+      process = text(place.path("process")).flatMap { pid_t($0.dropLast()) }
+      return process.flatMap { text("/proc/\($0)/syscall") }?.hasPrefix("\(Self.mountCall) ") ?? false
+    }
+    let exchange = "mv above moved && mkdir above && ln -s '\(other)' above/view"
+    #expect(Shell.run(exchange, in: place.root).status == 0)
+    // Without its tracer the program goes on.
+    let tracer = try #require(process.flatMap(tracer))
+    kill(tracer, SIGKILL)
+    try waitUntil { process.map { !isThere("/proc/\($0)") } ?? false }
+    remount.wait()
+    #expect(failure { mkdir("\(other)/new", 0o755) } == .readOnlyFileSystem)
+    #expect(mkdir(place.path("moved/view/new"), 0o755) == 0)
+  }
+
+  /// The number of mount(2), which Swift cannot import.
+  private static var mountCall: Int {
+    #if arch(x86_64)
+      165
+    #else
+      40
+    #endif
+  }
+
+  private func tracer(of process: pid_t) -> pid_t? {
+    (text("/proc/\(process)/status") ?? "").split(separator: "\n").first { $0.hasPrefix("TracerPid:\t") }
+      .flatMap { pid_t($0.dropFirst(11)) }
+  }
+
   @Test func signal_whileSomethingIsMountedOnTop_leavesThat() throws {
     let view = place.path("view")
     mkdir(view, 0o755)

@@ -2,9 +2,9 @@ import CLinux
 import Glibc
 import SystemPackage
 
-/// Unmounting one mount and no other.
+/// Unmounting one mount and no other, and changing its options.
 ///
-/// umount2(2) takes a path, which may lead to another mount by the time of the call: a user may rename a directory above the mount
+/// umount2(2) and mount(2) take a path, which may lead to another mount by the time of the call: a user may rename a directory above the mount
 /// point and put a symlink in its place, and something else may be mounted on top.
 extension MountTable.Line {
   /// The mount in its present place; nil when it is gone.
@@ -34,6 +34,22 @@ extension MountTable.Line {
     }
     try (Array("/proc/self/fd/\(parent.rawValue)/".utf8) + name.bytes).withCName { (path) throws(Errno) in
       _ = try systemCall { umount2(path, flags | 8 /* UMOUNT_NOFOLLOW */) }
+    }
+  }
+
+  /// Changes the options of the mount in its present place. For root. (`mount`, MS_REMOUNT)
+  ///
+  /// - Throws: ENOENT when it is gone; ESTALE or ELOOP when its path leads to another mount; the errors of `mount`.
+  public func remount(_ flags: UInt) throws(Errno) {
+    guard let path = present?.mountPoint else { throw .noSuchFileOrDirectory }
+    // The mount's root. While it is open no other mount gets the ID.
+    let root = Descriptor(
+      adopting: try systemCall {
+        path.withPlatformString { dfs_open_without_symlinks($0, dfs_O_PATH | dfs_O_DIRECTORY) }
+      })
+    guard Self.id(of: root) == id, present != nil else { throw .staleNFSFileHandle }
+    try Array("/proc/self/fd/\(root.rawValue)".utf8).withCName { (root) throws(Errno) in
+      _ = try systemCall { mount(nil, root, nil, flags | UInt(MS_REMOUNT), nil) }
     }
   }
 

@@ -6,16 +6,21 @@ import SystemPackage
 ///
 /// Options of displayfs itself do not concern the kernel: `displayfs set` changes them.
 enum Remount {
-  /// Calls mount(2) with MS_REMOUNT.
+  /// - Throws: a failure, among others where the path leads to another mount by then: an ordinary user may own a directory above
+  ///   the mount point.
   static func perform(_ mountPoint: FilePath, _ options: MountOptions) throws(Failure) {
     guard let mount = MountTable.topmost(at: mountPoint), mount.isView else {
       throw Failure(.mount, "\(mountPoint): no displayfs is mounted here whose options could be changed")
     }
-    let flags = flags(options.fuse) | UInt(MS_REMOUNT)
-    guard mount.mountPoint.withPlatformString({ Glibc.mount(nil, $0, nil, flags, nil) }) != 0 else { return }
-    let error = Errno(rawValue: errno)
-    let advice = error == .resourceBusy ? "; files are open for writing here" : ""
-    throw Failure(.mount, "\(mountPoint): its options cannot be changed: \(error)\(advice)")
+    do throws(Errno) { try mount.remount(flags(options.fuse)) } catch {
+      let advice =
+        switch error {
+        case .resourceBusy: "; files are open for writing here"
+        case .staleNFSFileHandle, .tooManySymbolicLinkLevels: "; the path leads to another mount by now"
+        default: ""
+        }
+      throw Failure(.mount, "\(mountPoint): its options cannot be changed: \(error)\(advice)")
+    }
   }
 
   /// As in libfuse, `nosuid` and `nodev` are the default although only root can remount: set-user-ID programs and devices need
