@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -111,12 +112,17 @@ static int open_connections(void) {
   return mount;
 }
 
-// Checks that a descriptor is of /dev/fuse, and not of another user's mount as far as the kernel reports it. (Linux 6.16 names
-// the connection in fdinfo.) A process that has another user's descriptor serves that mount anyway. Returns 0 or an errno.
+// Checks that a descriptor is of /dev/fuse and has a connection, and not that of another user's mount as far as the kernel reports
+// it. (Linux 6.16 names the connection in fdinfo.) A process that has another user's descriptor serves that mount anyway. But one
+// without a connection may get one later, that of any mount, when nothing checks it. Returns 0 or an errno.
 static int check_device(int fd) {
   struct stat status;
   if (fstat(fd, &status)) return errno;
   if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(10, 229)) return ENODEV;
+  // poll(2) reports an error of a device that was never mounted, and of one whose connection has ended.
+  struct pollfd connected = {.fd = fd};
+  if (poll(&connected, 1, 0) < 0) return errno;
+  if (connected.revents & POLLERR) return ENODEV;
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
   int info = open(path, O_RDONLY | O_CLOEXEC);

@@ -21,9 +21,12 @@ final class BareConnection {
   }
 
   deinit {
-    umount2(directory.root, CInt(MNT_DETACH))
+    unmount()
     close(device)
   }
+
+  /// Ends the connection.
+  func unmount() { umount2(directory.root, CInt(MNT_DETACH)) }
 
   /// Replies to INIT. (`struct fuse_init_out` of linux/fuse.h)
   private func greet() throws {

@@ -110,6 +110,17 @@ struct PassthroughHelperTests {
     #expect(helper.end() == 1)
   }
 
+  @Test func deviceWithoutConnection_isRefused() throws {
+    let neverMounted = try OpenFile("/dev/fuse", O_RDWR)
+    let connection = try BareConnection(of: user)
+    connection.unmount()
+    for device in [neverMounted.descriptor, connection.device] {
+      let helper = try PassthroughHelperProcess()
+      #expect(helper.register(device) == -ENODEV)
+      #expect(helper.end() == 1)
+    }
+  }
+
   @Test func root_isRefused() throws {
     let connection = try BareConnection(of: 0)
     let helper = try PassthroughHelperProcess(of: "root")
