@@ -39,7 +39,7 @@ enum Main {
     } catch {
       let isHelp = Displayfs.exitCode(for: error).isSuccess
       let text = Displayfs.fullMessage(for: error)
-      if isHelp { print(text) } else { printError(text) }
+      if isHelp { Output.line(Array(text.utf8)) } else { printError(text) }
       exit(isHelp ? 0 : ExitStatus.usage.rawValue)
     }
   }

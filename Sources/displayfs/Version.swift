@@ -1,4 +1,5 @@
 import CFuse
+import SystemPackage
 
 enum Version {
   static let number = "0.1.0"
@@ -6,8 +7,9 @@ enum Version {
   /// Prints the versions that an error report needs, in the format of sshfs: this program, libfuse, the protocol that it speaks
   /// with the kernel, and the program that mounts for users.
   static func print() {
-    Swift.print("displayfs version \(number)\nSwift \(swift)")
-    dfs_print_fuse_versions()
+    Output.line("displayfs version \(number)\nSwift \(swift)")
+    let error = dfs_print_fuse_versions()
+    if error != 0 { Output.end(with: Errno(rawValue: error)) }
   }
 
   /// The version of the compiler that built this program.

@@ -360,6 +360,59 @@ import Testing
   }
 }
 
+/// What is printed is not all where the disk is full.
+@Suite(.mounting) struct StandardOutputTests {
+  private static let commands: [[String]] = [
+    ["ls", "."], ["ls", "-l", "--tree", "."], ["ls", "--json", "."], ["ls", "--backed-up", "."],
+    ["explain", "notes.txt"],
+    ["realpath", "notes.txt"], ["name", "--json", "notes.txt"], ["doctor"], ["check-config", "none.toml"],
+    ["completions", "bash"], ["completions", "zsh"], ["--version"], ["--help"], ["ls", "--help"],
+  ]
+
+  private func place() throws -> TemporaryDirectory {
+    let place = try TemporaryDirectory()
+    for name in ["notes.txt", "none.toml"] { try put("", at: place.path(name)) }
+    return place
+  }
+
+  @Test(arguments: commands) func fullDisk_isReported(command: [String]) throws {
+    let place = try place()
+    for output in [">/dev/full", ">&-"] {
+      let outcome = Shell.run(
+        "exec '\(Displayfs.path)' \(command.joined(separator: " ")) \(output)", in: place.root)
+      #expect(outcome.status == 2, "\(output): \(outcome.complaint)")
+      #expect(
+        outcome.errorText.hasPrefix("displayfs: standard output cannot be written: "), "\(outcome.errorText)")
+    }
+  }
+
+  @Test func fullDisk_ofMountedView_isReported() throws {
+    let view = try MountedView { root in try put("x", at: "\(root)/notes.txt") }
+    for command in ["list", "list --json", "status '\(view.mountPoint)'", "realpath '\(view.at("notes"))'"] {
+      let outcome = Shell.run("exec '\(Displayfs.path)' \(command) >/dev/full")
+      #expect(outcome.status == 2, "\(command): \(outcome.complaint)")
+      #expect(
+        outcome.errorText.hasPrefix("displayfs: standard output cannot be written: "), "\(outcome.errorText)")
+    }
+  }
+
+  /// As ls(1).
+  @Test(arguments: commands) func closedPipe_endsCommandSilently(command: [String]) throws {
+    let place = try place()
+    let program = """
+      import os, subprocess, sys
+      reader, writer = os.pipe()
+      os.close(reader)
+      run = subprocess.run(sys.argv[1:], stdout=writer, stderr=subprocess.PIPE)
+      print(run.returncode, run.stderr)
+      """
+    try put(program, at: place.path("program.py"))
+    let outcome = Shell.run(
+      "exec python3 program.py '\(Displayfs.path)' \(command.joined(separator: " "))", in: place.root)
+    #expect(outcome.text == "-13 b''", "\(outcome.complaint)")
+  }
+}
+
 /// The program as mount(8) calls it.
 @Suite(.mounting) struct MountHelperTests {
   private func helper(_ name: String = "mount.displayfs") throws -> (MountedView, String) {

@@ -119,11 +119,14 @@ struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lo
   return fuse_session_new(&args, operations, size, userdata);
 }
 
-void dfs_print_fuse_versions(void) {
+int dfs_print_fuse_versions(void) {
   // libfuse runs fusermount3, which prints to the same file: flush each line before it does.
   setvbuf(stdout, NULL, _IOLBF, 0);
   printf("FUSE library version %s\n", fuse_pkgversion());
   fuse_lowlevel_version();
+  // A line that could not be written is gone from the buffer.
+  if (fflush(stdout)) return errno;
+  return ferror(stdout) ? EIO : 0;
 }
 
 int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clone_fd) {

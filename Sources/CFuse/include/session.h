@@ -11,8 +11,8 @@ struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lo
 int dfs_session_mount(struct fuse_session *session, const char *mount_point);
 // Closes the connection and unmounts nothing: the kernel lets all requests fail from then on. To be called once.
 void dfs_session_disconnect(struct fuse_session *session);
-// Prints the versions of libfuse, of its FUSE protocol, and of fusermount3, one on each line.
-void dfs_print_fuse_versions(void);
+// Prints the versions of libfuse, of its FUSE protocol, and of fusermount3, one on each line. Returns 0 or an errno.
+int dfs_print_fuse_versions(void);
 // Serves requests with several threads until the session ends. Returns 0 or a negative errno.
 int dfs_session_loop(struct fuse_session *session, unsigned max_threads, int clone_fd);
 // FUSE_NOTIFY_INVAL_ENTRY: invalidates the dentry of a name, or without `is_invalid` only expires it (FUSE_EXPIRE_ONLY), so that

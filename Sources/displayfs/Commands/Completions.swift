@@ -20,8 +20,9 @@ struct Completions: ParsableCommand {
       case .zsh: .zsh
       case .fish: .fish
       }
-    print(Displayfs.completionScript(for: kind))
-    if shell == .bash { print(Self.addingCompletions + Self.joiningWords) }
+    let script = Displayfs.completionScript(for: kind)
+    Output.line(Array(script.utf8))
+    if shell == .bash { Output.line(Array((Self.addingCompletions + Self.joiningWords).utf8)) }
   }
 
   /// `compgen -W` expands the words that it completes with, command substitutions too, and a word may be a mount point that another

@@ -22,9 +22,17 @@ enum Output {
     )
   }
 
+  /// Where standard output cannot be written, as on a full disk, this ends the process with a message: what is there is not all.
   static func bytes(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) {
-    // There is no place to report that standard output is closed.
-    try? writeAll(bytes, to: descriptor)
+    do throws(Errno) { try writeAll(bytes, to: descriptor) } catch {
+      if descriptor == STDOUT_FILENO { end(with: error) }
+    }
+  }
+
+  /// Ends the process, unless the reader has gone and wants no more.
+  static func end(with error: Errno) {
+    if error == .brokenPipe { return }
+    Main.end(with: Failure(.system, "standard output cannot be written: \(error)"))
   }
 }
 
