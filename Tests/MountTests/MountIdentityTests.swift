@@ -13,8 +13,9 @@ import Testing
   }
 
   /// Mounts a view in the foreground. - Returns: its daemon.
-  private func start(at mountPoint: String) throws -> StartedProgram {
-    let daemon = Shell.start("exec '\(Displayfs.path)' mount -f -o language=en '\(source)' '\(mountPoint)'")
+  private func start(at mountPoint: String, _ options: String = "passthrough=on") throws -> StartedProgram {
+    let mount = "mount -f -o language=en,\(options)"
+    let daemon = Shell.start("exec '\(Displayfs.path)' \(mount) '\(source)' '\(mountPoint)'")
     try waitUntil { isThere("\(mountPoint)/notes") }
     return daemon
   }
@@ -93,6 +94,37 @@ import Testing
     daemon.send(SIGTERM)
     #expect(daemon.wait() == 0)
     #expect(isThere("\(view)/file"))
+  }
+
+  /// The ID and the device number of the mount at a path.
+  private func identity(of mountPoint: String) -> [Substring]? {
+    (text("/proc/self/mountinfo") ?? "").split(separator: "\n").map { $0.split(separator: " ") }
+      .first { $0[4] == mountPoint }.map { [$0[0], $0[2]] }
+  }
+
+  /// The kernel gives the ID and the device number of a mount that is gone to the next one.
+  @Test func signal_afterViewIsGoneAndAnotherHasItsIdentity_leavesThat() throws {
+    // Whatever else is mounted on the machine may get them instead.
+    for _ in 0..<50 {
+      let gone = try MountedView()
+      let identity = try #require(self.identity(of: gone.mountPoint))
+      let daemon = try #require(gone.daemon)
+      let other: MountedView
+      do {
+        kill(daemon, SIGSTOP)
+        defer { kill(daemon, SIGCONT) }
+        #expect(umount2(gone.mountPoint, CInt(MNT_DETACH)) == 0)
+        other = try MountedView { root in try put("text", at: "\(root)/notes.txt") }
+        kill(daemon, SIGTERM)
+      }
+      let hasIdentity = self.identity(of: other.mountPoint) == identity
+      try waitUntil { !isThere("/proc/\(daemon)") }
+      guard hasIdentity else { continue }
+      #expect(Displayfs.isMounted(other.mountPoint))
+      #expect(text(other.at("notes")) == "text")
+      return
+    }
+    Issue.record("no view got the identity of the one before it")
   }
 
   /// The kernel lists mounts by their ids.

@@ -17,6 +17,30 @@ struct UserMountTests {
     OrdinaryUser.shell(user, view, script)
   }
 
+  /// fusermount3 unmounts by a path.
+  @Test func signal_afterDirectoryAboveWasRenamed_unmounts() throws {
+    let place = try TemporaryDirectory()
+    try put("text", at: place.path("source/notes.txt"))
+    makeDirectory(place.path("above/view"))
+    try #require(Shell.run("chown -R \(OrdinaryUser.owner) source above", in: place.root).status == 0)
+    let user = "setpriv --reuid=\(OrdinaryUser.owner) --regid=\(OrdinaryUser.owner) --clear-groups"
+    let daemon = Shell.start(
+      """
+      exec \(user) '\(Displayfs.path)' mount -f -o language=en '\(place.path("source"))' '\(place.path("above/view"))'
+      """)
+    defer {
+      for name in ["above", "moved"] { umount2(place.path("\(name)/view"), CInt(MNT_DETACH)) }
+      daemon.wait()
+    }
+    try waitUntil {
+      OrdinaryUser.run(OrdinaryUser.owner, ["test", "-e", place.path("above/view/notes")]).status == 0
+    }
+    #expect(rename(place.path("above"), place.path("moved")) == 0)
+    daemon.send(SIGTERM)
+    #expect(daemon.wait() == 0)
+    #expect(!Displayfs.isMounted(place.path("moved/view")))
+  }
+
   @Test func userMount_grantsAccessOfBackingTree() throws {
     let view = try view { root in
       try put("for all", at: "\(root)/public.txt")

@@ -14,8 +14,10 @@ extension MountTable.Line {
 
   /// Unmounts the mount in its present place. For root. (`umount2`)
   ///
+  /// - Parameter isServed: called last. The kernel gives the ID and the device number of a mount that is gone to the next one, so
+  ///   a daemon has to look whether its mount still is the one that has them.
   /// - Throws: ENOENT when it is gone; ESTALE when its path leads to another mount; the errors of `umount2`.
-  public func unmount(_ flags: CInt) throws(Errno) {
+  public func unmount(_ flags: CInt, if isServed: () -> Bool = { true }) throws(Errno) {
     guard let path = present?.mountPoint, let name = path.lastComponent else {
       throw .noSuchFileOrDirectory
     }
@@ -32,6 +34,7 @@ extension MountTable.Line {
         throw present == nil ? .noSuchFileOrDirectory : .staleNFSFileHandle
       }
     }
+    guard isServed() else { throw .noSuchFileOrDirectory }
     try (Array("/proc/self/fd/\(parent.rawValue)/".utf8) + name.bytes).withCName { (path) throws(Errno) in
       _ = try systemCall { umount2(path, flags | 8 /* UMOUNT_NOFOLLOW */) }
     }

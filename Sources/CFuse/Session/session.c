@@ -7,11 +7,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // In linux/fuse.h since 6.1 and 6.18.
@@ -74,6 +78,26 @@ void dfs_session_disconnect(struct fuse_session *session) {
   if (null < 0) return;
   dup3(null, fuse_session_fd(session), O_CLOEXEC);
   close(null);
+}
+
+bool dfs_session_is_connected(struct fuse_session *session) {
+  struct pollfd connection = {.fd = fuse_session_fd(session)};
+  return poll(&connection, 1, 0) >= 0 && !(connection.revents & (POLLERR | POLLNVAL));
+}
+
+int dfs_unmount_as_user(const char *mount_point) {
+  // A user with CAP_SYS_ADMIN needs no other program.
+  if (!umount2(mount_point, MNT_DETACH | UMOUNT_NOFOLLOW)) return 0;
+  char *arguments[] = {"fusermount3", "-u", "-q", "-z", "--", (char *)mount_point, NULL};
+  pid_t child;
+  // The child inherits that the signals to stop are blocked: they may be sent to the whole process group.
+  int error = posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ);
+  if (error) return error;
+  int status;
+  while (waitpid(child, &status, 0) < 0)
+    // ECHILD: its status is not kept, as SIGCHLD is ignored.
+    if (errno != EINTR) return errno == ECHILD ? 0 : errno;
+  return status ? EPERM : 0;
 }
 
 int dfs_notify_entry(struct fuse_session *session, uint64_t directory, const char *name, uint32_t length,

@@ -2,6 +2,7 @@
 #pragma once
 #define FUSE_USE_VERSION 314
 #include <fuse3/fuse_lowlevel.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lowlevel_ops *operations, size_t size,
@@ -11,6 +12,10 @@ struct fuse_session *dfs_session_new(int argc, char **argv, const struct fuse_lo
 int dfs_session_mount(struct fuse_session *session, const char *mount_point);
 // Closes the connection and unmounts nothing: the kernel lets all requests fail from then on. To be called once.
 void dfs_session_disconnect(struct fuse_session *session);
+// Whether the kernel still has the connection, which it ends with the mount. Not to be called after `dfs_session_disconnect`.
+bool dfs_session_is_connected(struct fuse_session *session);
+// Detaches the mount at a path, by fusermount3 where this user may not do it itself. Returns 0 or an errno.
+int dfs_unmount_as_user(const char *mount_point);
 // Prints the versions of libfuse, of its FUSE protocol, and of fusermount3, one on each line. Returns 0 or an errno.
 int dfs_print_fuse_versions(void);
 // Serves requests with several threads until the session ends. Returns 0 or a negative errno.

@@ -39,10 +39,26 @@ public final class Server: @unchecked Sendable {
     var thread = pthread_t()
     var isStopping = false
     var mount: MountTable.Line?
+    /// The session whose descriptor is the mount's connection; nil before the mount is made, and from the end of the connection on.
+    var connected: OpaquePointer?
+    var isUnmounting = false
   }
+
+  private let unmounted = Semaphore()
 
   /// The mount that is served; nil before it is made.
   public var mount: MountTable.Line? { loop.withLock { $0.mount } }
+
+  /// Whether the kernel still has the connection of the mount. It ends when the mount is gone, and also when it is aborted: then
+  /// the mount stays as it is, as with other servers of libfuse.
+  public var isConnected: Bool {
+    loop.withLock { loop in loop.connected.map { dfs_session_is_connected($0) } ?? false }
+  }
+
+  /// Waits until the mount is unmounted if `run` is about to do that, a second at most.
+  public func waitForUnmount() {
+    if loop.withLock({ $0.isUnmounting }) { unmounted.wait(milliseconds: 1000) }
+  }
 
   /// Why mounting or serving failed.
   public struct MountError: Error, CustomStringConvertible {
@@ -107,7 +123,11 @@ public final class Server: @unchecked Sendable {
       throw MountError(description: "cannot mount at \(mountPoint); the line above gives the reason")
     }
     let mount = MountTable.topmost(at: mountPoint)
-    loop.withLock { $0.mount = mount }
+    nonisolated(unsafe) let served = session
+    loop.withLock {
+      $0.mount = mount
+      $0.connected = served
+    }
     passthrough.begin(session, isWanted: wantsPassthrough)
     defer { passthrough.end() }
     var guardian = mountPoint.withPlatformString {
@@ -121,7 +141,6 @@ public final class Server: @unchecked Sendable {
     forgottenNodes.start(view.nodes)
     knownFilesLimit.start(view.nodes, session)
     let notifying = NotifierThreads(view: view, notifier: notifier, replay: replay)
-    nonisolated(unsafe) let served = session
     let isWanted = loop.withLock {
       $0.session = served
       $0.thread = pthread_self()
@@ -134,7 +153,7 @@ public final class Server: @unchecked Sendable {
     notifying.stop()
     locks?.waiters.stop()
     knownFilesLimit.stop()
-    unmount(session, at: mountPoint)
+    unmount(session)
     if !notifying.waitUntilEnded() {
       // A message waits for a lock of a client that waits for a reply itself. That keeps the connection open.
       dfs_guardian_abort(guardian)
@@ -157,22 +176,48 @@ public final class Server: @unchecked Sendable {
     }
   }
 
-  /// Ends the connection, and unmounts the mount but no other that its path may lead to by now.
-  private func unmount(_ session: OpaquePointer, at mountPoint: FilePath) {
-    guard let mount else { return fuse_session_unmount(session) }
-    if geteuid() != 0 {
-      // libfuse runs fusermount3.
-      return mount.id == MountTable.topmost(at: mountPoint)?.id
-        ? fuse_session_unmount(session) : dfs_session_disconnect(session)
+  /// Ends the connection, and unmounts the mount but no other that its path, or its ID, may lead to by now.
+  private func unmount(_ session: OpaquePointer) {
+    loop.withLock { $0.isUnmounting = true }
+    defer { unmounted.post() }
+    guard let mount else {
+      loop.withLock { $0.connected = nil }
+      return fuse_session_unmount(session)
     }
-    // First, as an unmount that writes dirty pages back would wait for a reply.
-    dfs_session_disconnect(session)
-    do throws(Errno) { try mount.unmount(CInt(MNT_DETACH)) } catch {
+    if geteuid() != 0 { return unmountAsUser(mount, session) }
+    do throws(Errno) {
+      // Disconnected first, as an unmount that writes dirty pages back would wait for a reply.
+      try mount.unmount(CInt(MNT_DETACH)) { disconnect(session) }
+    } catch {
       // ENOENT: it was unmounted, which has ended the session.
       if error != .noSuchFileOrDirectory {
-        logger.warning("\(mountPoint) cannot be unmounted: \(error); unmount it by hand")
+        logger.warning("\(mount.mountPoint) cannot be unmounted: \(error); unmount it by hand")
       }
     }
+    _ = disconnect(session)
+  }
+
+  /// The same by fusermount3, which takes a path: that of the mount's present place, as a directory above may have been renamed.
+  private func unmountAsUser(_ mount: MountTable.Line, _ session: OpaquePointer) {
+    let place = mount.present?.mountPoint
+    let isOnTop = place.map { MountTable.topmost(at: $0)?.id == mount.id } ?? false
+    guard disconnect(session), isOnTop, let place else { return }
+    let error = place.withPlatformString { dfs_unmount_as_user($0) }
+    if error != 0 {
+      logger.warning("\(place) cannot be unmounted: \(Errno(rawValue: error)); unmount it by hand")
+    }
+  }
+
+  /// Ends the connection. - Returns: whether the kernel had not ended it before.
+  private func disconnect(_ session: OpaquePointer) -> Bool {
+    let isFirst = loop.withLock { loop in
+      defer { loop.connected = nil }
+      return loop.connected != nil
+    }
+    guard isFirst else { return false }
+    let wasConnected = dfs_session_is_connected(session)
+    dfs_session_disconnect(session)
+    return wasConnected
   }
 
   /// Has the kernel write what clients have written through mappings, while requests are served: no file is closed when the daemon

@@ -59,12 +59,16 @@ struct Unmount: ParsableCommand {
   }
 
   /// Unmounts, and retries while the mount is busy: a daemon opens its own mount for moments to notify programs of changes.
-  static func perform(_ mount: MountTable.Line, _ manner: Manner) throws(Failure) {
+  ///
+  /// - Parameter isServed: called last, by the daemon of the mount: whether there still is something to unmount.
+  static func perform(
+    _ mount: MountTable.Line, _ manner: Manner, if isServed: () -> Bool = { true }
+  ) throws(Failure) {
     let endsConnection = manner == .forced || DaemonProcesses.isOneKilled(of: mount)
     // To read what all daemons have open takes long, so only where it is needed.
     let daemons = manner == .orderly ? DaemonProcesses(of: mount) : nil
     for number in 0...20 {
-      if try attempt(mount, manner, endsConnection: endsConnection, isLast: number == 20) {
+      if try attempt(mount, manner, endsConnection: endsConnection, isLast: number == 20, if: isServed) {
         // The disk of the backing tree may be unmounted next: it must not be busy.
         daemons?.waitUntilEnded(milliseconds: 2000)
         return
@@ -76,14 +80,14 @@ struct Unmount: ParsableCommand {
 
   /// - Returns: false if the mount is busy.
   private static func attempt(
-    _ mount: MountTable.Line, _ manner: Manner, endsConnection: Bool, isLast: Bool
+    _ mount: MountTable.Line, _ manner: Manner, endsConnection: Bool, isLast: Bool, if isServed: () -> Bool
   ) throws(Failure) -> Bool {
     if geteuid() == 0 {
       var flags: CInt = 0
       if manner != .orderly { flags |= 2 /* MNT_DETACH */ }
       if endsConnection { flags |= 1 /* MNT_FORCE, which ends the connection of a FUSE mount, too */ }
       do throws(Errno) {
-        try mount.unmount(flags)
+        try mount.unmount(flags, if: isServed)
         return true
       } catch {
         if error == .resourceBusy { return false }
@@ -92,6 +96,7 @@ struct Unmount: ParsableCommand {
         throw refused(mount, error)
       }
     }
+    guard isServed() else { return true }
     if endsConnection { endConnection(of: mount) }
     let arguments = (isLast ? [] : ["-q"]) + (manner == .orderly ? ["-u"] : ["-u", "-z"]) + ["--"]
     guard

@@ -30,8 +30,8 @@ struct Mounter {
     try Daemon.run { (ready) throws(Failure) in
       try serve(debug: false, logHandler: SystemLog.init, onReady: ready)
     } failed: { failure in
-      if let mount = failure.mount, MountTable.topmost(at: mountPoint)?.id == mount.id {
-        Unmount.replaceProcess(unmounting: mountPoint)
+      if let mount = failure.mount?.present, MountTable.topmost(at: mount.mountPoint)?.id == mount.id {
+        Unmount.replaceProcess(unmounting: mount.mountPoint)
       }
     }
     if opens { openInFileManager() }

@@ -74,8 +74,11 @@ struct Signals: Sendable {
   private func detachAndExit(_ reason: String) {
     logger.notice("\(reason): \(mountPoint) is detached, and requests under way are abandoned")
     if let mount = server.mount?.present {
-      do throws(Failure) { try Unmount.perform(mount, .lazy) } catch { logger.notice("\(error)") }
+      do throws(Failure) {
+        try Unmount.perform(mount, .lazy) { server.isConnected }
+      } catch { logger.notice("\(error)") }
     }
+    server.waitForUnmount()
     LogWriter.flush()
     _exit(ExitStatus.success.rawValue)
   }
