@@ -127,6 +127,42 @@ import Testing
     Issue.record("no view got the identity of the one before it")
   }
 
+  /// The daemon serves the file itself, and the kernel writes its pages back when it likes.
+  @Test func signal_afterDirectoryAboveWasRenamed_losesNothingThatIsMapped() throws {
+    try put("before", at: "\(source)/notes.txt")
+    makeDirectory(place.path("above/view"))
+    let daemon = try start(at: place.path("above/view"), "passthrough=off")
+    #expect(rename(place.path("above"), place.path("moved")) == 0)
+    let file = try OpenFile(place.path("moved/view/notes"), O_RDWR)
+    let pages = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
+    try #require(pages != MAP_FAILED)
+    defer { munmap(pages, 4096) }
+    memcpy(pages, "mapped", 6)
+    daemon.send(SIGTERM)
+    #expect(daemon.wait() == 0)
+    #expect(text("\(source)/notes.txt") == "mapped")
+    #expect(!Displayfs.isMounted(place.path("moved/view")))
+  }
+
+  @Test func programThatWatches_afterDirectoryAboveWasRenamed_isNotified() throws {
+    makeDirectory(place.path("above/view"))
+    let daemon = try start(at: place.path("above/view"))
+    defer {
+      daemon.send(SIGTERM)
+      daemon.wait()
+    }
+    var above = "above"
+    for number in 0..<3 {
+      let view = place.path("\(above)/view")
+      #expect(names(view).contains("notes"))
+      let watcher = try InotifyWatcher(view)
+      try put("x", at: "\(source)/new\(number).txt")
+      #expect(watcher.reportsChanges("create new\(number)", within: .work), "above is \(above)")
+      #expect(rename(place.path(above), place.path("moved\(number)")) == 0)
+      above = "moved\(number)"
+    }
+  }
+
   /// The kernel lists mounts by their ids.
   @Test func unmount_whereOlderMountWasMovedOnTop_isRefused() throws {
     let script = """

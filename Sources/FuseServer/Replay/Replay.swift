@@ -115,7 +115,10 @@ final class Replay: @unchecked Sendable {
 
   let responders = ReplayThreads()
   private let view: View
-  private let mountPoint: FilePath
+  /// Where the mount was when it was reached last. A directory above the mount point may be renamed.
+  private let place: Guarded<FilePath>
+  /// Nil where no mount was found in the table of mounts.
+  private let mount: MountTable.Line?
   private let notifier: KernelNotifier
   private let queue = Guarded(Queue())
   private let threads = ThreadGroup()
@@ -123,10 +126,11 @@ final class Replay: @unchecked Sendable {
   /// The device number of the mount, once it has been seen.
   private let device = Guarded<UInt64?>(nil)
 
-  init(view: View, mountPoint: FilePath, notifier: KernelNotifier) {
+  init(view: View, mountPoint: FilePath, mount: MountTable.Line? = nil, notifier: KernelNotifier) {
     self.notifier = notifier
     self.view = view
-    self.mountPoint = mountPoint
+    self.mount = mount
+    place = Guarded(mountPoint)
   }
 
   /// Queues changes for replay.
@@ -253,13 +257,23 @@ final class Replay: @unchecked Sendable {
   /// - Returns: nil if the mount cannot be reached, because another mount covers it or the session has ended.
   private func openMount() -> Descriptor? {
     for pause in Self.pauses + [0] {
-      let opened = mountPoint.withPlatformString { dfs_open_mount($0) }
-      if opened >= 0 { return checked(Descriptor(adopting: opened)) }
-      let error = Errno(rawValue: errno)
-      if hasEnded { return nil }
+      let known = place.withLock { $0 }
+      var opened = known.withPlatformString { dfs_open_mount($0) }
+      var error = Errno(rawValue: errno)
+      if opened >= 0, let root = checked(Descriptor(adopting: opened)) { return root }
+      // To read the table of mounts takes longer than to try the path.
+      if let present = mount?.present?.mountPoint, present != known {
+        opened = present.withPlatformString { dfs_open_mount($0) }
+        error = Errno(rawValue: errno)
+        if opened >= 0, let root = checked(Descriptor(adopting: opened)) {
+          place.withLock { $0 = present }
+          return root
+        }
+      }
+      if opened >= 0 || hasEnded { return nil }
       guard pause > 0, view.releaseDescriptors(after: error) || error == .noMemory else {
         view.logger.notice(
-          "programs that watch the mount are not notified of a change: \(mountPoint) cannot be opened: \(error)"
+          "programs that watch the mount are not notified of a change: \(known) cannot be opened: \(error)"
         )
         return nil
       }
@@ -272,7 +286,8 @@ final class Replay: @unchecked Sendable {
     guard let status = try? fileStatus(root.rawValue), status.st_ino == view.rootInode else { return nil }
     // Another mount may cover this one by now.
     let isMount = device.withLock { device in
-      let isMount = device == nil || device == UInt64(status.st_dev)
+      let isMount =
+        device.map { $0 == UInt64(status.st_dev) } ?? mount?.isFileSystem(of: UInt64(status.st_dev)) ?? true
       if isMount { device = UInt64(status.st_dev) }
       return isMount
     }

@@ -223,7 +223,9 @@ public final class Server: @unchecked Sendable {
   /// Has the kernel write what clients have written through mappings, while requests are served: no file is closed when the daemon
   /// is stopped, and what is not written by then is lost.
   private func writeBack() {
-    guard let mount, let root = try? mount.mountPoint.openDirectory() else { return }
+    guard isConnected, let mount = mount?.present, let root = try? mount.mountPoint.openDirectory() else {
+      return
+    }
     guard let status = try? fileStatus(root.rawValue), mount.isFileSystem(of: UInt64(status.st_dev)),
       let readable = try? Directory(descriptor: root.rawValue).openForReading()
     else { return }
@@ -239,7 +241,7 @@ public final class Server: @unchecked Sendable {
   /// Makes what callbacks use. Called before the first request.
   func prepare(for session: OpaquePointer, at mountPoint: FilePath, replays: Bool) {
     notifier = KernelNotifier(session: session, view: view, pageCachePolicy: pageCachePolicy)
-    if replays { replay = Replay(view: view, mountPoint: mountPoint, notifier: notifier) }
+    if replays { replay = Replay(view: view, mountPoint: mountPoint, mount: mount, notifier: notifier) }
   }
 
   /// Ends `run` from another thread. `run` returns after the replies to all requests in progress. Walks of packages are
