@@ -291,4 +291,63 @@ import Testing
     #expect(hasName("1", nodes, onPathTo: ids[2]) == true)
     #expect(!nodes.isBelow(ids[2], [FileIdentity(device: 1, inode: 9)]))
   }
+
+  private func lookUp(_ inode: UInt64, in parent: NodeID, _ name: String, _ nodes: NodeTable) -> NodeID? {
+    name.withCString {
+      nodes.lookupOrInsert(
+        LookedUpFile(
+          identity: FileIdentity(device: 1, inode: inode), type: .directory, nodeKind: .plain, parent: parent,
+          name: $0), .unknown)
+    }?.id
+  }
+
+  /// The kernel may look up the inner one at its new place first, or the outer one.
+  @Test func directoriesThatExchangedTheirOrder_formNoCycleAndAreForgotten() throws {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
+    for number in UInt64(0)..<300 {
+      let inodes = (outer: 2 * number + 2, inner: 2 * number + 3)
+      let outer = try #require(lookUp(inodes.outer, in: NodeTable.root, "a", nodes))
+      let inner = try #require(lookUp(inodes.inner, in: outer, "b", nodes))
+      if number % 2 == 0 {
+        #expect(lookUp(inodes.inner, in: NodeTable.root, "b", nodes) == inner)
+      } else {
+        #expect(lookUp(inodes.outer, in: inner, "a", nodes) == nil)
+        nodes.dropLink(of: inner, in: outer)
+        #expect(nodes.link(of: inner) == nil)
+        #expect(hasName("c", nodes, onPathTo: inner) == nil)
+      }
+      #expect(lookUp(inodes.outer, in: inner, "a", nodes) == outer)
+      if number % 2 == 1 { #expect(lookUp(inodes.inner, in: NodeTable.root, "b", nodes) == inner) }
+      #expect(nodes.link(of: outer)?.parent == inner && nodes.link(of: inner)?.parent == NodeTable.root)
+      #expect(hasName("c", nodes, onPathTo: outer) == false)
+      for node in [outer, inner] { nodes.forget(node, count: 3) }
+      #expect(nodes.count == 1)
+    }
+  }
+
+  /// What another process did is reported after the kernel has forgotten the directory, which is kept for what lies below it.
+  @Test func directoryMovedBelowItself_keepsNothingForEver() throws {
+    let (nodes, ids) = try chain(3)
+    nodes.forget(ids[0], count: 1)
+    let identity = FileIdentity(device: 1, inode: 2)
+    nodes.didMove(
+      identity, nodeKind: .plain, from: (NodeTable.root, CName(copying: "0")),
+      to: (ids[2], CName(copying: "0")))
+    #expect(nodes.link(of: ids[1]) == nil)
+    #expect(nodes.node(of: identity) == nil)
+    for id in ids.dropFirst() { nodes.forget(id, count: 1) }
+    #expect(nodes.count == 1)
+  }
+
+  /// A directory has one link: an earlier one would keep the directories above it.
+  @Test func directoryThatMoved_isAtItsLastPlaceAlone() throws {
+    let nodes = NodeTable(root: FileIdentity(device: 1, inode: 1))
+    let first = try #require(lookUp(2, in: NodeTable.root, "first", nodes))
+    let second = try #require(lookUp(3, in: NodeTable.root, "second", nodes))
+    let moved = try #require(lookUp(4, in: first, "moved", nodes))
+    #expect(lookUp(4, in: second, "moved", nodes) == moved)
+    #expect(nodes.otherLinks(of: moved).isEmpty)
+    nodes.forget(first, count: 1)
+    #expect(nodes.identity(of: first) == nil)
+  }
 }

@@ -135,6 +135,8 @@ extension View {
   }
 
   /// The locations on the path from the root to a node, including the node.
+  ///
+  /// - Throws: ESTALE where a directory on it is not known to be anywhere.
   func links(to id: NodeID) throws(Errno) -> [NodeTable.Link] {
     var chain: [NodeTable.Link] = []
     var current = id
@@ -143,6 +145,7 @@ extension View {
       current = link.parent
       if chain.count > NodeTable.maximumDepth { throw .staleNFSFileHandle }
     }
+    if current != NodeTable.root, nodes.lastParent(of: current) == nil { throw .staleNFSFileHandle }
     return chain.reversed()
   }
 

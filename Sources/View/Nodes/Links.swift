@@ -2,7 +2,10 @@ import BackingTree
 import Glibc
 
 /// The links at which nodes were seen, and the nodes by link. One link of each node is in use, the latest; a file with several
-/// links may have been seen at others, which are kept for when the latest goes away.
+/// links may have been seen at others, which are kept for when the latest goes away. A directory has one link.
+///
+/// The links are seen at different times, so those of directories that were moved may contradict one another. They never form a
+/// cycle all the same: that would keep its nodes for ever, and no path would lead to them.
 ///
 /// A link holds the node of its directory. So the links own the inode table, and a node that loses its last reference takes the
 /// nodes above it along.
@@ -26,10 +29,11 @@ struct Links {
   struct Record {
     /// nil for the root, "" for a file made without a name. (O_TMPFILE)
     fileprivate(set) var name: UnsafeMutablePointer<CChar>?
+    /// `nowhere` for a directory that is not known to be anywhere until it is looked up again.
     fileprivate(set) var parent: UInt32
     var aliases: KernelAliases
 
-    var isNamed: Bool { name.map { $0[0] != 0 } ?? false }
+    var isNamed: Bool { parent != Links.nowhere && name.map { $0[0] != 0 } ?? false }
 
     fileprivate var hash: Int { NodeIndex.hash(parent: parent, name!) }
   }
@@ -37,6 +41,8 @@ struct Links {
   typealias Other = (parent: UInt32, name: CName, isEntryCacheable: Bool)
 
   private static let mostOthers = 8
+  /// The slot that no node has.
+  static let nowhere: UInt32 = 0
 
   private(set) var inodes: Inodes
   private var links: ContiguousArray<Record>
@@ -88,6 +94,21 @@ struct Links {
   func hasMovedBehindKernel(_ slot: UInt32, to parent: UInt32) -> Bool {
     let old = links[Int(slot)].parent
     return slot != 1 && old != parent && inodes[old].indexState == .unindexed
+  }
+
+  /// The node on the path to a directory that is recorded directly below another one: nil if that is not on the path, the other
+  /// directory itself if the path ends there.
+  func childOnPath(of ancestor: UInt32, to directory: UInt32) -> UInt32? {
+    // Nothing lies below most of the directories that are moved.
+    guard directory != ancestor else { return ancestor }
+    guard inodes[ancestor].linksBelow > 0 else { return nil }
+    var slot = directory
+    while slot > 1 {
+      let parent = links[Int(slot)].parent
+      if parent == ancestor { return slot }
+      slot = parent
+    }
+    return nil
   }
 
   // MARK: Nodes
@@ -180,8 +201,16 @@ struct Links {
     links[Int(slot)].aliases.isEntryCacheable = isEntryCacheable
   }
 
-  /// Replaces the link of a node that is in use.
+  /// Replaces the link of a node that is in use. A directory that is recorded between the two no longer is where it was seen.
   mutating func setLink(_ slot: UInt32, _ linkKey: LinkKey) {
+    if inodes[slot].type == .directory, let stale = childOnPath(of: slot, to: linkKey.parent) {
+      if stale == slot { return }
+      // The node may be there for that link alone.
+      inodes.addLink(of: slot)
+      dropLink(stale)
+      setLink(slot, linkKey)
+      return removeLink(of: slot)
+    }
     let old = links[Int(slot)]
     // First, so that a directory that loses a link and gets one is not released meanwhile.
     inodes.addLink(of: linkKey.parent)
@@ -193,6 +222,14 @@ struct Links {
     links[Int(slot)].parent = linkKey.parent
     insert(slot)
     removeLink(of: old.parent)
+  }
+
+  /// Records that a directory is not where it was seen last. It gets a link again when it is looked up.
+  mutating func dropLink(_ slot: UInt32) {
+    let link = links[Int(slot)]
+    // Its name may be that of its new place, too.
+    guard link.parent != Self.nowhere, let name = link.name else { return }
+    setLink(slot, LinkKey(Self.nowhere, name))
   }
 
   /// Removes the link of a node that is in use, if the node was seen at another one.

@@ -102,6 +102,23 @@ extension NodeTable {
     }
   }
 
+  /// Records that a directory is not where it was seen last.
+  ///
+  /// - Parameter parent: where that was: it may have been looked up at another place since.
+  func dropLink(of id: NodeID, in parent: NodeID) {
+    withState { links in
+      guard let slot = links.inodes.slot(of: id), slot != 1, links[slot].parent == parent.slot else { return }
+      links.dropLink(slot)
+    }
+  }
+
+  /// The directory that a node is recorded in, also if the node has lost that place; nil if it is not known to be anywhere.
+  func lastParent(of id: NodeID) -> NodeID? {
+    withState { links in
+      links.inodes.slot(of: id).map { links[$0].parent }.flatMap { $0 == Links.nowhere ? nil : NodeID($0) }
+    }
+  }
+
   /// Removes a link under which a node was seen before.
   func removeOtherLink(_ id: NodeID, _ parent: NodeID, _ name: CName) {
     withState { links in name.withPointer { links.removeOther(of: id.slot, Links.LinkKey(parent, $0)) } }

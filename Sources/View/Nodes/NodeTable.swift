@@ -91,6 +91,8 @@ package final class NodeTable: Sendable {
     var replaced: NodeID?
     /// Whether the node is a directory that had another link when it was last looked up.
     var didMove = false
+    /// That link, if it was known.
+    var lastLink: (parent: NodeID, name: CName)?
   }
   private let lock = RecursionFreeLock(.leaf)
   @exclusivity(unchecked) nonisolated(unsafe) private var state: Links
@@ -183,8 +185,9 @@ package final class NodeTable: Sendable {
   ///   - identityMatch: how the file relates to the node with its identity, if that node was seen under another link or has none
   ///     yet (O_TMPFILE). A directory always is the node's, unless this is `another`: then its inode number was a removed
   ///     directory's.
-  /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`, and if its directory has another
-  ///   birth and it is not `replacing`.
+  /// - Returns: nil if the node was seen under another link and `identityMatch` is `unknown`, if its directory has another birth
+  ///   and it is not `replacing`, and if it is recorded above its new parent: one of the links between the two is stale, or the
+  ///   directory is mounted below itself.
   func lookupOrInsert(
     _ file: LookedUpFile, replacing: NodeID? = nil, _ identityMatch: IdentityMatch
   ) -> LookupResult? {
@@ -213,11 +216,15 @@ package final class NodeTable: Sendable {
         {
           links.unindex(found)
         } else {
+          let didMove = isMoved && isPlainDirectory && found != 1
+          if didMove, links.childOnPath(of: found, to: linkKey.parent) != nil { return nil }
+          let lastLink = didMove && isNamed ? links.place(of: found) : nil
           links.lookUp(found)
           links.noteBirth(file.birth, of: found)
           if isMoved, found != 1 {
-            if isElsewhere && identityMatch == .moved || !isNamed {
+            if isElsewhere && identityMatch == .moved || !isNamed || isPlainDirectory {
               links.setLink(found, linkKey)
+              if isPlainDirectory { links.changeAliases(of: found) { $0.isEntryCacheable = false } }
             } else if !(isElsewhere && identityMatch == .moving) {
               links.addLink(found, linkKey)
             }
@@ -227,7 +234,7 @@ package final class NodeTable: Sendable {
               byRealName: file.byRealName, isMatch: file.isMatch, isOnly: isPlainDirectory)
             if file.isOnlyName { aliases.isEntryCacheable = true }
           }
-          return links.result(found, didMove: isMoved && isPlainDirectory && found != 1)
+          return links.result(found, didMove: didMove, lastLink: lastLink)
         }
       }
       if let durable = file.durable, let lost = links.inodes.slot(ofNodeid: durable.rawValue) {
@@ -362,7 +369,7 @@ package final class NodeTable: Sendable {
   }
 
   /// Whether `isMatch` holds for a real name on the path from the root to a node, the node's own included; nil where the path
-  /// is longer than `maximumDepth`.
+  /// is longer than `maximumDepth`, or a directory on it is not known to be anywhere.
   ///
   /// - Parameter isMatch: called with the table locked, so it must take no lock.
   func hasName(onPathTo id: NodeID, where isMatch: (UnsafePointer<CChar>) -> Bool) -> Bool? {
@@ -375,29 +382,31 @@ package final class NodeTable: Sendable {
     return isComplete ? false : nil
   }
 
-  /// The maximum number of directories above one another. A longer path is taken for a cycle: while the backing tree changes,
-  /// the parents that are recorded may form one.
+  /// The maximum number of directories above one another. While the backing tree changes, a path that is followed link by link may
+  /// have no end.
   static let maximumDepth = 65_536
 
   /// Calls `body` for a node and each node above it, without the root, until it returns false.
   ///
-  /// - Returns: false where the path is longer than `maximumDepth`.
+  /// - Returns: false where the path is longer than `maximumDepth`, or a directory on it is not known to be anywhere.
   private func forEachAncestor(of id: NodeID, _ body: (borrowing Links, UInt32) -> Bool) -> Bool {
     // The table is locked for some steps at a time: every request needs it.
     let stepsUnderLock = 64
     var current: NodeID? = id
+    var hasGap = false
     for _ in 0..<Self.maximumDepth / stepsUnderLock {
       withState { links in
         for _ in 0..<stepsUnderLock {
           guard let id = current, id != Self.root, let slot = links.inodes.slot(of: id), body(links, slot)
           else {
+            hasGap = current?.slot == Links.nowhere
             current = nil
             return
           }
           current = NodeID(links[slot].parent)
         }
       }
-      if current == nil { return true }
+      if current == nil { return !hasGap }
     }
     return current == Self.root
   }
@@ -411,13 +420,18 @@ package final class NodeTable: Sendable {
 
 extension Links {
   /// The reply for a node.
-  fileprivate func result(_ slot: UInt32, replaced: NodeID? = nil, didMove: Bool = false)
-    -> NodeTable.LookupResult
-  {
+  fileprivate func result(
+    _ slot: UInt32, replaced: NodeID? = nil, didMove: Bool = false,
+    lastLink: (parent: NodeID, name: CName)? = nil
+  ) -> NodeTable.LookupResult {
     NodeTable.LookupResult(
       id: NodeID(slot), nodeid: inodes.nodeid(of: slot),
       // A nodeid of an exported view is never reused.
       generation: inodes.isExported ? 0 : inodes[slot].generation, kinds: self[slot].aliases.kinds,
-      replaced: replaced, didMove: didMove)
+      replaced: replaced, didMove: didMove, lastLink: lastLink)
+  }
+
+  fileprivate func place(of slot: UInt32) -> (parent: NodeID, name: CName)? {
+    self[slot].name.map { (NodeID(self[slot].parent), CName(copying: $0)) }
   }
 }

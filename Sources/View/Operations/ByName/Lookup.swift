@@ -103,7 +103,7 @@ extension View {
     let type = FileType(mode: found.status.st_mode)
     let node = try node(of: &found, in: parent, identityMatch)
     if node.didMove {
-      walks.moved.noteMove(of: node.id)
+      if !isStillAtLastPlace(node) { walks.moved.noteMove(of: node.id) }
       refreshViews(inMoved: FileIdentity(found.status))
     }
     if let replaced = node.replaced { cached.kernel?.expireAttributes(of: replaced, in: nil) }
@@ -140,10 +140,18 @@ extension View {
       attributesVersion: areAttributesCacheable ? version : nil)
   }
 
+  /// Whether a directory is at two places, because it is mounted at one of them: it was not moved, and a client that came by one
+  /// place is not to be refused because another one comes by the other.
+  private func isStillAtLastPlace(_ node: NodeTable.LookupResult) -> Bool {
+    guard let last = node.lastLink, let link = nodes.link(of: node.id) else { return false }
+    return holds(last.parent, last.name, link)
+  }
+
   /// The node of a file that was found, with its nlookup raised by one.
   ///
   /// - Parameter found: gets the present status of a directory that was removed and made again with its inode number.
-  /// - Throws: ESTALE where that has happened and the name leads to another file by now.
+  /// - Throws: ESTALE where that has happened and the name leads to another file by now, and where a directory is mounted below
+  ///   itself.
   private func node(
     of found: inout Found, in parent: NodeID, _ identityMatch: NodeTable.IdentityMatch
   ) throws(Errno) -> NodeTable.LookupResult {
@@ -156,6 +164,7 @@ extension View {
       guard FileType(mode: found.status.st_mode) == .directory else {
         return lookupOrInsert(found, in: parent, self.identityMatch(of: found.status, found.nodeKind))!
       }
+      if found.nodeKind == .plain { try dropStaleLink(between: FileIdentity(found.status), and: parent) }
       // The status may be that of the removed directory, and the node that of the new one, which another thread has found.
       replacing = nodes.node(of: FileIdentity(found.status), nodeKind: found.nodeKind)
       let directory = found.directory
@@ -165,6 +174,25 @@ extension View {
       }
       found.status = now
     }
+  }
+
+  /// Called when a directory was found in one that may be recorded below it. Then a directory between the two has been moved away,
+  /// and the kernel has not looked it up yet.
+  ///
+  /// - Throws: ESTALE where all are at their places: the directory is mounted below itself. The kernel refuses (ELOOP) to have one
+  ///   directory there and above.
+  private func dropStaleLink(between ancestor: FileIdentity, and parent: NodeID) throws(Errno) {
+    guard nodes.isBelow(parent, [ancestor]) else { return }
+    var current = parent
+    while !nodes.hasIdentity(current, ancestor) {
+      // Another thread has recorded something else since.
+      guard let next = nodes.lastParent(of: current), next != NodeTable.root else { return }
+      guard let link = nodes.link(of: current), link.parent == next, holds(next, link.name, link) else {
+        return nodes.dropLink(of: current, in: next)
+      }
+      current = next
+    }
+    throw .staleNFSFileHandle
   }
 
   private func lookupOrInsert(
