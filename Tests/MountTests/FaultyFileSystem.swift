@@ -7,7 +7,8 @@ import Testing
 /// directories that it does not list, `.snap` and `host`.
 ///
 /// A process of its own serves the FUSE protocol until the file system is unmounted. While `error` is nil all requests succeed.
-/// Otherwise all fail with it, except those for names, attributes and listings.
+/// Otherwise all fail with it, except those for names, attributes and listings. An entry of the name `unreadable` is listed,
+/// and to look it up fails (EIO).
 final class FaultyFileSystem {
   private let control: String
 
@@ -16,6 +17,7 @@ final class FaultyFileSystem {
     control = "\(path)-error"
     makeDirectory(path)
     try put("0", at: control)
+    try put("", at: "\(control)-name")
     // It ends with the mount.
     _ = PythonProgram(
       Self.program.replacing("CONTROL", with: control).replacing("PATH", with: path)
@@ -25,6 +27,10 @@ final class FaultyFileSystem {
 
   var error: Errno? {
     didSet { try? put("\(error?.rawValue ?? 0)", at: control) }
+  }
+
+  var unreadable: String? {
+    didSet { try? put(unreadable ?? "", at: "\(control)-name") }
   }
 
   private static let program = #"""
@@ -37,7 +43,7 @@ final class FaultyFileSystem {
     FILES = {1: (0o40755, 4096), 2: (0o100644, 11), 3: (0o40755, 4096), 4: (0o120777, 5), 5: (0o40755, 4096)}
     NAMES = {b"notes.txt": 2, b"Folder": 3, b"link": 4}
     UNLISTED = {b".snap": 5, b"host": 5}
-    LOOKUP, FORGET, GETATTR, READLINK, OPEN, READ, WRITE, STATFS, RELEASE = 1, 2, 3, 5, 14, 15, 16, 17, 18
+    LOOKUP, FORGET, GETATTR, READLINK, MKDIR, OPEN, READ, WRITE, STATFS, RELEASE = 1, 2, 3, 5, 9, 14, 15, 16, 17, 18
     GETXATTR, LISTXATTR, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, ACCESS, INTERRUPT, BATCH_FORGET = 22, 23, 25, 26, 27, 28, 29, 34, 36, 42
 
     EXPORT_SUPPORT = 16
@@ -58,6 +64,7 @@ final class FaultyFileSystem {
         if opcode == INIT: return struct.pack("<4I2H2I2H8I", 7, 31, 1 << 17, EXPORT_SUPPORT, 16, 12, 1 << 16, 1, 0, 0, *[0] * 8)
         if opcode == LOOKUP:
             found = (NAMES | UNLISTED).get(body[:-1])
+            if found and body[:-1] == open("CONTROL-name", "rb").read(): raise OSError(errno.EIO, "")
             if node != 1 or not found: raise OSError(errno.ENOENT, "")
             return struct.pack("<4Q2I", found, 0, 0, 0, 0, 0) + attributes(found)
         if opcode == GETATTR: return struct.pack("<Q2I", 0, 0, 0) + attributes(node)
@@ -67,6 +74,10 @@ final class FaultyFileSystem {
         if opcode == ACCESS: raise OSError(errno.ENOSYS, "")
         error = int(open("CONTROL").read() or 0)
         if error: raise OSError(error, "")
+        if opcode == MKDIR:
+            made = NAMES[body[8:-1]] = max(FILES) + 1
+            FILES[made] = (0o40755, 4096)
+            return struct.pack("<4Q2I", made, 0, 0, 0, 0, 0) + attributes(made)
         if opcode == OPEN: return struct.pack("<Q2I", 0, 1, 0)
         if opcode == READ: return b"hello world"[struct.unpack_from("<Q", body, 8)[0]:]
         if opcode == WRITE: return struct.pack("<2I", struct.unpack_from("<I", body, 16)[0], 0)
@@ -168,5 +179,21 @@ final class FaultyFileSystem {
       beneath.error = nil
       #expect(text(view.at("notes.txt")) == "hello world")
     }
+  }
+
+  /// The only event of the entry arrives while its status cannot be read.
+  @Test func entryMadeWhileItsStatusCannotBeRead_isShownAfterwards() throws {
+    var faulty: FaultyFileSystem?
+    let view = try MountedView { root in faulty = try FaultyFileSystem(at: root) }
+    let beneath = try #require(faulty)
+    #expect(view.listing().contains("notes"))
+    beneath.unreadable = "Made"
+    #expect(mkdir(view.real("Made"), 0o755) == 0)
+    // Another entry shows that the event of the first one was seen.
+    #expect(mkdir(view.real("Later"), 0o755) == 0)
+    #expect(eventually(within: .work) { view.listing().contains("Later") })
+    #expect(!isThere(view.at("Made")))
+    beneath.unreadable = nil
+    #expect(eventually(within: .work) { view.listing().contains("Made") && isThere(view.at("Made")) })
   }
 }

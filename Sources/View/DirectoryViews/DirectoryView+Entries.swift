@@ -50,13 +50,27 @@ extension DirectoryView {
     let cName = CName(name)
     do throws(Errno) {
       let found = try cName.withPointer { (name) throws(Errno) in try handle.status(name) }
+      state.unread.remove(name)
       upsert(name, found, isOwn: isOwn)
     } catch {
       // Any other error prevents the inspection, but the entry is still there.
-      guard error == .noSuchFileOrDirectory else { return }
+      guard error == .noSuchFileOrDirectory else { return noteUnread(name) }
+      state.unread.remove(name)
       if let other = otherSpelling(of: name) { inspect(other, isOwn: isOwn) } else { remove(name, isOwn) }
     }
   }
+
+  private func noteUnread(_ name: Name) {
+    if state.unread.count < Self.mostUnread {
+      state.unread.insert(name)
+    } else if state.isRead {
+      // A listing has the entries without their status.
+      state.reading = .outdated
+    }
+  }
+
+  /// Each is tried at each look.
+  static let mostUnread = 64
 
   /// The one entry of an equal name, where no entry has these bytes. A file system that normalizes names, such as HFS+, reports a
   /// change by the name that was used, which need not be the name that it lists, or the one that an entry was made with.

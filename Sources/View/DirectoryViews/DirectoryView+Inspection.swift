@@ -79,6 +79,15 @@ extension DirectoryView {
 
   /// Inspects what the pending changes affect, or reads the directory if it is not known what changed.
   func inspectChanged() throws(Errno) {
+    let unread = state.unread
+    try inspectPending()
+    for name in unread where state.unread.contains(name) {
+      inspect(name)
+      inspectSidecarOwner(name)
+    }
+  }
+
+  private func inspectPending() throws(Errno) {
     guard let changed = watched.changes.takeUninspected() else {
       let isOutdated = try state.reading == .current ? haveTimesChanged() : true
       if isOutdated { try readAll() }

@@ -9,8 +9,9 @@ extension DirectoryView {
   func noteNegativeEntry(_ name: Name, _ version: DirectoryVersion) -> Bool {
     lock.lock()
     defer { lock.unlock() }
-    // A name that several entries match resolves once all but one of them are gone.
-    guard state.isRead, isWatched, version.directory === watched,
+    // A name that several entries match resolves once all but one of them are gone. No watch reports that an entry can be read
+    // again.
+    guard state.isRead, state.unread.isEmpty, isWatched, version.directory === watched,
       state.projection.resolve(name.bytes.span) == nil,
       state.projection.matches(of: name.bytes.span) == .none
     else { return false }

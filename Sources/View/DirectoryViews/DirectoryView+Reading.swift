@@ -97,6 +97,7 @@ extension DirectoryView {
     // A sidecar is inspected after all other entries, because its meaning depends on the entry beside it.
     var sidecars: [(name: Name, type: FileType, inode: UInt64)] = []
     state.namesWithSidecar = []
+    state.unread = []
     // No entry of the backing directory stands for it.
     gone.remove(ContainerData.realName)
     // Entries that were known before have to be compared with the new ones.
@@ -123,8 +124,15 @@ extension DirectoryView {
       }
       let name = Name(entry.name)
       if type == .unknown {
-        guard let found = try? handle.status(entry.cName) else { return }
-        type = FileType(mode: found.st_mode)
+        do throws(Errno) {
+          type = FileType(mode: try handle.status(entry.cName).st_mode)
+        } catch {
+          if error != .noSuchFileOrDirectory, state.unread.count < Self.mostUnread {
+            state.unread.insert(name)
+            gone.remove(name)
+          }
+          return
+        }
       }
       if !gone.isEmpty { gone.remove(name) }
       if name.sidecarOwner != nil {

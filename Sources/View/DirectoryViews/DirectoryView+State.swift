@@ -14,6 +14,9 @@ extension DirectoryView {
     var ahead: EntriesAhead?
     var reading = Reading.never
     var isRead: Bool { reading != .never }
+    /// The names of entries whose status could not be read when they changed: an entry may be missing for lack of it, so they are
+    /// inspected again at the next look.
+    var unread: Set<Name> = []
     var facts = EntryInspector.DirectoryFacts()
     /// The users that could see the entries when they were read, where that decides how the entries are shown.
     var audience: Audience?
