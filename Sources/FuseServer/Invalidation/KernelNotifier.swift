@@ -213,8 +213,10 @@ final class KernelNotifier: KernelCacheInvalidator, @unchecked Sendable {
 
   /// Invalidates a dentry, or expires it if it may be a directory's, so that the kernel looks it up again.
   private func dropDentry(_ name: Name, in directory: NodeID, _ staleness: InvalidationQueues.Staleness) {
-    let isKnown = expireOrInvalidate(name, in: directory, mayBeDirectory: staleness.mayBeDirectory)
-    guard isKnown, staleness.mayBeDirectory, !staleness.isRepeated else { return }
+    // The message may be older than a look-up that has found a directory of that name.
+    let mayBeDirectory = staleness.mayBeDirectory || view.hasDirectoryNode(name, in: directory)
+    let isKnown = expireOrInvalidate(name, in: directory, mayBeDirectory: mayBeDirectory)
+    guard isKnown, mayBeDirectory, !staleness.isRepeated else { return }
     let stale = StaleName(name, in: directory, mayBeDirectory: true)
     if queues.withLock({ $0.addRepeat(of: stale, now: milliseconds()) }) { threads.wakeTimer() }
   }

@@ -143,6 +143,14 @@ extension DirectoryView {
     return listedDisplayName(real)
   }
 
+  /// The real name that a name stands for as of the last look; nil also while any thread, the calling one included, has the
+  /// directory locked.
+  func realNameUnlessLocked(_ name: Name) -> Name? {
+    guard lock.tryLock() else { return nil }
+    defer { lock.unlock() }
+    return state.projection.resolve(name.bytes.span).map { state.projection.realName(at: $0.slot) }
+  }
+
   /// The role by which the entries will be inspected next; nil while any thread, the calling one included, has the directory
   /// locked.
   func nextRoleUnlessLocked() -> DirectoryRole? {

@@ -103,6 +103,15 @@ extension View {
     walks.moved.noteStaleWalk(to: nodes, by: thread)
   }
 
+  /// Whether the kernel knows a directory by a name, as far as that can be seen without the file system and without a wait.
+  package func hasDirectoryNode(_ name: Name, in directory: NodeID) -> Bool {
+    let shown = directories.views.view(of: directory)?.realNameUnlessLocked(name)
+    return Set([name, shown].compactMap(\.self)).contains { real in
+      let node = CName(real).withPointer { nodes.node(at: directory, $0, nodeKind: .plain) }
+      return node.map { nodes.type(of: $0) == .directory } ?? false
+    }
+  }
+
   /// Whether a name leads to a directory that the kernel knows.
   ///
   /// - Parameter ignored: a directory that does not count.
