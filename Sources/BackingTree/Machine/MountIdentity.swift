@@ -4,8 +4,8 @@ import SystemPackage
 
 /// Unmounting one mount and no other, and changing its options.
 ///
-/// umount2(2) and mount(2) take a path, which may lead to another mount by the time of the call: a user may rename a directory above the mount
-/// point and put a symlink in its place, and something else may be mounted on top.
+/// umount2(2) and mount(2) take a path, which may lead to another mount by the time of the call: a user may rename a directory above
+/// the mount point and put a symlink in its place, and something else may be mounted on top.
 extension MountTable.Line {
   /// The mount in its present place; nil when it is gone.
   public var present: MountTable.Line? {
