@@ -12,6 +12,8 @@ enum Machine {
   }
 
   static let hasAccessControlLists = allows("touch file && setfacl -m u:61001:r file")
+  static let keepsFileFlags = allows(
+    "touch file && chattr +i file && ! rm -f file; chattr -i file && chattr +a file && chattr -a file")
   static let hasTemporaryFiles = (try? OpenFile(Shell.temporaryDirectory, dfs_O_TMPFILE | O_RDWR)) != nil
   static let hasDirectIO: Bool = {
     guard let directory = try? TemporaryDirectory() else { return false }
@@ -79,6 +81,10 @@ extension Trait where Self == ConditionTrait {
   static var extendedAttributes: Self {
     .enabled(
       if: Machine.keepsExtendedAttributes, "The file system here keeps no extended attributes of users.")
+  }
+
+  static var fileFlags: Self {
+    .enabled(if: Machine.keepsFileFlags, "The file system here has no immutable files, or chattr is missing.")
   }
 
   static var fileCapabilities: Self {

@@ -154,6 +154,49 @@ import Testing
     #expect(view.realListing() == [])
   }
 
+  /// The new package has the name already, so the old one comes back beside it.
+  @Test func replacement_withPartThatMayNotBeDeleted_succeedsAndKeepsOldPackageBesideNewOne() throws {
+    let view = try view { root in
+      try put("kept", at: "\(root)/Drop.rtfd/deep/busy", Self.bert)
+      try put("new", at: "\(root)/elsewhere/New.rtfd/a", Self.bert)
+      for path in ["Drop.rtfd", "Drop.rtfd/deep", "elsewhere", "elsewhere/New.rtfd"] {
+        give("\(root)/\(path)", to: Self.bert, 0o755)
+      }
+      try #require(Shell.run("mount --bind Drop.rtfd/deep/busy Drop.rtfd/deep/busy", in: root).status == 0)
+    }
+    let replacement = view.run(as: Self.bert, "mv -f elsewhere/New Drop")
+    #expect(replacement.status == 0, "\(replacement.complaint)")
+    #expect(view.listing() == ["Drop", "Drop 2", "elsewhere"] && view.listing("elsewhere").isEmpty)
+    #expect(text(view.real("Drop.rtfd/a")) == "new")
+    #expect(text(view.real("Drop 2.rtfd/deep/busy")) == "kept")
+    #expect(names(view.real("elsewhere")).isEmpty && !isThere(view.real(".displayfs-staging")))
+  }
+
+  /// Immutable and append-only files are deleted by no user, not even root.
+  @Test(
+    .fileFlags, arguments: ["+i", "+a"],
+    ["rm -f Drop", "echo x >draft && mv -f draft Drop", "mv -f New Drop"])
+  func removal_withProtectedPart_isRefusedWhole(flag: String, script: String) throws {
+    let view = try view { root in
+      for part in ["a", "deep/b", "deep/c", "folder/d"] { try put(part, at: "\(root)/Drop.rtfd/\(part)", 0) }
+      try put("new", at: "\(root)/New.rtfd/a", 0)
+    }
+    for part in ["deep/b", "folder"] {
+      let path = view.real("Drop.rtfd/\(part)")
+      try #require(Shell.run(["chattr", flag, path]).status == 0)
+      // What bears a flag would stay behind with the tree of the test.
+      defer { _ = Shell.run("find '\(view.source)' -exec chattr -ia {} +") }
+      #expect(view.run(as: 0, script).status != 0, "\(part)")
+      for part in ["a", "deep/b", "deep/c", "folder/d"] {
+        #expect(text(view.real("Drop.rtfd/\(part)")) == part)
+      }
+      #expect(text(view.real("New.rtfd/a")) == "new")
+      #expect(!isThere(view.real(".displayfs-staging")))
+    }
+    #expect(view.run(as: 0, script).status == 0)
+    #expect(eventually(within: .work) { !isThere(view.real(".displayfs-staging")) })
+  }
+
   @Test func removal_withMountInPackage_isRefusedWhole() throws {
     let view = try view { root in
       try put("x", at: "\(root)/Drop.rtfd/a", 0)
@@ -215,6 +258,28 @@ import Testing
     }
     #expect(failure { unlink(view.at("Deep")) } == nil)
     #expect(view.realListing() == [])
+  }
+
+  /// No client may delete it differently, and half a package is of no use: it is gone from the view, and not from the disk yet.
+  @Test(.tracing, arguments: ["EIO", "ENOMEM"], ["rm -f Drop", "mv -f New Drop"])
+  func removal_whenMachineFailsMidway_succeedsAndIsFinishedByNextMount(error: String, script: String) throws {
+    let view = try view { root in
+      for number in 0..<10 { try put("x", at: "\(root)/Drop.rtfd/\(number)/part", 0) }
+      try put("new", at: "\(root)/New.rtfd/part", 0)
+    }
+    _ = view.listing()
+    // Counted for each thread of the daemon, and one thread deletes all parts.
+    let tracer = try Tracer(of: try #require(view.daemon), at: "unlinkat", "error=\(error):when=3+")
+    let removal = view.run(as: 0, script)
+    tracer.stop()
+    #expect(removal.status == 0, "\(removal.complaint)")
+    let isReplaced = script.hasPrefix("mv")
+    #expect(view.listing() == (isReplaced ? ["Drop"] : ["New"]))
+    #expect(text(view.real("\(isReplaced ? "Drop" : "New").rtfd/part")) == "new")
+    #expect(names(view.real(".displayfs-staging")).contains { $0.description.hasPrefix("removed-") })
+    view.unmount()
+    try view.mount()
+    #expect(eventually(within: .work) { view.realListing() == [isReplaced ? "Drop.rtfd" : "New.rtfd"] })
   }
 
   // MARK: - After a crash

@@ -18,12 +18,14 @@ public enum DirectoryTree {
 
   /// Checks that everything below a directory can be removed.
   ///
-  /// - Throws: EACCES and EPERM for an entry that may not be removed, EBUSY for a mount point, and the errors of reading the
-  ///   tree.
+  /// - Throws: EACCES and EPERM for an entry that may not be removed, such as an immutable or append-only one; EBUSY for a mount
+  ///   point; the errors of reading the tree.
   public static func checkRemovable(_ top: Directory, _ credentials: Credentials) throws(Errno) {
     try walk(top) { (directory) throws(Errno) in
       let status = try directory.status()
       let isSticky = status.st_mode & S_ISVTX != 0
+      // The flags cost one system call for each entry, so only where the file system has any.
+      let mayBeProtected = directory.reportsProtection
       var isEmpty = true
       var subdirectories: [[UInt8]] = []
       try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
@@ -34,6 +36,7 @@ public enum DirectoryTree {
           type = FileType(mode: found.st_mode)
           try check(found, in: status, credentials)
         }
+        if mayBeProtected, try directory.isProtected(entry.cName) { throw .notPermitted }
         if type == .directory { subdirectories.append(Array(entry.name)) }
       }
       if !isEmpty {

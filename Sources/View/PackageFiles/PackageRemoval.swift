@@ -6,8 +6,9 @@ import SystemPackage
 /// The removal of a package by its display name. The package has been checked and taken out of the view; its parts are still to
 /// be deleted.
 ///
-/// The parts are deleted with the client's credentials, so that the backing file system decides about each of them. The check
-/// beforehand only has to make it unlikely that a removal stops halfway.
+/// The parts are deleted with the client's credentials, so that the backing file system decides about each of them. They are
+/// checked before the package leaves the view, and again when no client reaches it by a path any more: only then is a part
+/// deleted, as a removal that stops halfway leaves a package that is neither whole nor gone.
 final class PackageRemoval: Sendable {
   fileprivate let package: Descriptor
   fileprivate let directory: DirectoryHandle
@@ -38,9 +39,12 @@ extension View {
   /// Checks that the client may remove all parts of a package, and takes the package out of the view in one step. `finish`
   /// deletes the parts.
   ///
+  /// - Parameter replaced: the place of a package that another entry has just replaced, by which the next mount puts it back if
+  ///   it may not be deleted.
   /// - Throws: the errno of the first check that fails. Nothing has been changed then.
   func beginRemoval(
-    _ realName: CName, _ status: stat, in locked: LockedDirectory, _ client: Client
+    _ realName: CName, _ status: stat, in locked: LockedDirectory, replacedIn replaced: ReplacedPlace? = nil,
+    _ client: Client
   ) throws(Errno) -> PackageRemoval {
     let (directory, parent) = (locked.handle, locked.node)
     let credentials = client.credentials
@@ -58,7 +62,9 @@ extension View {
         })
       let place: Staging.Place?
       do throws(Errno) {
-        let record = Staging.Record(credentials: credentials, path: try path(to: parent) + [realName.name])
+        let original = replaced ?? ReplacedPlace(name: realName.name, directory: locked)
+        let record = Staging.Record(
+          credentials: credentials, path: try path(to: original.directory.node) + [original.name])
         place = try stage(name, of: directory, as: .removed(record))
       } catch {
         // A directory in an overlay's lower layer can be deleted but not renamed. A full file system has no room for staging,
@@ -87,11 +93,41 @@ extension View {
     }
   }
 
-  /// Deletes the parts of a package that has been checked. What cannot be deleted is put back where it was.
+  /// Deletes the parts of a package that has been checked. A package of which a part may not be deleted is put back where it was.
+  /// Where the machine fails (EIO, for instance), what is left stays in staging, and the next mount deletes it: the package has
+  /// left the view as a whole, and half of it is of no use to any client.
   ///
   /// - Parameter locked: the directory, if the calling thread is inside a change of it. Otherwise the calling thread must hold no
   ///   lock.
+  /// - Throws: the errno of the refusal; of any failure where the package is deleted in place.
   func finish(_ removal: PackageRemoval, in locked: LockedDirectory? = nil) throws(Errno) {
+    try finish(removal, in: locked) { restore(removal, $0.view) }
+  }
+
+  /// Deletes the parts of a package that another entry has replaced. The new entry has the name, so a package of which a part may
+  /// not be deleted is put next to it, under a numbered name: the replacement is done in any case.
+  ///
+  /// - Throws: only where the package is deleted in place.
+  func finishReplaced(
+    _ removal: PackageRemoval, in locked: LockedDirectory, replacedIn replaced: ReplacedPlace,
+    _ client: Client
+  ) throws(Errno) {
+    do throws(Errno) {
+      try finish(removal, in: locked) { locked in
+        guard let place = removal.place else { return }
+        let (directory, name) = (replaced.directory, replaced.name)
+        let restored = place.restore(to: name, from: 2, in: directory.handle.directory, logger)
+        guard let restored else { return }
+        moveSidecar(of: removal.name.name, in: locked, to: restored, in: directory, client)
+        noteChange([restored], in: directory.node, directory.view)
+      }
+    } catch { if removal.place == nil { throw error } }
+  }
+
+  /// - Parameter restoring: puts a package back of which a part may not be deleted.
+  private func finish(
+    _ removal: PackageRemoval, in locked: LockedDirectory?, restoring: (LockedDirectory) -> Void
+  ) throws(Errno) {
     func changing(_ body: (LockedDirectory) -> Void) {
       if let locked { return body(locked) }
       do throws(Errno) {
@@ -100,7 +136,9 @@ extension View {
     }
     do throws(Errno) {
       try removal.credentials.impersonate { () throws(Errno) in
-        try DirectoryTree.empty(Directory(descriptor: removal.package.rawValue)) { dropTunnelEntries(of: $0) }
+        let package = Directory(descriptor: removal.package.rawValue)
+        if removal.place != nil { try DirectoryTree.checkRemovable(package, removal.credentials) }
+        try DirectoryTree.empty(package) { dropTunnelEntries(of: $0) }
         if removal.place == nil {
           try removal.name.withPointer { (name) throws(Errno) in
             try removal.directory.directory.removeDirectory(name)
@@ -111,8 +149,13 @@ extension View {
       // original place, and the directory is empty.
       try removal.place?.removeDirectory()
     } catch {
-      changing { restore(removal, $0.view) }
-      throw error
+      guard let place = removal.place, !error.isRefusal else {
+        changing(restoring)
+        throw error
+      }
+      logger.error(
+        "\(removal.name.name) could not be deleted completely (\(error)): what is left stays as \(place.name) in \(Staging.name), and the next mount deletes it"
+      )
     }
     guard removal.place == nil || removal.sidecar != nil else { return }
     changing { directory in
@@ -143,6 +186,23 @@ extension View {
 
   /// The real names that lead from SOURCE to a directory.
   private func path(to id: NodeID) throws(Errno) -> [Name] { try links(to: id).map(\.name.name) }
+}
+
+/// The place of a package that another entry has replaced, with the directory locked.
+struct ReplacedPlace {
+  let name: Name
+  let directory: LockedDirectory
+}
+
+extension Errno {
+  /// Whether a client's removal is refused because of what is to be removed, and not because the machine fails.
+  var isRefusal: Bool {
+    [
+      .notPermitted, .permissionDenied, .resourceBusy, .directoryNotEmpty, .isDirectory, .notDirectory,
+      .improperLink,
+      .tooManySymbolicLinkLevels,
+    ].contains(self)
+  }
 }
 
 // Where this module has no extension of `stat`, Swift 6.3 does not find the one in BackingTree in a build from scratch.

@@ -87,12 +87,15 @@ extension Staging {
   }
 
   /// Uses the original name, or that name with a number where it is taken.
+  ///
+  /// - Parameter first: the first number to try; 1 stands for the name without a number.
   static func restore(
-    _ staged: Name, in directory: Directory, to original: Name, in target: Directory, _ logger: Logger,
+    _ staged: Name, in directory: Directory, to original: Name, from first: Int = 1, in target: Directory,
+    _ logger: Logger,
     because reason: String = "could not be deleted completely"
   ) -> Name? {
     var failure = Errno.fileExists
-    for number in 1..<100 {
+    for number in first..<100 {
       let name = number == 1 ? original : original.numbered(number)
       do throws(Errno) {
         try CName(staged).withPointer { (staged) throws(Errno) in
@@ -162,7 +165,9 @@ extension View {
         try CName(name).withPointer { (name) throws(Errno) in try directory.unlink(name) }
       case .removed(let record):
         do throws(Errno) { try finishRemoval(name, in: directory, record) } catch {
-          return leftover.restore(record, logger)
+          if error.isRefusal { return leftover.restore(record, logger) }
+          return logger.error(
+            "\(name) in \(Staging.name) could not be deleted completely: \(error); the next mount tries again")
         }
       }
       logger.notice("cleaned up after an earlier mount")

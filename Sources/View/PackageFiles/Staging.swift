@@ -81,10 +81,11 @@ final class Staging: Sendable {
 
     /// Puts the rest of a package back. - Returns: its name there; nil when it stays in staging.
     func restore(
-      to original: Name, in target: Directory, _ logger: Logger,
+      to original: Name, from number: Int = 1, in target: Directory, _ logger: Logger,
       because reason: String = "could not be deleted completely"
     ) -> Name? {
-      Staging.restore(name, in: directory.directory, to: original, in: target, logger, because: reason)
+      Staging.restore(
+        name, in: directory.directory, to: original, from: number, in: target, logger, because: reason)
     }
   }
 

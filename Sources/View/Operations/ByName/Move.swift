@@ -144,10 +144,12 @@ extension View {
 
   /// Removes the entry that a moved entry has replaced: a package with all its content, a directory only if it is empty.
   ///
-  /// - Parameter identity: that of the entry. Another one that a process has put in its place since stays.
+  /// - Parameters:
+  ///   - identity: that of the entry. Another one that a process has put in its place since stays.
+  ///   - place: where the entry was before it was replaced.
   func removeReplaced(
     _ name: Name, _ type: ApparentType?, _ identity: FileIdentity?, in directory: LockedDirectory,
-    _ client: Client
+    replacedIn place: ReplacedPlace, _ client: Client
   ) throws(Errno) {
     let cName = CName(name)
     let status: stat
@@ -159,7 +161,9 @@ extension View {
     }
     guard FileIdentity(status) == identity else { return }
     switch type {
-    case .package: try finish(beginRemoval(cName, status, in: directory, client), in: directory)
+    case .package:
+      let removal = try beginRemoval(cName, status, in: directory, replacedIn: place, client)
+      try finishReplaced(removal, in: directory, replacedIn: place, client)
     case .directory: try removeEmptyDirectory(name, in: directory, client)
     default: try removeFile(name, status, in: directory, client)
     }

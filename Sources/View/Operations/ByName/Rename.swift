@@ -114,7 +114,9 @@ extension View {
       // If the daemon stops after the first step, both entries are there.
       let moved = try move(from, to, .noReplace)
       do throws(Errno) {
-        try removeReplaced(remove, existing?.apparentType, replaced, in: new.directory, client)
+        try removeReplaced(
+          remove, existing?.apparentType, replaced, in: new.directory,
+          replacedIn: ReplacedPlace(name: remove, directory: new.directory), client)
       } catch {
         _ = try? self.move(
           to, in: new.directory, to: from, in: old.directory, .noReplace, client)
@@ -124,7 +126,9 @@ extension View {
     case .exchangeThenRemove(let from, let to):
       let moved = try move(from, to, .exchange)
       do throws(Errno) {
-        try removeReplaced(from, existing?.apparentType, replaced, in: old.directory, client)
+        try removeReplaced(
+          from, existing?.apparentType, replaced, in: old.directory,
+          replacedIn: ReplacedPlace(name: to, directory: new.directory), client)
       } catch {
         _ = try? move(from, to, .exchange)
         throw error
