@@ -55,6 +55,39 @@ import Testing
     for name in kept { #expect(text(view.real(".displayfs-staging/\(name)")) == "only copy", "\(name)") }
   }
 
+  /// What a daemon leaves that is killed between the move of a stream to staging and the record of the stream's change time.
+  ///
+  /// - Parameter isWritten: whether a program writes to the stream after that, and puts the modification time back.
+  @Test(arguments: [false, true])
+  func streamWithoutChangeTime_isDeletedUnlessWrittenSince(isWritten: Bool) throws {
+    var staged = ""
+    let view = try MountedView { root in
+      try put("text of the package", at: "\(root)/stream")
+      try put("x", at: "\(root)/.displayfs-staging/unpacking-1/part")
+      chmod("\(root)/.displayfs-staging", 0o700)
+      let before = try #require(status("\(root)/stream"))
+      let time = before.st_mtim
+      staged = "stream-\(before.st_ino)-\(before.st_size)-\(time.tv_sec)-\(time.tv_nsec)-1"
+      try put("1\0", at: "\(root)/.displayfs-staging/\(staged)-record")
+      let path = "\(root)/.displayfs-staging/\(staged)"
+      try #require(rename("\(root)/stream", path) == 0)
+      guard isWritten else { return }
+      let moved = try #require(status(path)).st_ctim
+      let file = try OpenFile(path, O_WRONLY)
+      // Later than any rounding of the time of the move, also where the clock is set back meanwhile.
+      repeat {
+        usleep(100_000)
+        file.write("TEXT", at: 0)
+        #expect(futimens(file.descriptor, [time, time]) == 0)
+      } while file.status.st_ctim.tv_sec <= moved.tv_sec
+    }
+    try waitUntil { !isThere(view.real(".displayfs-staging/unpacking-1")) }
+    view.unmount()
+    try waitUntil { view.daemon == nil }
+    #expect(text(view.real(".displayfs-staging/\(staged)")) == (isWritten ? "TEXT of the package" : nil))
+    #expect(isThere(view.real(".displayfs-staging")) == isWritten)
+  }
+
   @Test(arguments: [0, 2_000, 5_000, 10_000, 20_000, 50_000] as [UInt32])
   func killedRemoval_isFinishedByNextMountOrNotBegun(delay: UInt32) throws {
     let view = try MountedView { root in

@@ -144,6 +144,28 @@ import Testing
     PackageTree.expectSame(view.real("Album.photoslibrary"), view.real("Copy.photoslibrary"))
   }
 
+  /// Only the change time shows the write, as no program can set it.
+  @Test(arguments: ["Copy", "Copy.photoslibrary"])
+  func writeInPlace_withModificationTimePutBack_isKept(name: String) throws {
+    let view = try view()
+    let stream = try #require(contents(view.at("Album")))
+    let offset = try #require(stream.indices.first { stream[$0...].starts(with: "picture 7".utf8) })
+    try write(stream, to: view.at(name)) { file in
+      #expect(status(view.real("Copy.photoslibrary"))?.isDirectory == true)
+      let before = file.status
+      file.write("CHANGED!!", at: offset)
+      let times = [before.st_atim, before.st_mtim]
+      #expect(futimens(file.descriptor, times) == 0)
+      let after = file.status
+      #expect(
+        after.st_mtim.tv_sec == before.st_mtim.tv_sec && after.st_mtim.tv_nsec == before.st_mtim.tv_nsec)
+    }
+    // It is still a package's stream, and so may have become a package again.
+    let isKept = "grep -rq 'CHANGED!!' '\(view.source)' --exclude-dir=.displayfs-staging"
+    #expect(eventually(within: .work) { Shell.run(isKept).status == 0 })
+    #expect(view.leftovers.isEmpty)
+  }
+
   @Test func shellWrite_afterItsChildExits_isKept() throws {
     let view = try view()
     #expect(view.shell("{ cat Album; echo more; } >Copy").status == 0)
@@ -225,7 +247,9 @@ import Testing
       """
       \(Self.copying(in: view))
       time.sleep(0.5)
-      assert len(os.listdir("\(view.real(".displayfs-staging"))")) == 1
+      # The stream and its record.
+      staged = sorted(os.listdir("\(view.real(".displayfs-staging"))"), key=len)
+      assert [name.endswith("-record") for name in staged] == [False, True]
       """, in: view.mountPoint
     ).run()
     #expect(writer.status == 0, "\(writer.complaint)")
@@ -263,6 +287,37 @@ import Testing
     #expect(view.listing().contains("Copy"))
     view.unmount()
     #expect(Shell.run(isThere).status == 0)
+  }
+
+  /// A program that has the stream open in the tree writes to it after the view was unmounted, and puts the modification time back.
+  @Test(.passthrough) func streamWrittenAfterUnmount_withModificationTimePutBack_isKeptByNextMount() throws {
+    let view = try view()
+    let writer = PythonProgram(
+      """
+      \(Self.copying(in: view))
+      before = os.fstat(other)
+      os.chdir("/")
+      while not os.path.exists("\(view.source).go"): time.sleep(0.01)
+      os.pwrite(other, b"CHANGED!!", stream.index(b"picture 7"))
+      os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+      """, in: view.mountPoint
+    ).start()
+    defer { writer.wait() }
+    defer { unlink("\(view.source).go") }
+    #expect(eventually(within: .work) { status(view.real("Copy.photoslibrary"))?.isDirectory == true })
+    view.unmount()
+    try waitUntil { view.daemon == nil }
+    try put("", at: "\(view.source).go")
+    writer.wait()
+    let isKept = "grep -rq 'CHANGED!!' '\(view.source)'"
+    #expect(Shell.run(isKept).status == 0)
+    // The next mount deletes this.
+    try put("x", at: view.real(".displayfs-staging/unpacking-1/part"))
+    try view.mount("profile=macos,language=en")
+    try waitUntil { !isThere(view.real(".displayfs-staging/unpacking-1")) }
+    view.unmount()
+    try waitUntil { view.daemon == nil }
+    #expect(Shell.run(isKept).status == 0)
   }
 
   @Test(.tracing) func fileTakingNameDuringImport_isNotOverwritten() throws {

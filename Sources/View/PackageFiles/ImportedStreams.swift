@@ -106,6 +106,8 @@ struct ImportedStream: Sendable {
   /// The current place of the stream.
   let place: Staging.Place
   let written: StreamState
+  /// Its times once it was in staging. A program can set the modification time that a write has changed, but not the change time.
+  let stagedTimes: FileTimes
   let packageIdentity: FileIdentity
   /// The package as it was unpacked, before any client saw it; nil if it could not be read.
   let stamp: PackageStamp?
@@ -114,7 +116,7 @@ struct ImportedStream: Sendable {
 
   var isAsImported: Bool {
     let now = CName(place.name).withPointer { try? place.directory.status($0) }
-    return now.map(StreamState.init) == written
+    return now.map { StreamState($0) == written && FileTimes($0) == stagedTimes } ?? false
   }
 
   /// Whether a process has the stream open for writing, or mapped so.

@@ -125,7 +125,7 @@ extension View {
     }
     // Whatever differs later was changed by a client.
     let stamp = try? PackageStamp(of: Directory(descriptor: package.rawValue), mayMove: true)
-    let leftover: Staging.Place
+    let leftover: (place: Staging.Place, status: stat)
     var node: NodeID?
     var times: FileTimes?
     do throws(Errno) {
@@ -146,13 +146,31 @@ extension View {
       discard(place)
       throw error
     }
+    waitForNextTick(after: leftover.status)
+    // Without the record the next mount keeps the stream.
+    try? Staging.StreamRecord(
+      package: FileIdentity(fileStatus(package.rawValue)).inode, changed: leftover.status.st_ctim
+    )
+    .write(for: leftover.place.name, in: leftover.place.directory.directory)
     let imported = ImportedStream(
-      directory: handle, parent: parent, file: file, package: CName(real), place: leftover, written: state,
+      directory: handle, parent: parent, file: file, package: CName(real), place: leftover.place,
+      written: state,
+      stagedTimes: FileTimes(leftover.status),
       packageIdentity: FileIdentity(try fileStatus(package.rawValue)), stamp: stamp, times: times)
     // Removes the stream at once, or when no process can write to it any more.
     guard let node else { return finishOrKeep(imported) }
     packages.imported.add(imported, for: node)
     finishImport(node)
+  }
+
+  /// Waits until a change of a file gets another time than its last one. Before Linux 6.13 two changes in one tick of the clock,
+  /// 10 ms at most, get the same time. A server's clock may be ahead.
+  private func waitForNextTick(after status: stat) {
+    for _ in 0..<10 {
+      let now = FileTimes.now
+      if (status.st_ctim.tv_sec, status.st_ctim.tv_nsec) < (now.tv_sec, now.tv_nsec) { return }
+      usleep(1000)
+    }
   }
 
   /// Logs once for each file why it does not become a package: it may be closed many times while it is written.
@@ -182,17 +200,20 @@ extension View {
   /// Puts the package in the place of the stream, and moves the stream to staging. If the two names differ, both entries exist
   /// for a moment, each of them complete.
   ///
-  /// - Throws: ESTALE when another file has replaced the stream, or it has got another hard link. That file stays where it is.
+  /// - Returns: where the stream is in staging, and its status there.
+  /// - Throws: ESTALE when another file has replaced the stream, or it was changed or has got another hard link. That file stays
+  ///   where it is.
   private func swapIn(
     _ place: Staging.Place, _ package: FileIdentity, for file: CName, _ state: StreamState, as real: CName,
     in handle: DirectoryHandle
-  ) throws(Errno) -> Staging.Place {
+  ) throws(Errno) -> (place: Staging.Place, status: stat) {
     let unpacked = CName(place.name)
-    func isStream(_ name: CName, _ directory: DirectoryHandle) -> Bool {
-      guard let found = name.withPointer({ try? directory.status($0) }) else { return false }
-      return StreamState(found) == state && found.st_nlink == 1
+    func stream(_ name: CName, _ directory: DirectoryHandle) -> stat? {
+      guard let found = name.withPointer({ try? directory.status($0) }) else { return nil }
+      return StreamState(found) == state && found.st_nlink == 1 ? found : nil
     }
-    guard isStream(file, handle) else { throw .staleNFSFileHandle }
+    // The rename sets the change time, so it can be compared only before.
+    guard let found = stream(file, handle), FileTimes(found) == state.times else { throw .staleNFSFileHandle }
     /// Only what was unpacked gets the name back under which it may be deleted.
     func withdraw(_ staged: Staging.Place) {
       let name = CName(staged.name)
@@ -202,22 +223,32 @@ extension View {
     }
     if real.name == file.name {
       // What the exchange takes from the view need not be the stream any more.
-      let exchanged = place.neighbor(for: .stream(state))
+      let exchanged = place.neighbor(for: .stream(state, package: package))
       let staged = CName(exchanged.name)
+      try Staging.StreamRecord(package: package.inode).write(
+        for: exchanged.name, in: place.directory.directory)
+      var isDone = false
+      defer { if !isDone { exchanged.removeRecord() } }
       try rename(unpacked, in: place.directory, staged, in: place.directory, .noReplace)
       defer { withdraw(exchanged) }
       try rename(staged, in: place.directory, real, in: handle, .exchange)
-      if isStream(staged, place.directory) { return exchanged }
+      if let found = stream(staged, place.directory) {
+        isDone = true
+        return (exchanged, found)
+      }
+      // A client may have changed the package since.
+      exchanged.removeRecord()
       try rename(staged, in: place.directory, real, in: handle, .exchange)
       throw .staleNFSFileHandle
     }
     try rename(unpacked, in: place.directory, real, in: handle, .noReplace)
     do throws(Errno) {
       let staged = try file.withPointer { (name) throws(Errno) in
-        try stage(name, of: handle, as: .stream(state))
+        try stage(name, of: handle, as: .stream(state, package: package))
       }
-      if isStream(CName(staged.name), staged.directory) { return staged }
+      if let found = stream(CName(staged.name), staged.directory) { return (staged, found) }
       try rename(CName(staged.name), in: staged.directory, file, in: handle, .noReplace)
+      staged.removeRecord()
       throw .staleNFSFileHandle
     } catch {
       let withdrawn = place.neighbor(for: .reverted)
@@ -323,6 +354,8 @@ extension View {
     func noteChange(_ names: [Name]) { if let view { self.noteChange(names, in: stream.parent, view) } }
     let isUntouched = stream.package.withPointer { self.isUntouched(stream, $0, in: handle) }
     let isInPlace = stream.package.name == stream.file.name && isUntouched
+    // The place may hold the package next, and no later mount must take that for the stream.
+    stream.place.removeRecord()
     try rename(
       CName(stream.place.name), in: stream.place.directory, stream.file, in: handle,
       isInPlace ? .exchange : .noReplace)

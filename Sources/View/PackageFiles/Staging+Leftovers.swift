@@ -35,7 +35,9 @@ extension Staging {
     do throws(Errno) {
       try systemCall { dfs_flock(directory.descriptor, waits ? LOCK_EX : LOCK_EX | LOCK_NB) }
     } catch { return error != .wouldBlock }
-    guard let readable = try? directory.openForReading() else { return true }
+    guard let readable = try? directory.openForReading(), let status = try? directory.status() else {
+      return true
+    }
     var names: Set<Name> = []
     try? forEachEntry(of: readable.rawValue) { names.insert(Name($0.name)) }
     for name in names {
@@ -49,7 +51,7 @@ extension Staging {
         } else if name.bytes.starts(with: unpackingPrefix.bytes) {
           .unpacking
         } else if name.bytes.starts(with: streamPrefix.bytes) {
-          .stream
+          .stream(lastMove: status.st_mtim)
         } else { nil }
       body(Leftover(name: name, directory: directory, parent: parent, kind: kind))
     }
@@ -61,8 +63,9 @@ extension Staging {
   struct Leftover {
     enum Kind {
       case unpacking
-      /// A stream that became a package, unless something else had got its name.
-      case stream
+      /// A stream that became a package, unless something else had got its name. `lastMove` is when an entry last came into or
+      /// left the staging directory.
+      case stream(lastMove: timespec)
       /// A package that was being removed.
       case removed(Record)
     }
@@ -160,14 +163,16 @@ extension View {
         return logger.error(
           "\(name) in \(Staging.name) is unknown and is kept: inspect it, then move or delete it")
       case .unpacking: try removeTree(name, in: directory)
-      case .stream:
-        if mustBeKept(name, in: directory) { return }
-        try CName(name).withPointer { (name) throws(Errno) in try directory.unlink(name) }
+      case .stream(let lastMove):
+        if mustBeKept(name, in: directory, lastMove: lastMove) { return }
+        try removeTree(name, in: directory)
+        Staging.Record.remove(for: name, in: directory)
       case .removed(let record):
         do throws(Errno) { try finishRemoval(name, in: directory, record) } catch {
           if error.isRefusal { return leftover.restore(record, logger) }
           return logger.error(
-            "\(name) in \(Staging.name) could not be deleted completely: \(error); the next mount tries again")
+            "\(name) in \(Staging.name) could not be deleted completely: \(error); the next mount tries again"
+          )
         }
       }
       logger.notice("cleaned up after an earlier mount")
@@ -208,7 +213,8 @@ extension View {
 
   /// Whether an entry with the name of a stream that became a package must be kept. The stream itself may be deleted: the package
   /// is in the view. One that was written to since is the only copy of what was written.
-  private func mustBeKept(_ name: Name, in directory: Directory) -> Bool {
+  private func mustBeKept(_ name: Name, in directory: Directory, lastMove: timespec) -> Bool {
+    let record = Staging.StreamRecord.read(for: name, in: directory)
     let stream = try? CName(name).withPointer { (name) throws(Errno) in
       try directory.openRegular(name, O_RDONLY)
     }
@@ -219,12 +225,36 @@ extension View {
         )
         return true
       }
-      let prefix = Staging.Role.stream(StreamState(stream.status)).prefix
-      if name.bytes.starts(with: prefix.utf8) { return false }
+      let changed = stream.status.st_ctim
+      let isUnchanged =
+        if let recorded = record?.changed {
+          (recorded.tv_sec, recorded.tv_nsec) == (changed.tv_sec, changed.tv_nsec)
+        } else {
+          // The daemon died between the move and the record of the change time: the move itself set it, to the time that the
+          // staging directory has from the same move.
+          changed.isWithinTick(of: lastMove)
+        }
+      if isUnchanged, name.bytes.starts(with: Staging.prefix(of: StreamState(stream.status)).utf8) {
+        return false
+      }
+    } else if let record, record.changed == nil,
+      let status = try? CName(name).withPointer({ (name) throws(Errno) in try directory.status(name) }),
+      FileType(mode: status.st_mode) == .directory, UInt64(status.st_ino) == record.package
+    {
+      // The daemon died before the exchange: the package has never been in the view, and the stream still is.
+      return false
     }
     logger.error(
       "\(name) in \(Staging.name) is not, or no longer, the stream that became a package: inspect it, then move or delete it"
     )
     return true
+  }
+}
+
+extension timespec {
+  /// Whether a call that sets two times can have set both. The kernel's clock for files ticks each 10 ms or faster.
+  fileprivate func isWithinTick(of other: timespec) -> Bool {
+    let nanoseconds = (tv_sec - other.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
+    return !nanoseconds.overflow && abs(nanoseconds.partialValue + tv_nsec - other.tv_nsec) <= 10_000_000
   }
 }

@@ -31,8 +31,8 @@ final class Staging: Sendable {
   enum Role {
     /// A package that is being unpacked, and has never been in the view.
     case unpacking
-    /// A stream that became a package, with its state as of the import.
-    case stream(StreamState)
+    /// A stream that became a package, with its state as of the import. A record lies beside it.
+    case stream(StreamState, package: FileIdentity)
     /// A package that was exchanged for the stream that it was made from.
     case reverted
     /// A package that is being removed. A record lies beside it.
@@ -42,7 +42,7 @@ final class Staging: Sendable {
     var prefix: String {
       switch self {
       case .unpacking: "\(Staging.unpackingPrefix)"
-      case .stream(let state): "\(Staging.streamPrefix)\(state.description)-"
+      case .stream(let state, _): Staging.prefix(of: state)
       case .reverted: "reverted-"
       case .removed: "\(Staging.removedPrefix)"
       }
@@ -73,10 +73,13 @@ final class Staging: Sendable {
       Place(directory, role, isLocal: isLocal) { [self] in withExtendedLifetime(self) {} }
     }
 
+    /// Removes the record of what is in this place, if it has one.
+    func removeRecord() { Record.remove(for: name, in: directory.directory) }
+
     /// Removes the directory of this name, which is empty, and its record.
     func removeDirectory() throws(Errno) {
       try CName(name).withPointer { (name) throws(Errno) in try directory.directory.removeDirectory(name) }
-      Record.remove(for: name, in: directory.directory)
+      removeRecord()
     }
 
     /// Puts the rest of a package back. - Returns: its name there; nil when it stays in staging.
@@ -167,6 +170,9 @@ final class Staging: Sendable {
   static let streamPrefix: Name = "stream-"
   static let removedPrefix: Name = "removed-"
 
+  /// What the name of a stream in this state begins with. A number follows.
+  static func prefix(of state: StreamState) -> String { "\(streamPrefix)\(state.description)-" }
+
   static var pointer: UnsafePointer<CChar> {
     UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self)
   }
@@ -181,15 +187,19 @@ extension View {
     _ name: UnsafePointer<CChar>, of directory: DirectoryHandle, as role: Staging.Role
   ) throws(Errno) -> Staging.Place {
     func move(to place: Staging.Place) throws(Errno) -> Staging.Place {
-      if case .removed(let record) = role {
+      switch role {
+      case .removed(let record):
         try record.write(for: place.name, in: place.directory.directory, isLocal: place.isLocal)
+      case .stream(_, let package):
+        try Staging.StreamRecord(package: package.inode).write(for: place.name, in: place.directory.directory)
+      case .unpacking, .reverted: break
       }
       do throws(Errno) {
         try CName(place.name).withPointer { (staged) throws(Errno) in
           try directory.directory.move(name, to: place.directory.directory, staged, .noReplace)
         }
       } catch {
-        if case .removed = role { Staging.Record.remove(for: place.name, in: place.directory.directory) }
+        place.removeRecord()
         throw error
       }
       return place
@@ -217,6 +227,7 @@ extension View {
   func discard(_ place: Staging.Place) {
     do throws(Errno) {
       try removeTree(place.name, in: place.directory.directory)
+      place.removeRecord()
     } catch {
       guard error != .noSuchFileOrDirectory else { return }
       logger.error(
