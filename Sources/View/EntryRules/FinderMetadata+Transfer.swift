@@ -93,32 +93,101 @@ extension FinderMetadata {
 
   /// Adds the transferred metadata to a file, as far as it has none of its own. Where the backing file system refuses, the file
   /// stays without it, as it does where the client may not write it: a client may rename a file over another that it may not write.
+  ///
+  /// - Returns: what was not added.
   func restore(
     _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, in directory: Directory, client: Client
-  ) {
+  ) -> [TransferFailure] {
+    var transfer = MetadataTransfer()
+    add(attributes, to: file, client, &transfer)
+    return transfer.failures + restoreSideFiles(attributes, in: directory, client: client)
+  }
+
+  /// Adds the metadata that is kept with a file itself, before the file takes the place of another.
+  ///
+  /// - Returns: what was added, and what was not.
+  /// - Throws: an error that passes, such as that of a full file system. Nothing has been added then.
+  func transfer(
+    _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, client: Client
+  ) throws(Errno) -> MetadataTransfer {
+    var transfer = MetadataTransfer()
+    add(attributes, to: file, client, &transfer)
+    for failure in transfer.failures where failure.isPassing {
+      withdraw(transfer, from: file, client: client)
+      throw failure.error
+    }
+    return transfer
+  }
+
+  /// Removes what was added to a file that does not take the place of another after all.
+  func withdraw(_ transfer: MetadataTransfer, from file: borrowing Descriptor, client: Client) {
+    guard !transfer.added.isEmpty, let status = try? fileStatus(file.rawValue) else { return }
     let stored = ExtendedAttributes(of: file.rawValue)
-    let streams = attributes.filter { $0.name.first == UInt8(ascii: ":") }
-    if !streams.isEmpty { try? writeToDepot(streams, of: file, client) }
+    // Without its mark nothing reads what was put into Samba's depot.
+    try? Self.withRights(of: client, on: status) {
+      for name in transfer.added { name.withCName { try? stored.remove($0) } }
+    }
+  }
+
+  /// Adds the files beside an entry that hold its metadata, as far as there are none.
+  ///
+  /// - Returns: what was not added.
+  func restoreSideFiles(
+    _ attributes: [Tunnel.Attribute], in directory: Directory, client: Client
+  ) -> [TransferFailure] {
     // A list and the files that it names are one store: the file has its own, or gets this one.
     let hasList = attributes.lazy.compactMap { NetatalkAttributeFiles.list(at: $0.name) }.first
       .map { $0.withCName { directory.has($0) } }
-    var own: [Tunnel.Attribute] = []
-    for attribute in attributes where attribute.name.first != UInt8(ascii: ":") {
+    var failures: [TransferFailure] = []
+    for attribute in attributes where attribute.name.first == UInt8(ascii: ".") {
       if hasList == true, NetatalkAttributeFiles.list(at: attribute.name) != nil { continue }
-      if attribute.name.first == UInt8(ascii: ".") {
-        try? writeSideFile(attribute, in: directory, client)
-      } else {
-        own.append(attribute)
+      do throws(Errno) { try writeSideFile(attribute, in: directory, client) } catch {
+        if error == .fileExists { continue }
+        failures.append(TransferFailure(attribute.name, error, at: directory.descriptor))
       }
     }
-    guard !own.isEmpty, let status = try? fileStatus(file.rawValue) else { return }
-    try? Self.withRights(of: client, on: status) {
-      for attribute in own {
-        attribute.name.withCName { name in
-          attribute.value.withUnsafeBytes { try? stored.set(name, $0, flags: CInt(1) /* XATTR_CREATE */) }
+    return failures
+  }
+
+  /// Adds attributes, and streams in Samba's depot, until one cannot be added for a reason that passes.
+  private func add(
+    _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, _ client: Client,
+    _ transfer: inout MetadataTransfer
+  ) {
+    let streams = attributes.filter { $0.name.first == UInt8(ascii: ":") }
+    let own = attributes.filter { ![UInt8(ascii: ":"), UInt8(ascii: ".")].contains($0.name.first) }
+    let descriptor = file.rawValue
+    if let first = streams.first {
+      do throws(Errno) {
+        if try writeToDepot(streams, of: file, client) {
+          transfer.added.append(Array(SambaDepot.marker.utf8))
+        }
+      } catch {
+        transfer.failures.append(TransferFailure(first.name, error, at: descriptor))
+        if transfer.failures[0].isPassing { return }
+      }
+    }
+    guard !own.isEmpty, let status = try? fileStatus(descriptor) else { return }
+    let stored = ExtendedAttributes(of: descriptor)
+    do throws(Errno) {
+      try Self.withRights(of: client, on: status) {
+        for attribute in own {
+          do throws(Errno) {
+            try attribute.name.withCName { (name) throws(Errno) in
+              try attribute.value.withUnsafeBytesTyped { (value) throws(Errno) in
+                try stored.set(name, value, flags: CInt(1) /* XATTR_CREATE */)
+              }
+            }
+            transfer.added.append(attribute.name)
+          } catch {
+            if error == .fileExists { continue }
+            let failure = TransferFailure(attribute.name, error, at: descriptor)
+            transfer.failures.append(failure)
+            if failure.isPassing { return }
+          }
         }
       }
-    }
+    } catch { transfer.failures.append(TransferFailure(own[0].name, error, at: descriptor)) }
   }
 
   private func writeSideFile(
@@ -146,11 +215,13 @@ extension FinderMetadata {
   }
 
   /// Writes the streams with the client's credentials, as Samba does with those of the connected user.
+  ///
+  /// - Returns: whether the file had none before.
   private func writeToDepot(
     _ attributes: [Tunnel.Attribute], of file: borrowing Descriptor, _ client: Client
-  ) throws(Errno) {
+  ) throws(Errno) -> Bool {
     let stored = ExtendedAttributes(of: file.rawValue)
-    guard let root, stored.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return }
+    guard let root, stored.value(SambaDepot.marker, limit: Self.largestValue) == nil else { return false }
     let path = Self.depotPath(of: try fileStatus(file.rawValue)).split(separator: UInt8(ascii: "/"))
     try client.impersonateWithGroups { () throws(Errno) in
       var streams = try Array(path[0]).withCName { (name) throws(Errno) in try root.subdirectory(name) }
@@ -170,8 +241,51 @@ extension FinderMetadata {
       for stream in attributes { try Self.create(stream.name, in: directory, stream) }
     }
     // Without the mark nothing reads the streams.
+    var failure: Errno?
     try Self.withRights(of: client, on: fileStatus(file.rawValue)) {
-      SambaDepot.mark.withUnsafeBytes { try? stored.set(SambaDepot.marker, $0, flags: 0) }
+      do throws(Errno) {
+        try SambaDepot.mark.withUnsafeBytesTyped { (mark) throws(Errno) in
+          try stored.set(SambaDepot.marker, mark, flags: 0)
+        }
+      } catch { failure = error }
     }
+    if let failure { throw failure }
+    return true
+  }
+}
+
+/// Metadata that a file has got from the one whose place it is to take.
+struct MetadataTransfer {
+  /// The names of the attributes that the file has got.
+  var added: [[UInt8]] = []
+  var failures: [TransferFailure] = []
+}
+
+/// A piece of metadata that a file has not got from the one whose place it takes.
+struct TransferFailure {
+  /// The attribute, or the file that holds it.
+  let name: Name
+  let error: Errno
+  /// Whether the same may succeed once the machine has room again.
+  let isPassing: Bool
+
+  private static let shortages: [Errno] = [
+    Errno(rawValue: EDQUOT), .tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory,
+  ]
+  /// With this much space available no attribute fails for lack of space: its value has 64 KiB at most.
+  private static let ample = 1 << 20
+
+  /// - Parameter file: a file or directory on the file system.
+  init(_ name: [UInt8], _ error: Errno, at file: CInt) {
+    self.name = Name(name)
+    self.error = error
+    isPassing = Self.shortages.contains(error) || error == .noSpace && Self.isFull(file)
+  }
+
+  /// ext4 also fails with ENOSPC where the value is too large for the file, which does not pass.
+  private static func isFull(_ file: CInt) -> Bool {
+    var status = statvfs()
+    guard fstatvfs(file, &status) == 0 else { return false }
+    return UInt64(status.f_bavail) * UInt64(status.f_frsize) < UInt64(ample)
   }
 }

@@ -92,7 +92,57 @@ extension View {
         try directory.directory.openRegular(name, O_RDONLY)
       })
     else { return }
-    inspector.metadata.restore(attributes, to: file.descriptor, in: directory.directory, client: client)
+    restore(attributes, to: file.descriptor, called: name.name, in: directory, client: client)
+  }
+
+  /// The same for an open file.
+  func restore(
+    _ attributes: [Tunnel.Attribute], to file: borrowing Descriptor, called name: Name,
+    in directory: DirectoryHandle, client: Client
+  ) {
+    log(
+      inspector.metadata.restore(attributes, to: file, in: directory.directory, client: client), of: name)
+  }
+
+  /// Moves a file to the place of another whose metadata it gets. It gets the metadata first: where that fails because the file
+  /// system is full, or for another reason that passes, the move is refused and both files stay as they were. After the move the
+  /// metadata would be lost.
+  ///
+  /// - Parameter replacement: the name that the file gets.
+  func transferring<R>(
+    _ attributes: [Tunnel.Attribute], to name: Name, in old: LockedDirectory, becoming replacement: Name,
+    in new: LockedDirectory, _ client: Client, _ move: () throws(Errno) -> R
+  ) throws(Errno) -> R {
+    let metadata = inspector.metadata
+    guard !attributes.isEmpty else { return try move() }
+    let opened: RegularFile
+    do throws(Errno) {
+      opened = try CName(name).withPointer { (name) throws(Errno) in
+        try old.handle.directory.openRegular(name, O_RDONLY)
+      }
+    } catch {
+      let failure = TransferFailure(attributes[0].name, error, at: old.handle.directory.descriptor)
+      if failure.isPassing { throw error }
+      log([failure], of: replacement)
+      return try move()
+    }
+    let transfer = try metadata.transfer(attributes, to: opened.descriptor, client: client)
+    let result: R
+    do throws(Errno) { result = try move() } catch {
+      metadata.withdraw(transfer, from: opened.descriptor, client: client)
+      throw error
+    }
+    log(
+      transfer.failures + metadata.restoreSideFiles(attributes, in: new.handle.directory, client: client),
+      of: replacement)
+    return result
+  }
+
+  private func log(_ failures: [TransferFailure], of name: Name) {
+    for failure in failures {
+      logger.warning(
+        "\(name) has lost \(failure.name), which could not be transferred to its new file: \(failure.error)")
+    }
   }
 
   /// Called when a directory is removed: the next directory with the same inode number must not get its entries.

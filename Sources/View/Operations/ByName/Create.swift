@@ -96,8 +96,7 @@ extension View {
       }
       if let tunnelled, real == tunnelled.realName {
         dropTunnelled(typed, in: parent, client: client)
-        inspector.metadata.restore(
-          tunnelled.attributes, to: descriptor, in: directory.directory, client: client)
+        restore(tunnelled.attributes, to: descriptor, called: real, in: directory, client: client)
       }
       cached.noteMade(typed, in: parent)
       // Another process has just made it, or the file system has the name under another spelling, by which alone it is listed.

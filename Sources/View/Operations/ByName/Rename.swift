@@ -100,14 +100,16 @@ extension View {
     case .noChange: return nil
     case .refuse(let error): throw error
     case .move(let from, let to, let exclusive):
-      let metadataToTransfer = metadataToTransfer(of: existing, in: new.directory, client)
-      let moved = try move(
-        from, to, exclusive || existing == nil && options.hidden == .deny ? .noReplace : [])
+      let metadata = source.kind == .file ? metadataToTransfer(of: existing, in: new.directory, client) : []
+      let moved = try transferring(
+        metadata, to: from, in: old.directory, becoming: to, in: new.directory, client
+      ) {
+        () throws(Errno) in
+        try move(from, to, exclusive || existing == nil && options.hidden == .deny ? .noReplace : [])
+      }
       if let tunnelled, to == tunnelled.realName {
         restore(tunnelled.attributes, to: CName(to), in: new.directory.handle, client: client)
         dropTunnelled(new.typed, in: new.directory.node, client: client)
-      } else if source.kind == .file {
-        restore(metadataToTransfer, to: CName(to), in: new.directory.handle, client: client)
       }
       return moved
     case .moveThenRemove(let from, let to, let remove):
