@@ -121,4 +121,21 @@ import Testing
     #expect(attribute("user.xdg.tags", of: view.at("report")) == "other")
     #expect(names(of: view.real("report.txt")).contains(Self.info))
   }
+
+  /// Half a sidecar would count as damaged, and the next save would not replace it.
+  @Test(.tracing, arguments: ["ENOSPC", "EIO"])
+  func sidecarWrittenHalfway_isRemoved(error: String) throws {
+    let view = try MountedView("finder-info=on") { root in
+      try MountTests.put("old", at: "\(root)/report.txt")
+      try MountTests.put(TestTree.appleDouble(TestTree.finderInfo(0x0400)), at: "\(root)/._report.txt")
+    }
+    _ = view.listing()
+    let tracer = try Tracer(
+      of: try #require(view.daemon), at: "pwrite64", "error=\(error)", on: view.real("._report.txt"))
+    // As an editor that removes the old file and writes a new one: the sidecar goes and comes back with it.
+    let saved = view.shell("exec perl -e 'unlink \"report\"; open F, \">report\"; close F'")
+    tracer.stop()
+    #expect(saved.status == 0, "\(saved.complaint)")
+    #expect(view.realListing() == ["report.txt"])
+  }
 }

@@ -208,9 +208,20 @@ extension FinderMetadata {
     let file = try name.withCName { (name) throws(Errno) in
       try directory.open(name, O_WRONLY | O_CREAT | O_EXCL, mode: content.audience?.modeOfNewFile ?? 0o644)
     }
-    try content.audience?.apply(to: file)
-    try content.value.withUnsafeBytesTyped { (bytes) throws(Errno) in
-      try writeFully(file.rawValue, bytes, at: 0)
+    do throws(Errno) {
+      try content.audience?.apply(to: file)
+      try content.value.withUnsafeBytesTyped { (bytes) throws(Errno) in
+        try writeFully(file.rawValue, bytes, at: 0)
+      }
+    } catch {
+      // An incomplete file would count as damaged metadata, and prevent that a later request writes it completely.
+      name.withCName { name in
+        let found = try? directory.status(name)
+        if let found, let made = try? fileStatus(file.rawValue), FileIdentity(found) == FileIdentity(made) {
+          try? directory.unlink(name)
+        }
+      }
+      throw error
     }
   }
 
