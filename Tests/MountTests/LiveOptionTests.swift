@@ -36,6 +36,16 @@ import Testing
     #expect(status(view.at("Tool"))?.isRegular == true)
   }
 
+  /// The kernel passes on no name of an attribute of more than 255 bytes, and a setting is part of one.
+  @Test func set_withLongValue_isRefusedWithTheLimit() throws {
+    let view = try view()
+    let longest = "language=" + String(repeating: "zh-Hant:", count: 27) + "de:de-AT:fr"
+    #expect(longest.utf8.count == 236 && set(view, longest).status == 0)
+    let outcome = set(view, "extensions=show", longest + "-CA")
+    #expect(outcome.status == 1 && outcome.errorText.contains("236"), "\(outcome.complaint)")
+    #expect(!view.listing().contains("notes.txt"))
+  }
+
   @Test func set_onReadOnlyView_takesEffect() throws {
     let view = try view("ro")
     #expect(set(view, "extensions=show").status == 0)
@@ -74,6 +84,10 @@ import Testing
       #expect(outcome.errorText.contains(says))
     }
     #expect(Displayfs.run(["set", "/", "extensions=show"]).errorText.contains("no displayfs"))
+    let long = Displayfs.run([
+      "set", view.mountPoint, "language=" + Array(repeating: "de", count: 80).joined(separator: ":"),
+    ])
+    #expect(long.errorText.contains("at most 236 bytes"), "\(long.complaint)")
     #expect(view.listing().contains("notes"))
   }
 

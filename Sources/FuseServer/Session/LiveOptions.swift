@@ -8,6 +8,8 @@ public struct LiveOptions: Sendable {
   /// The prefix of the extended attribute of the mount's root that sets an option; `name=value` follows it. It is set by
   /// getxattr(2), which also works on a read-only mount and can return an error message.
   public static let attribute = "user.displayfs.set:"
+  /// The longest setting, in bytes: the kernel refuses names of attributes of more than 255 bytes. (XATTR_NAME_MAX)
+  public static let longestSetting = 255 - attribute.utf8.count
 
   /// Why new options cannot be used. The description is a sentence.
   public struct Problem: Error, CustomStringConvertible {

@@ -65,6 +65,12 @@ struct SetOption: ParsableCommand {
   func run() throws {
     for setting in settings {
       let (name, value) = try MountOptions.parseLive(setting)
+      guard setting.utf8.count <= LiveOptions.longestSetting else {
+        throw Failure(
+          .usage,
+          "\(name)=...: a mounted view accepts at most \(LiveOptions.longestSetting) bytes with the option's name; mount it with this option instead"
+        )
+      }
       var scratch = MountOptions()
       try scratch.accept(name, value)
     }
