@@ -29,6 +29,8 @@ public struct MountTable {
 
     /// Whether the mount is one of displayfs.
     public var isView: Bool { type == "fuse.displayfs" }
+    /// Whether something is mounted in it at present.
+    public var hasMounts: Bool { MountTable.current.contains { $0.parent == id } }
   }
 
   /// The mounts of displayfs.

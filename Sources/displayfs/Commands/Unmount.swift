@@ -67,15 +67,24 @@ struct Unmount: ParsableCommand {
     let endsConnection = manner == .forced || DaemonProcesses.isOneKilled(of: mount)
     // To read what all daemons have open takes long, so only where it is needed.
     let daemons = manner == .orderly ? DaemonProcesses(of: mount) : nil
-    for number in 0...20 {
-      if try attempt(mount, manner, endsConnection: endsConnection, isLast: number == 20, if: isServed) {
+    let limit = ContinuousClock.now + .seconds(5)
+    var attempts = 0
+    while true {
+      // The daemon of a busy machine holds its own mount for longer. Nothing else is waited for.
+      let isLast = attempts >= 20 && (ContinuousClock.now > limit || isHeld(mount, byOtherThan: daemons))
+      if try attempt(mount, manner, endsConnection: endsConnection, isLast: isLast, if: isServed) {
         // The disk of the backing tree may be unmounted next: it must not be busy.
         daemons?.waitUntilEnded(milliseconds: 2000)
         return
       }
+      if isLast { throw refused(mount, .resourceBusy) }
+      attempts += 1
       usleep(25_000)
     }
-    throw refused(mount, .resourceBusy)
+  }
+
+  private static func isHeld(_ mount: MountTable.Line, byOtherThan daemons: DaemonProcesses?) -> Bool {
+    mount.hasMounts || BusyProcesses(of: mount).contains { !(daemons?.contain($0) ?? false) }
   }
 
   /// - Returns: false if the mount is busy.

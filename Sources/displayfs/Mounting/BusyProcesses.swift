@@ -25,6 +25,8 @@ struct BusyProcesses {
     self.found = found.sorted { $0.process < $1.process }
   }
 
+  func contains(where matches: (pid_t) -> Bool) -> Bool { found.contains { matches($0.process) } }
+
   /// The first few processes with what each holds, as a sentence; nil if none is found.
   var sentence: String? {
     if found.isEmpty { return nil }

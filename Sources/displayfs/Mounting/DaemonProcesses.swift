@@ -38,6 +38,8 @@ struct DaemonProcesses {
     Array("fuse_connection:\t\(mount.device)\n".utf8)
   }
 
+  func contain(_ process: pid_t) -> Bool { processes.contains(process) }
+
   /// Waits until the processes have ended, and thus closed their files in the backing tree.
   ///
   /// - Parameter milliseconds: the longest time to wait.
