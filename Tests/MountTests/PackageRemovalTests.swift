@@ -164,6 +164,10 @@ import Testing
       }
       try #require(Shell.run("mount --bind Drop.rtfd/deep/busy Drop.rtfd/deep/busy", in: root).status == 0)
     }
+    // The tree of the test would stay behind.
+    defer {
+      for name in ["Drop", "Drop 2"] { umount2(view.real("\(name).rtfd/deep/busy"), 2 /* MNT_DETACH */) }
+    }
     let replacement = view.run(as: Self.bert, "mv -f elsewhere/New Drop")
     #expect(replacement.status == 0, "\(replacement.complaint)")
     #expect(view.listing() == ["Drop", "Drop 2", "elsewhere"] && view.listing("elsewhere").isEmpty)
