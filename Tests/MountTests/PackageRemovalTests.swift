@@ -300,13 +300,14 @@ import Testing
     chmod(staging, 0o700)
   }
 
-  @Test func interruptedRemoval_isFinishedWithRightsOfClientAndRestoresRemainder() throws {
+  @Test func interruptedRemoval_withPartOfAnotherUser_restoresPackageWhole() throws {
     let view = try view { root in
       makeDirectory("\(root)/Folder")
       try leave("\(root)/.displayfs-staging", of: Self.bert, from: "Folder/Drop.rtfd")
     }
     try waitUntil { !isThere(view.real(".displayfs-staging")) }
     #expect(text(view.real("Folder/Drop.rtfd/box/b")) == "only copy")
+    #expect(text(view.real("Folder/Drop.rtfd/own/a")) == "x")
     #expect(view.listing("Folder") == ["Drop"])
     // Its own client removes the rest.
     #expect(view.run(as: Self.anna, "rm Folder/Drop.rtfd/box/b").status == 0)

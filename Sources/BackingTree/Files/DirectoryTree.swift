@@ -30,14 +30,17 @@ public enum DirectoryTree {
       var subdirectories: [[UInt8]] = []
       try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
         isEmpty = false
-        var type = entry.type
-        if isSticky || type == .unknown {
-          let found = try directory.status(entry.cName)
-          type = FileType(mode: found.st_mode)
-          try check(found, in: status, credentials)
+        // A program may remove an entry meanwhile.
+        try ignoringMissing { () throws(Errno) in
+          var type = entry.type
+          if isSticky || type == .unknown {
+            let found = try directory.status(entry.cName)
+            type = FileType(mode: found.st_mode)
+            try check(found, in: status, credentials)
+          }
+          if mayBeProtected, try directory.isProtected(entry.cName) { throw .notPermitted }
+          if type == .directory { subdirectories.append(Array(entry.name)) }
         }
-        if mayBeProtected, try directory.isProtected(entry.cName) { throw .notPermitted }
-        if type == .directory { subdirectories.append(Array(entry.name)) }
       }
       if !isEmpty {
         try directory.check(".", W_OK | X_OK)

@@ -101,7 +101,7 @@ extension View {
   ///   lock.
   /// - Throws: the errno of the refusal; of any failure where the package is deleted in place.
   func finish(_ removal: PackageRemoval, in locked: LockedDirectory? = nil) throws(Errno) {
-    try finish(removal, in: locked) { restore(removal, $0.view) }
+    try finish(removal, in: locked, mayFail: true) { restore(removal, $0.view) }
   }
 
   /// Deletes the parts of a package that another entry has replaced. The new entry has the name, so a package of which a part may
@@ -113,7 +113,7 @@ extension View {
     _ client: Client
   ) throws(Errno) {
     do throws(Errno) {
-      try finish(removal, in: locked) { locked in
+      try finish(removal, in: locked, mayFail: false) { locked in
         guard let place = removal.place else { return }
         let (directory, name) = (replaced.directory, replaced.name)
         let restored = place.restore(to: name, from: 2, in: directory.handle.directory, logger)
@@ -124,10 +124,14 @@ extension View {
     } catch { if removal.place == nil { throw error } }
   }
 
-  /// - Parameter restoring: puts a package back of which a part may not be deleted.
+  /// - Parameters:
+  ///   - mayFail: whether the package is put back also where the machine fails before a part has been deleted.
+  ///   - restoring: puts a package back of which a part may not be deleted.
   private func finish(
-    _ removal: PackageRemoval, in locked: LockedDirectory?, restoring: (LockedDirectory) -> Void
+    _ removal: PackageRemoval, in locked: LockedDirectory?, mayFail: Bool,
+    restoring: (LockedDirectory) -> Void
   ) throws(Errno) {
+    var isWhole = true
     func changing(_ body: (LockedDirectory) -> Void) {
       if let locked { return body(locked) }
       do throws(Errno) {
@@ -138,6 +142,7 @@ extension View {
       try removal.credentials.impersonate { () throws(Errno) in
         let package = Directory(descriptor: removal.package.rawValue)
         if removal.place != nil { try DirectoryTree.checkRemovable(package, removal.credentials) }
+        isWhole = false
         try DirectoryTree.empty(package) { dropTunnelEntries(of: $0) }
         if removal.place == nil {
           try removal.name.withPointer { (name) throws(Errno) in
@@ -149,7 +154,7 @@ extension View {
       // original place, and the directory is empty.
       try removal.place?.removeDirectory()
     } catch {
-      guard let place = removal.place, !error.isRefusal else {
+      guard let place = removal.place, !error.isRefusal, !(mayFail && isWhole) else {
         changing(restoring)
         throw error
       }
