@@ -12,7 +12,21 @@ extension View {
   ) throws(Errno) {
     guard flags.isSubset(of: [.noReplace, .exchange]) else { throw .invalidArgument }
     try refuseIfMoved(oldParent, newParent, client)
-    let renamed = try preparing(oldName, in: oldParent, newName, in: newParent) {
+    let renamed = try retryingAfterRelease { () throws(Errno) in
+      try renameOnce(oldParent, oldName, to: newParent, newName, flags, client)
+    }
+    guard let renamed else { return }
+    noteMarker(newName, in: newParent)
+    noteMarker(oldName, in: oldParent)
+    if let (name, directory) = renamed.revealed { importRevealed(name, in: directory, newParent, client) }
+  }
+
+  /// - Returns: nil where no more is to be done.
+  private func renameOnce(
+    _ oldParent: NodeID, _ oldName: UnsafePointer<CChar>, to newParent: NodeID,
+    _ newName: UnsafePointer<CChar>, _ flags: RenameFlags, _ client: Client
+  ) throws(Errno) -> Renamed? {
+    try preparing(oldName, in: oldParent, newName, in: newParent) {
       (old, new) throws(Errno) -> Renamed? in
       guard let newView = new.directory.view else {
         try renameReal(old, new, flags, client)
@@ -62,10 +76,6 @@ extension View {
       }
       return Renamed(revealed: (newName, new.directory.handle))
     }
-    guard let renamed else { return }
-    noteMarker(newName, in: newParent)
-    noteMarker(oldName, in: oldParent)
-    if let (name, directory) = renamed.revealed { importRevealed(name, in: directory, newParent, client) }
   }
 
   /// A rename that was made.
