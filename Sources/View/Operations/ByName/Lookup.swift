@@ -156,7 +156,8 @@ extension View {
     of found: inout Found, in parent: NodeID, _ identityMatch: NodeTable.IdentityMatch
   ) throws(Errno) -> NodeTable.LookupResult {
     var replacing: NodeID?
-    while true {
+    // While programs move directories, each round may find other ones.
+    for _ in 0..<Self.mostRounds {
       if let node = lookupOrInsert(found, in: parent, replacing: replacing, identityMatch) {
         if node.id != replacing, replacing != nil { expireNames(of: found, in: parent) }
         return node
@@ -174,7 +175,10 @@ extension View {
       }
       found.status = now
     }
+    throw .staleNFSFileHandle
   }
+
+  private static let mostRounds = 16
 
   /// Called when a directory was found in one that may be recorded below it. Then a directory between the two has been moved away,
   /// and the kernel has not looked it up yet.
@@ -187,7 +191,18 @@ extension View {
     while !nodes.hasIdentity(current, ancestor) {
       // Another thread has recorded something else since.
       guard let next = nodes.lastParent(of: current), next != NodeTable.root else { return }
-      guard let link = nodes.link(of: current), link.parent == next, holds(next, link.name, link) else {
+      guard let link = nodes.link(of: current), link.parent == next else {
+        return nodes.dropLink(of: current, in: next)
+      }
+      do throws(Errno) {
+        let directory = try directory(next)
+        let status = try link.name.withPointer { (name) throws(Errno) in try directory.status(name) }
+        guard link.matches(status) else { return nodes.dropLink(of: current, in: next) }
+      } catch {
+        // Only these errors show that the directory is not there.
+        guard [.noSuchFileOrDirectory, .notDirectory, .staleNFSFileHandle].contains(error) else {
+          throw error
+        }
         return nodes.dropLink(of: current, in: next)
       }
       current = next
