@@ -69,7 +69,7 @@ extension DirectoryView {
     }
   }
 
-  /// Each is tried at each look.
+  /// How many are inspected one by one. Beyond it the directory is read again.
   static let mostUnread = 64
 
   /// The one entry of an equal name, where no entry has these bytes. A file system that normalizes names, such as HFS+, reports a

@@ -81,11 +81,21 @@ extension DirectoryView {
   func inspectChanged() throws(Errno) {
     let unread = state.unread
     try inspectPending()
-    for name in unread where state.unread.contains(name) {
+    if unread.isEmpty { return }
+    // A failing disk may take seconds for each, and every client of the directory waits meanwhile.
+    let start = monotonicNanoseconds()
+    guard start - state.lastRetry >= Self.retryPause else { return }
+    for name in unread.shuffled() where state.unread.contains(name) {
       inspect(name)
       inspectSidecarOwner(name)
+      if monotonicNanoseconds() - start > Self.longestRetry { break }
     }
+    state.lastRetry = monotonicNanoseconds()
   }
+
+  /// The time between two rounds in which entries are inspected whose status could not be read, and the time after which a round
+  /// ends, in nanoseconds.
+  private static let (retryPause, longestRetry): (Int64, Int64) = (500_000_000, 50_000_000)
 
   private func inspectPending() throws(Errno) {
     guard let changed = watched.changes.takeUninspected() else {

@@ -17,6 +17,8 @@ extension DirectoryView {
     /// The names of entries whose status could not be read when they changed: an entry may be missing for lack of it, so they are
     /// inspected again at the next look.
     var unread: Set<Name> = []
+    /// When these were inspected again last, in nanoseconds of the monotonic clock.
+    var lastRetry = Int64.min / 2
     var facts = EntryInspector.DirectoryFacts()
     /// The users that could see the entries when they were read, where that decides how the entries are shown.
     var audience: Audience?
