@@ -56,6 +56,9 @@ import Testing
         sh -c 'echo $$ >process; exec ./mount.displayfs source "$PWD/above/view" -o remount,rw'
       """, within: 600)
     var process: pid_t?
+    defer {
+      if let tracer = process.flatMap(tracer) { kill(tracer, SIGKILL) }
+    }
     try waitUntil {
       process = text(place.path("process")).flatMap { pid_t($0.dropLast()) }
       return process.flatMap { text("/proc/\($0)/syscall") }?.hasPrefix("\(Self.mountCall) ") ?? false
@@ -132,6 +135,8 @@ import Testing
     try put("before", at: "\(source)/notes.txt")
     makeDirectory(place.path("above/view"))
     let daemon = try start(at: place.path("above/view"), "passthrough=off")
+    // Ends the daemon if the test ends before.
+    defer { umount2(place.path("moved/view"), CInt(MNT_DETACH)) }
     #expect(rename(place.path("above"), place.path("moved")) == 0)
     let file = try OpenFile(place.path("moved/view/notes"), O_RDWR)
     let pages = try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0))
