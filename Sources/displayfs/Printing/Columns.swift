@@ -4,7 +4,7 @@ import Glibc
 enum Columns {
   static let gap = 2
 
-  /// The lines of as few rows as fit.
+  /// The lines of as many columns as fit.
   ///
   /// - Parameters:
   ///   - items: what to print, and how many columns of the terminal each takes.
