@@ -114,18 +114,12 @@ static int get_status(int dir, const char *name, int flags, struct stat *out) {
   return 0;
 }
 
-static const uint64_t PROTECTED = STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND;
-
-int dfs_is_protected(int dir, const char *name) {
+int dfs_check_removable(int dir, const char *name) {
   struct statx found;
   if (statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, 0, &found)) return -1;
-  return (found.stx_attributes & PROTECTED) != 0;
-}
-
-int dfs_reports_protection(int fd) {
-  struct statx found;
-  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &found)) return -1;
-  return (found.stx_attributes_mask & PROTECTED) != 0;
+  if (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) return errno = EBUSY, -1;
+  if (found.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) return errno = EPERM, -1;
+  return 0;
 }
 
 int dfs_cached_status(int dir, const char *name, struct stat *out) {

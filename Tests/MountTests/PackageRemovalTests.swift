@@ -135,9 +135,9 @@ import Testing
     #expect(!isThere(view.real("Drop.rtfd")))
   }
 
-  /// A file that is mounted over: the check does not see it, and the file system refuses to delete it.
+  /// A file that is mounted over.
   @Test(arguments: [uid_t(0), bert])
-  func removal_failingMidway_restoresRemainder(user: uid_t) throws {
+  func removal_withFileMountedOver_isRefusedWhole(user: uid_t) throws {
     let view = try view { root in
       try put("kept", at: "\(root)/Drop.rtfd/deep/busy", Self.bert)
       try put("x", at: "\(root)/Drop.rtfd/a", Self.bert)
@@ -146,6 +146,7 @@ import Testing
     }
     #expect(view.run(as: user, "rm -f Drop").status != 0)
     #expect(text(view.real("Drop.rtfd/deep/busy")) == "kept")
+    #expect(text(view.real("Drop.rtfd/a")) == "x")
     #expect(view.listing() == ["Drop"])
     #expect(view.run(as: user, "cat Drop.rtfd/deep/busy").text == "kept")
     #expect(!isThere(view.real(".displayfs-staging")))
@@ -154,26 +155,38 @@ import Testing
     #expect(view.realListing() == [])
   }
 
-  /// The new package has the name already, so the old one comes back beside it.
-  @Test func replacement_withPartThatMayNotBeDeleted_succeedsAndKeepsOldPackageBesideNewOne() throws {
+  /// The check cannot know all that a file system refuses.
+  @Test(.tracing) func removal_refusedMidway_restoresRemainder() throws {
     let view = try view { root in
-      try put("kept", at: "\(root)/Drop.rtfd/deep/busy", Self.bert)
-      try put("new", at: "\(root)/elsewhere/New.rtfd/a", Self.bert)
-      for path in ["Drop.rtfd", "Drop.rtfd/deep", "elsewhere", "elsewhere/New.rtfd"] {
-        give("\(root)/\(path)", to: Self.bert, 0o755)
-      }
-      try #require(Shell.run("mount --bind Drop.rtfd/deep/busy Drop.rtfd/deep/busy", in: root).status == 0)
+      for number in 0..<10 { try put("x", at: "\(root)/Drop.rtfd/\(number)/part", 0) }
     }
-    // The tree of the test would stay behind.
-    defer {
-      for name in ["Drop", "Drop 2"] { umount2(view.real("\(name).rtfd/deep/busy"), 2 /* MNT_DETACH */) }
+    _ = view.listing()
+    let tracer = try Tracer(of: try #require(view.daemon), at: "unlinkat", "error=EACCES:when=3+")
+    let removal = view.run(as: 0, "rm -f Drop")
+    tracer.stop()
+    #expect(removal.status != 0)
+    #expect(view.listing() == ["Drop"])
+    #expect(names(view.real("Drop.rtfd")).count >= 8)
+    #expect(view.run(as: 0, "rm -f Drop").status == 0)
+    #expect(eventually(within: .work) { view.realListing() == [] })
+  }
+
+  /// The new package has the name already, so the old one comes back beside it.
+  @Test(.tracing)
+  func replacement_withPartThatMayNotBeDeleted_succeedsAndKeepsOldPackageBesideNewOne() throws {
+    let view = try view { root in
+      for number in 0..<10 { try put("kept", at: "\(root)/Drop.rtfd/\(number)/part", 0) }
+      try put("new", at: "\(root)/elsewhere/New.rtfd/a", 0)
     }
-    let replacement = view.run(as: Self.bert, "mv -f elsewhere/New Drop")
+    _ = (view.listing(), view.listing("elsewhere"))
+    let tracer = try Tracer(of: try #require(view.daemon), at: "unlinkat", "error=EACCES:when=1+")
+    let replacement = view.run(as: 0, "mv -f elsewhere/New Drop")
+    tracer.stop()
     #expect(replacement.status == 0, "\(replacement.complaint)")
     #expect(view.listing() == ["Drop", "Drop 2", "elsewhere"] && view.listing("elsewhere").isEmpty)
     #expect(text(view.real("Drop.rtfd/a")) == "new")
-    #expect(text(view.real("Drop 2.rtfd/deep/busy")) == "kept")
-    #expect(names(view.real("elsewhere")).isEmpty && !isThere(view.real(".displayfs-staging")))
+    for number in 0..<10 { #expect(text(view.real("Drop 2.rtfd/\(number)/part")) == "kept") }
+    #expect(names(view.real("elsewhere")).isEmpty)
   }
 
   /// Immutable and append-only files are deleted by no user, not even root.

@@ -89,14 +89,13 @@ public struct Directory: Sendable {
     try systemCall { dfs_check_access(descriptor, name, access) }
   }
 
-  /// Whether an entry is immutable or append-only, so that no user may remove it. False where the file system does not report it.
-  /// (`statx`)
-  public func isProtected(_ name: UnsafePointer<CChar>) throws(Errno) -> Bool {
-    try systemCall { dfs_is_protected(descriptor, name) } == 1
+  /// Checks that no user is kept from removing an entry. (`statx`)
+  ///
+  /// - Throws: EPERM for an immutable or append-only entry, as far as the file system reports that; EBUSY for one that something is
+  ///   mounted on, from Linux 5.8 on; ENOENT.
+  public func checkRemovable(_ name: UnsafePointer<CChar>) throws(Errno) {
+    try systemCall { dfs_check_removable(descriptor, name) }
   }
-
-  /// Whether `isProtected` can be true for an entry of this directory.
-  public var reportsProtection: Bool { dfs_reports_protection(descriptor) == 1 }
 
   /// (`mkdirat`)
   public func makeDirectory(_ name: UnsafePointer<CChar>, mode: mode_t) throws(Errno) {

@@ -24,8 +24,6 @@ public enum DirectoryTree {
     try walk(top) { (directory) throws(Errno) in
       let status = try directory.status()
       let isSticky = status.st_mode & S_ISVTX != 0
-      // The flags cost one system call for each entry, so only where the file system has any.
-      let mayBeProtected = directory.reportsProtection
       var isEmpty = true
       var subdirectories: [[UInt8]] = []
       try forEachEntry(of: directory.descriptor) { (entry) throws(Errno) in
@@ -38,7 +36,7 @@ public enum DirectoryTree {
             type = FileType(mode: found.st_mode)
             try check(found, in: status, credentials)
           }
-          if mayBeProtected, try directory.isProtected(entry.cName) { throw .notPermitted }
+          try directory.checkRemovable(entry.cName)
           if type == .directory { subdirectories.append(Array(entry.name)) }
         }
       }

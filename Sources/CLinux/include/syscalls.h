@@ -35,11 +35,10 @@ bool dfs_may_be_open_for_writing(int fd);
 // faccessat, which checks the real user of the process where the kernel (before Linux 5.8) or a system call filter does not know
 // faccessat2: here that is ENOSYS.
 int dfs_check_access(int dir, const char *name, int access);
-// Whether an entry is immutable or append-only (chattr(1)), so that no user, not even root, may remove it: 1 or 0; -1 with errno on
-// failure. 0 where the file system does not report it. Sends no request to a file system that is mounted at the name.
-int dfs_is_protected(int dir, const char *name);
-// Whether the file system of an open file reports it, with the same results.
-int dfs_reports_protection(int fd);
+// Fails for an entry that no user, not even root, may remove: with EPERM where it is immutable or append-only (chattr(1)) and the
+// file system reports that, with EBUSY where something is mounted on it (from Linux 5.8 on). Sends no request to a file system that
+// is mounted at the name.
+int dfs_check_removable(int dir, const char *name);
 // fstatat that never follows a symlink, and sends no request to a file system that is mounted at the name. (AT_STATX_DONT_SYNC)
 // Puts a digest of the birth time and the subvolume, 16 bits, into the first reserved word of struct stat, which has no field for
 // it, and whether the subvolume is known into the second. They are 0 where the file system keeps no birth time, and in a status
