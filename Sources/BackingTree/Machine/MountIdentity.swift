@@ -18,26 +18,47 @@ extension MountTable.Line {
   ///   a daemon has to look whether its mount still is the one that has them.
   /// - Throws: ENOENT when it is gone; ESTALE when its path leads to another mount; the errors of `umount2`.
   public func unmount(_ flags: CInt, if isServed: () -> Bool = { true }) throws(Errno) {
-    guard let path = present?.mountPoint, let name = path.lastComponent else {
-      throw .noSuchFileOrDirectory
-    }
-    // The last name of a mount point can neither be renamed nor removed.
-    let parent = Descriptor(
-      adopting: try systemCall {
-        path.removingLastComponent().withPlatformString {
-          dfs_open_without_symlinks($0, dfs_O_PATH | dfs_O_DIRECTORY)
-        }
-      })
-    try name.bytes.withCName { (name) throws(Errno) in
-      // It is closed before the call: an open descriptor keeps a mount busy.
-      guard try Self.id(of: Directory(descriptor: parent.rawValue).locate(name)) == id else {
-        throw present == nil ? .noSuchFileOrDirectory : .staleNFSFileHandle
-      }
-    }
+    let place = try located()
     guard isServed() else { throw .noSuchFileOrDirectory }
-    try (Array("/proc/self/fd/\(parent.rawValue)/".utf8) + name.bytes).withCName { (path) throws(Errno) in
+    try (Array("/proc/self/fd/\(place.parent.rawValue)/".utf8) + place.name.bytes).withCName {
+      (path) throws(Errno) in
       _ = try systemCall { umount2(path, flags | 8 /* UMOUNT_NOFOLLOW */) }
     }
+  }
+
+  /// The directory that a mount point is in, and its name there, which can neither be renamed nor removed.
+  private struct Place: ~Copyable {
+    let parent: Descriptor
+    let name: FilePath.Component
+  }
+
+  /// - Throws: ENOENT when the mount is gone; ESTALE when its path leads to another mount; the errors of `open`.
+  private func located() throws(Errno) -> Place {
+    var failure = Errno.noSuchFileOrDirectory
+    // A directory above may be renamed between the look at the table of mounts and the open, again and again.
+    for _ in 0..<100 {
+      guard let path = present?.mountPoint, let name = path.lastComponent else {
+        throw .noSuchFileOrDirectory
+      }
+      do throws(Errno) {
+        let parent = Descriptor(
+          adopting: try systemCall {
+            path.removingLastComponent().withPlatformString {
+              dfs_open_without_symlinks($0, dfs_O_PATH | dfs_O_DIRECTORY)
+            }
+          })
+        // It is closed before the call: an open descriptor keeps a mount busy.
+        let found = try name.bytes.withCName { (name) throws(Errno) in
+          try Self.id(of: Directory(descriptor: parent.rawValue).locate(name))
+        }
+        if found == id { return Place(parent: parent, name: name) }
+        failure = .staleNFSFileHandle
+      } catch {
+        failure = error == .noSuchFileOrDirectory ? .staleNFSFileHandle : error
+      }
+      usleep(500)
+    }
+    throw failure
   }
 
   /// Changes the options of the mount in its present place. For root. (`mount`, MS_REMOUNT)

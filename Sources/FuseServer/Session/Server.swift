@@ -199,13 +199,18 @@ public final class Server: @unchecked Sendable {
 
   /// The same by fusermount3, which takes a path: that of the mount's present place, as a directory above may have been renamed.
   private func unmountAsUser(_ mount: MountTable.Line, _ session: OpaquePointer) {
-    let place = mount.present?.mountPoint
-    let isOnTop = place.map { MountTable.topmost(at: $0)?.id == mount.id } ?? false
-    guard disconnect(session), isOnTop, let place else { return }
-    let error = place.withPlatformString { dfs_unmount_as_user($0) }
-    if error != 0 {
-      logger.warning("\(place) cannot be unmounted: \(Errno(rawValue: error)); unmount it by hand")
+    guard disconnect(session) else { return }
+    var error = Errno.staleNFSFileHandle
+    // The directory may be renamed again meanwhile.
+    for _ in 0..<20 {
+      guard let place = mount.present?.mountPoint else { return }
+      if MountTable.topmost(at: place)?.id == mount.id {
+        error = Errno(rawValue: place.withPlatformString { dfs_unmount_as_user($0) })
+        if error.rawValue == 0 { return }
+      }
+      usleep(5000)
     }
+    logger.warning("\(mount.mountPoint) cannot be unmounted: \(error); unmount it by hand")
   }
 
   /// Ends the connection. - Returns: whether the kernel had not ended it before.
