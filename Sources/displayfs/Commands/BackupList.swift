@@ -62,7 +62,7 @@ struct BackupList {
       return try visit(node, at: path, realPath: entry.realPathBytes, selection)
     } catch {
       // It was removed meanwhile, or may not be reached (`hidden=deny`).
-      if error == .noSuchFileOrDirectory { return nil }
+      if [.noSuchFileOrDirectory, .notDirectory, .staleNFSFileHandle].contains(error) { return nil }
       printError("displayfs: \(entry.realPath): \(error)")
       hasFailed = true
       return nil
