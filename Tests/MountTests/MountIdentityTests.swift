@@ -149,6 +149,29 @@ import Testing
     #expect(!Displayfs.isMounted(place.path("moved/view")))
   }
 
+  /// The path in the table of mounts then leads to nothing by the time that it is used.
+  @Test func signal_whileDirectoryAboveIsRenamedAgainAndAgain_unmounts() throws {
+    makeDirectory(place.path("above/view"))
+    for _ in 0..<10 {
+      let daemon = try start(at: place.path("above/view"))
+      let renamer = PythonProgram(
+        """
+        open("runs", "w").close()
+        while os.path.exists("runs"):
+          os.rename("above", "moved")
+          os.rename("moved", "above")
+        """, in: place.root
+      ).start()
+      defer { umount2(place.path("above/view"), CInt(MNT_DETACH)) }
+      try waitUntil { isThere(place.path("runs")) }
+      daemon.send(SIGTERM)
+      #expect(daemon.wait() == 0)
+      unlink(place.path("runs"))
+      renamer.wait()
+      #expect(!Displayfs.isMounted(place.path("above/view")))
+    }
+  }
+
   @Test func programThatWatches_afterDirectoryAboveWasRenamed_isNotified() throws {
     makeDirectory(place.path("above/view"))
     let daemon = try start(at: place.path("above/view"))
