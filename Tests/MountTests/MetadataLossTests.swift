@@ -61,13 +61,13 @@ import Testing
     #expect(names(of: view.real("report.txt")).isSuperset(of: [Self.info, Self.tags]))
   }
 
-  /// Also when the first attribute was added already.
+  /// Also when the first attribute was added already. Where descriptors run out, the daemon tries once more.
   @Test(.tracing, arguments: ["EDQUOT", "EMFILE", "ENFILE", "ENOMEM"], [1, 2])
   func save_whenShortagePreventsTransfer_isRefusedAndChangesNeitherFile(error: String, call: Int) throws {
     let view = try MountedView("finder-info=on") { try put(in: $0) }
     _ = view.listing()
     let tracer = try Tracer(
-      of: try #require(view.daemon), at: "fsetxattr", "error=\(error):when=\(call)")
+      of: try #require(view.daemon), at: "fsetxattr", "error=\(error):when=\(call)+")
     let saved = rename(view.at("draft"), view.at("report"))
     let number = errno
     tracer.stop()
