@@ -128,6 +128,16 @@ func attribute(_ name: String, of path: String) -> String? {
   attributeBytes(name, of: path).map { String(decoding: $0, as: UTF8.self) }
 }
 
+/// The names of the extended attributes.
+func attributeNames(of path: String) -> Set<String> {
+  var buffer = [CChar](repeating: 0, count: 4096)
+  let count = llistxattr(path, &buffer, buffer.count)
+  return Set(
+    buffer.prefix(max(0, count)).split(separator: 0).map {
+      String(decoding: $0.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    })
+}
+
 func setAttribute(_ name: String, to value: some Collection<UInt8>, of path: String) -> Errno? {
   failure { Array(value).withUnsafeBytes { lsetxattr(path, name, $0.baseAddress, $0.count, 0) } }
 }

@@ -26,21 +26,12 @@ import Testing
     }
   }
 
-  private func names(_ path: String) -> Set<String> {
-    var buffer = [CChar](repeating: 0, count: 4096)
-    let count = listxattr(path, &buffer, buffer.count)
-    return Set(
-      buffer.prefix(max(0, count)).split(separator: 0).map {
-        String(decoding: $0.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-      })
-  }
-
   private let info = "user.com.apple.FinderInfo"
   private let resourceFork = "user.com.apple.ResourceFork"
 
   @Test func merge_showsFinderInfoAndResourceFork() throws {
     let view = try view("appledouble=merge")
-    #expect(names(view.at("a")).isSuperset(of: [info, resourceFork]))
+    #expect(attributeNames(of: view.at("a")).isSuperset(of: [info, resourceFork]))
     #expect(attributeBytes(info, of: view.at("a")) == TestTree.finderInfo(0x0400))
     var buffer = [UInt8](repeating: 0, count: 8192)
     let count = getxattr(view.at("a"), resourceFork, &buffer, buffer.count)
@@ -53,7 +44,7 @@ import Testing
   @Test func merge_prefersAttributesOfFileItself() throws {
     let view = try view("appledouble=merge")
     #expect(attributeBytes(info, of: view.at("own")) == TestTree.finderInfo(0x0010))
-    #expect(names(view.at("own")) == [info, "user.tag"])
+    #expect(attributeNames(of: view.at("own")) == [info, "user.tag"])
     #expect(setAttribute(info, to: TestTree.finderInfo(0x0001), of: view.at("a")) == nil)
     #expect(attributeBytes(info, of: view.at("a")) == TestTree.finderInfo(0x0001))
     #expect(contents(view.real("._a.txt"))?.count == 5082)
@@ -61,17 +52,17 @@ import Testing
 
   @Test func merge_omitsForkTooLargeForAttribute() throws {
     let view = try view("appledouble=merge")
-    #expect(names(view.at("large")) == [info])
+    #expect(attributeNames(of: view.at("large")) == [info])
     #expect(getxattr(view.at("large"), resourceFork, nil, 0) == -1 && errno == E2BIG)
-    #expect(names(view.at("plain")) == [])
+    #expect(attributeNames(of: view.at("plain")) == [])
     #expect(attributeBytes(info, of: view.at("plain")) == nil)
   }
 
   @Test func hide_showsOnlyAttributesOfFileItself() throws {
     let view = try view("appledouble=hide")
-    #expect(names(view.at("a")) == [])
+    #expect(attributeNames(of: view.at("a")) == [])
     #expect(attributeBytes(info, of: view.at("a")) == nil)
-    #expect(names(view.at("own")) == [info, "user.tag"])
+    #expect(attributeNames(of: view.at("own")) == [info, "user.tag"])
   }
 
   @Test func copyPreservingAttributes_includesMergedOnes() throws {

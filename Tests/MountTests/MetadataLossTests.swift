@@ -17,19 +17,10 @@ import Testing
     try #require(setAttribute(Self.tags, to: tags, of: "\(root)/report.txt") == nil)
   }
 
-  private func names(of path: String) -> Set<String> {
-    var buffer = [CChar](repeating: 0, count: 4096)
-    let count = llistxattr(path, &buffer, buffer.count)
-    return Set(
-      buffer.prefix(max(0, count)).split(separator: 0).map {
-        String(decoding: $0.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-      })
-  }
-
   private func expectUnchanged(_ view: MountedView) {
     #expect(text(view.real("report.txt")) == "old" && text(view.real("draft")) == "new")
-    #expect(names(of: view.real("report.txt")).isSuperset(of: [Self.info, Self.tags]))
-    #expect(names(of: view.real("draft")).isDisjoint(with: [Self.info, Self.tags]))
+    #expect(attributeNames(of: view.real("report.txt")).isSuperset(of: [Self.info, Self.tags]))
+    #expect(attributeNames(of: view.real("draft")).isDisjoint(with: [Self.info, Self.tags]))
   }
 
   /// The tags need a block of their own, and the disk has none left.
@@ -58,7 +49,7 @@ import Testing
     #expect(unlink(view.real("full")) == 0)
     #expect(failure { rename(view.at("draft"), view.at("report")) } == nil)
     #expect(text(view.real("report.txt")) == "new" && !isThere(view.real("draft")))
-    #expect(names(of: view.real("report.txt")).isSuperset(of: [Self.info, Self.tags]))
+    #expect(attributeNames(of: view.real("report.txt")).isSuperset(of: [Self.info, Self.tags]))
   }
 
   /// Also when the first attribute was added already. Where descriptors run out, the daemon tries once more.
@@ -74,7 +65,7 @@ import Testing
     #expect(saved == -1 && [EDQUOT, EMFILE, ENFILE, ENOMEM].contains(number))
     expectUnchanged(view)
     #expect(failure { rename(view.at("draft"), view.at("report")) } == nil)
-    #expect(names(of: view.real("report.txt")).isSuperset(of: [Self.info, Self.tags]))
+    #expect(attributeNames(of: view.real("report.txt")).isSuperset(of: [Self.info, Self.tags]))
   }
 
   /// A save that was refused each time would lose the new text. ENOSPC is also what ext4 gives for a value that is too large.
@@ -119,7 +110,7 @@ import Testing
     }
     #expect(failure { rename(view.at("draft"), view.at("report")) } == nil)
     #expect(attribute("user.xdg.tags", of: view.at("report")) == "other")
-    #expect(names(of: view.real("report.txt")).contains(Self.info))
+    #expect(attributeNames(of: view.real("report.txt")).contains(Self.info))
   }
 
   /// Half a sidecar would count as damaged, and the next save would not replace it.
