@@ -1,4 +1,5 @@
 import BackingTree
+import DisplayNames
 import SystemPackage
 
 extension FilePath {
@@ -10,13 +11,7 @@ extension FilePath {
         || UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte
         || UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte || "/._-+,:@%".utf8.contains(byte)
     }
-    if isPlain { return text }
-    // By scalars: an apostrophe that a combining mark joins is another character, but a shell sees the apostrophe.
-    var word = "'".unicodeScalars
-    for scalar in text.unicodeScalars {
-      if scalar == "'" { word.append(contentsOf: #"'\''"#.unicodeScalars) } else { word.append(scalar) }
-    }
-    word.append("'")
-    return String(word)
+    return isPlain
+      ? text : "'\(text.parts(at: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#))'"
   }
 }
