@@ -12,6 +12,9 @@ extension MountTable.Line {
     MountTable.current.first { $0.id == id && $0.device == device && $0.type == type }
   }
 
+  /// Whether no other mount covers it. What takes a path, as fusermount3 does, acts on the one on top.
+  public var isTopmost: Bool { MountTable.topmost(at: mountPoint)?.id == id }
+
   /// Unmounts the mount in its present place. For root. (`umount2`)
   ///
   /// - Parameter isServed: called last. The kernel gives the ID and the device number of a mount that is gone to the next one, so

@@ -39,7 +39,7 @@ public final class Server: @unchecked Sendable {
     var thread = pthread_t()
     var isStopping = false
     var mount: MountTable.Line?
-    /// The session whose descriptor is the mount's connection; nil before the mount is made, and from the end of the connection on.
+    /// The session while its descriptor is the connection of the mount: from the mount until the daemon closes the connection.
     var connected: OpaquePointer?
     var isUnmounting = false
   }
@@ -203,9 +203,9 @@ public final class Server: @unchecked Sendable {
     var error = Errno.staleNFSFileHandle
     // The directory may be renamed again meanwhile.
     for _ in 0..<20 {
-      guard let place = mount.present?.mountPoint else { return }
-      if MountTable.topmost(at: place)?.id == mount.id {
-        error = Errno(rawValue: place.withPlatformString { dfs_unmount_as_user($0) })
+      guard let present = mount.present else { return }
+      if present.isTopmost {
+        error = Errno(rawValue: present.mountPoint.withPlatformString { dfs_unmount_as_user($0) })
         if error.rawValue == 0 { return }
       }
       usleep(5000)

@@ -106,12 +106,13 @@ struct Unmount: ParsableCommand {
       }
     }
     // It may have been unmounted meanwhile, as by its daemon, and another be mounted there.
-    guard let place = mount.present?.mountPoint, isServed() else { return true }
-    guard MountTable.topmost(at: place)?.id == mount.id else { throw refused(mount, .staleNFSFileHandle) }
+    guard let present = mount.present, isServed() else { return true }
+    guard present.isTopmost else { throw refused(mount, .staleNFSFileHandle) }
     if endsConnection { endConnection(of: mount) }
     let arguments = (isLast ? [] : ["-q"]) + (manner == .orderly ? ["-u"] : ["-u", "-z"]) + ["--"]
     guard
-      let status = try Program.run("fusermount3", arguments.map { Array($0.utf8) } + [place.bytes])
+      let status = try Program.run(
+        "fusermount3", arguments.map { Array($0.utf8) } + [present.mountPoint.bytes])
     else {
       throw Failure(
         .system, "fusermount3 is missing, so only root can unmount: install the package fuse3")

@@ -30,7 +30,7 @@ struct Mounter {
     try Daemon.run { (ready) throws(Failure) in
       try serve(debug: false, logHandler: SystemLog.init, onReady: ready)
     } failed: { failure in
-      if let mount = failure.mount?.present, MountTable.topmost(at: mount.mountPoint)?.id == mount.id {
+      if let mount = failure.mount?.present, mount.isTopmost {
         Unmount.replaceProcess(unmounting: mount.mountPoint)
       }
     }
