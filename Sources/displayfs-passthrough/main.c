@@ -119,7 +119,7 @@ static int check_device(int fd) {
   struct stat status;
   if (fstat(fd, &status)) return errno;
   if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(10, 229)) return ENODEV;
-  // poll(2) reports an error of a device that was never mounted, and of one whose connection has ended.
+  // Without a connection poll(2) returns POLLERR: the device was never mounted, or its connection has ended.
   struct pollfd connected = {.fd = fd};
   if (poll(&connected, 1, 0) < 0) return errno;
   if (connected.revents & POLLERR) return ENODEV;

@@ -12,7 +12,7 @@ package enum StandardDirectory {
     path.indices.contains { isLeftOutItself(path[...$0], options) }
   }
 
-  /// The same of a path whose directories are known not to be left out.
+  /// Whether the last name of `path` leaves it out. For a path of which no directory is left out.
   package static func isLeftOutItself(_ path: ArraySlice<Name>, _ options: ViewOptions) -> Bool {
     found(path, options) { domain, place in leftOut[domain]?.contains(place) ?? false ? true : nil } ?? false
   }

@@ -93,8 +93,7 @@ extension DirectoryView {
     state.lastRetry = monotonicNanoseconds()
   }
 
-  /// The time between two rounds in which entries are inspected whose status could not be read, and the time after which a round
-  /// ends, in nanoseconds.
+  /// The pause between two rounds of retries, and the longest duration of a round, in nanoseconds.
   private static let (retryPause, longestRetry): (Int64, Int64) = (500_000_000, 50_000_000)
 
   private func inspectPending() throws(Errno) {

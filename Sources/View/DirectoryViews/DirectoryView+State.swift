@@ -14,10 +14,10 @@ extension DirectoryView {
     var ahead: EntriesAhead?
     var reading = Reading.never
     var isRead: Bool { reading != .never }
-    /// The names of entries whose status could not be read when they changed: an entry may be missing for lack of it, so they are
-    /// inspected again at the next look.
+    /// The names of entries whose status could not be read when they changed. The view may lack such an entry, so requests for the
+    /// directory inspect it again.
     var unread: Set<Name> = []
-    /// When these were inspected again last, in nanoseconds of the monotonic clock.
+    /// The time of the last round of these retries, in nanoseconds of the monotonic clock.
     var lastRetry = Int64.min / 2
     var facts = EntryInspector.DirectoryFacts()
     /// The users that could see the entries when they were read, where that decides how the entries are shown.

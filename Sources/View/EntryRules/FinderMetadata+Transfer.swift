@@ -265,14 +265,14 @@ extension FinderMetadata {
   }
 }
 
-/// Metadata that a file has got from the one whose place it is to take.
+/// The outcome of a transfer of metadata from a file to its replacement.
 struct MetadataTransfer {
-  /// The names of the attributes that the file has got.
+  /// The names of the attributes that were added to the replacement.
   var added: [[UInt8]] = []
   var failures: [TransferFailure] = []
 }
 
-/// A piece of metadata that a file has not got from the one whose place it takes.
+/// An attribute or a sidecar that could not be transferred from a file to its replacement.
 struct TransferFailure {
   /// The attribute, or the file that holds it.
   let name: Name

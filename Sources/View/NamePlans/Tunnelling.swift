@@ -104,11 +104,11 @@ extension View {
       inspector.metadata.restore(attributes, to: file, in: directory.directory, client: client), of: name)
   }
 
-  /// Moves a file to the place of another whose metadata it gets. It gets the metadata first: where that fails because the file
-  /// system is full, or for another reason that passes, the move is refused and both files stay as they were. After the move the
-  /// metadata would be lost.
+  /// Transfers the metadata of a file to its replacement, and then moves the replacement to its place. Where the transfer fails
+  /// because the file system is full, or for another reason that passes, the move is refused and both files stay as they were:
+  /// after the move the metadata would be lost.
   ///
-  /// - Parameter replacement: the name that the file gets.
+  /// - Parameter replacement: the name of the replacement after the move.
   func transferring<R>(
     _ attributes: [Tunnel.Attribute], to name: Name, in old: LockedDirectory, becoming replacement: Name,
     in new: LockedDirectory, _ client: Client, _ move: () throws(Errno) -> R

@@ -13,7 +13,7 @@ struct BackupList {
   /// Whether a subdirectory could not be read. The error message on standard error names it.
   private(set) var hasFailed = false
 
-  /// A directory whose entries are being visited. They are on a list, as a tree may be deeper than the stack.
+  /// A directory in progress. An array of them replaces recursion, because a tree may be deeper than the call stack.
   private struct Visit {
     let node: NodeID
     /// The names that lead to it from SOURCE.
